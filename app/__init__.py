@@ -1,0 +1,1 @@
+"""Runtally runs agent graphs and keeps the tally."""

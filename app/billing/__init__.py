@@ -1,0 +1,1 @@
+"""Turn usage into money, once."""

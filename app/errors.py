@@ -1,0 +1,120 @@
+"""Everything that can go wrong, by kind.
+
+AppError                      500  internal
+├── Invalid                   422  invalid_request
+├── Unauthenticated           401  unauthenticated
+├── PaymentRequired           402  insufficient_credits
+├── Forbidden                 403  forbidden
+├── NotFound                  404  not_found
+├── Conflict                  409  conflict
+├── TooLarge                  413  payload_too_large
+├── TooMany                   429  rate_limit
+└── Unavailable               503  unavailable
+
+Concrete errors are declared at the top of the module that raises them: the class names the
+situation, its docstring is the sentence shown, `code` is what programs branch on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field of a request; `field` is its dotted JSON path."""
+
+    field: str
+    message: str
+
+
+class AppError(Exception):
+    """Something went wrong on our side."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal"
+
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        errors: Sequence[FieldError] = (),
+        retry_after_s: int | None = None,
+    ) -> None:
+        """Describe this occurrence.
+
+        `detail` replaces the class's own sentence and is shown to clients: no secret, path or
+        upstream text may be in it.
+        """
+        self.detail = detail or (type(self).__doc__ or "").strip().partition("\n")[0]
+        self.errors = tuple(errors)
+        self.retry_after_s = retry_after_s
+        super().__init__(self.detail)
+
+
+class Invalid(AppError):
+    """The request is not valid."""
+
+    status = 422
+    code = "invalid_request"
+
+    @classmethod
+    def field(cls, field: str, message: str) -> "Invalid":
+        """One field is wrong."""
+        return cls(f"{field}: {message}", errors=[FieldError(field, message)])
+
+
+class Unauthenticated(AppError):
+    """The API key is missing, unknown or revoked."""
+
+    status = 401
+    code = "unauthenticated"
+
+
+class PaymentRequired(AppError):
+    """The account has no credit left."""
+
+    status = 402
+    code = "insufficient_credits"
+
+
+class Forbidden(AppError):
+    """The API key lacks the scope for this."""
+
+    status = 403
+    code = "forbidden"
+
+
+class NotFound(AppError):
+    """There is no such thing here."""
+
+    status = 404
+    code = "not_found"
+
+
+class Conflict(AppError):
+    """The request contradicts what is already there."""
+
+    status = 409
+    code = "conflict"
+
+
+class TooLarge(AppError):
+    """The request body is too large."""
+
+    status = 413
+    code = "payload_too_large"
+
+
+class TooMany(AppError):
+    """Too many requests; try again later."""
+
+    status = 429
+    code = "rate_limit"
+
+
+class Unavailable(AppError):
+    """A part this needs is not available; try again later."""
+
+    status = 503
+    code = "unavailable"

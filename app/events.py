@@ -1,0 +1,128 @@
+"""What a run says while it goes on.
+
+`AiEvent` is all an executor may say. `ClientEvent` is all a client may hear: it lacks
+`UsageReport`, so the type checker keeps usage and cost facts out of every stream.
+"""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
+
+from app.graph import ErrorCode, FinalUsage, FinishReason, WireModel
+from app.usage import UsageFact
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class _Event(WireModel):
+    parent_tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """The tool call whose subagent this event belongs to."""
+
+
+class RunStarted(_Event):
+    """The first event of a run."""
+
+    type: Literal["run_started"] = "run_started"
+    run_id: str
+    graph_id: str
+    model: str
+    attempt: int
+
+
+class TextDelta(_Event):
+    """More text of a message."""
+
+    type: Literal["text_delta"] = "text_delta"
+    message_id: str
+    delta: str
+
+
+class ThinkingDelta(_Event):
+    """More thinking of a message; only where the graph says `show_thinking: true`."""
+
+    type: Literal["thinking_delta"] = "thinking_delta"
+    message_id: str
+    delta: str
+
+
+class Status(_Event):
+    """What the run is busy with."""
+
+    type: Literal["status"] = "status"
+    phase: Literal["thinking", "tool_use", "compacting"]
+    label: str
+
+
+class Step(_Event):
+    """An assistant turn has finished; `step_budget` is the run's `maxTurns`."""
+
+    type: Literal["step"] = "step"
+    step_index: int
+    step_budget: int | None
+
+
+class ToolCallStart(_Event):
+    """The model calls a tool; `tool_name` is the tool's id."""
+
+    type: Literal["tool_call_start"] = "tool_call_start"
+    tool_call_id: str
+    tool_name: str
+    args: JsonValue
+
+
+class ToolCallResult(_Event):
+    """A tool call has ended; `result` holds the fields the tool allows clients to see."""
+
+    type: Literal["tool_call_result"] = "tool_call_result"
+    tool_call_id: str
+    result: JsonValue
+    is_error: bool
+
+
+class AssistantFinal(_Event):
+    """The answer, once, on success."""
+
+    type: Literal["assistant_final"] = "assistant_final"
+    content: str
+    structured_output: Any = None
+
+
+class RunError(_Event):
+    """Why the run did not succeed."""
+
+    type: Literal["error"] = "error"
+    error: ErrorCode
+
+
+class Done(_Event):
+    """The end: exactly once, always last."""
+
+    type: Literal["done"] = "done"
+    usage: FinalUsage
+    finish_reason: FinishReason
+
+
+class UsageReport:
+    """One message's usage, for billing. Never part of `ClientEvent`."""
+
+    __slots__ = ("fact",)
+    __match_args__ = ("fact",)
+
+    def __init__(self, fact: UsageFact) -> None:
+        self.fact = fact
+
+
+SpokenEvent: TypeAlias = (
+    TextDelta | ThinkingDelta | Status | Step | ToolCallStart | ToolCallResult | AssistantFinal
+)
+"""What an executor says to the client."""
+
+AiEvent: TypeAlias = SpokenEvent | UsageReport
+ClientEvent: TypeAlias = RunStarted | SpokenEvent | RunError | Done
+
+CLIENT_EVENTS: TypeAdapter[ClientEvent] = TypeAdapter(
+    Annotated[ClientEvent, Field(discriminator="type")],
+)
+"""Reads stored events back."""

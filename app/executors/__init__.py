@@ -1,0 +1,1 @@
+"""Make events from a request."""

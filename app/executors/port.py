@@ -1,0 +1,52 @@
+"""What every executor is asked and what it may answer."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from app.events import AiEvent
+from app.executors.catalog import GraphSpec
+from app.graph import ErrorCode, FinishReason, GraphRunRequest, RunLimits
+from app.ids import RunKey
+from app.tools.tool import Tool
+
+
+class ExecutionFailed(Exception):
+    """A run ended without an answer; carries the only two words a client learns of it."""
+
+    def __init__(self, error: ErrorCode, finish_reason: FinishReason = "error") -> None:
+        self.error = error
+        self.finish_reason = finish_reason
+        super().__init__(f"{error} ({finish_reason})")
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Everything an executor knows of a run besides the request itself."""
+
+    run: RunKey
+    attempt: int
+    spec: GraphSpec
+    model: str
+    """The resolved model id: never an alias."""
+    tools: tuple[Tool, ...]
+    """The tools this run may use: those asked for, all of them in the graph's list."""
+    limits: RunLimits
+    """The tightest of request, graph and server."""
+    timeout: timedelta
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when somebody cancels: interrupt, read to the end, return."""
+
+
+class GraphExecutor(Protocol):
+    """Runs graphs of one provider."""
+
+    def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
+        """Yield the run's events; end normally after `AssistantFinal` on success.
+
+        Raises `ExecutionFailed` for every other end. Every message the provider answered is
+        reported by one `UsageReport`, also when the run fails or is stopped.
+        """
+        ...

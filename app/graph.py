@@ -1,0 +1,172 @@
+"""What a client may ask and what it is answered in the end."""
+
+import base64
+import binascii
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from app.ids import RUN_ID_PATTERN, RunId
+
+GraphId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+"""`provider:name`, for example `claude_agents:assistant`."""
+
+ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+ErrorCode = Literal[
+    "invalid_request",
+    "not_found",
+    "timeout",
+    "aborted",
+    "rate_limit",
+    "internal",
+    "insufficient_credits",
+    "provider_unavailable",
+]
+"""Why a run did not succeed; all a client ever learns of it."""
+
+FinishReason = Literal["stop", "max_turns", "budget", "timeout", "aborted", "error"]
+RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class WireModel(BaseModel):
+    """camelCase outside, snake_case inside; an unknown field is an error."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+
+class TextPart(WireModel):
+    """A piece of text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImagePart(WireModel):
+    """An image, base64 encoded."""
+
+    type: Literal["image"]
+    media_type: ImageMediaType
+    data: str
+
+    @field_validator("data")
+    @classmethod
+    def _is_base64(cls, data: str) -> str:
+        try:
+            decoded = base64.b64decode(data, validate=True)
+        except binascii.Error as error:
+            message = "is not valid base64"
+            raise ValueError(message) from error
+        if not decoded:
+            message = "is empty"
+            raise ValueError(message)
+        return data
+
+
+ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
+class Message(WireModel):
+    """One message of the conversation so far."""
+
+    role: Literal["user", "assistant", "system"]
+    content: Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _only_users_send_images(self) -> "Message":
+        if self.role != "user" and any(part.type == "image" for part in self.parts):
+            message = f"a message of role {self.role!r} may hold text only"
+            raise ValueError(message)
+        return self
+
+    @property
+    def parts(self) -> list[TextPart | ImagePart]:
+        """The content as parts, whichever way it was written."""
+        if isinstance(self.content, str):
+            return [TextPart(type="text", text=self.content)]
+        return list(self.content)
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+class ResponseFormat(WireModel):
+    """The JSON schema the final answer must match."""
+
+    type: Literal["json_schema"]
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+
+
+class RunLimits(WireModel):
+    """Where a run must stop; what is left out falls back to the graph, then to the server."""
+
+    timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
+    max_budget_usd: Annotated[Decimal, Field(gt=0, max_digits=20, decimal_places=10)] | None = None
+    max_total_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    @field_validator("max_budget_usd", mode="before")
+    @classmethod
+    def _money_is_a_string(cls, value: object) -> object:
+        if isinstance(value, float):
+            message = 'money is a decimal string, for example "0.10"'
+            raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
+        return value
+
+    def tightest(self, other: "RunLimits") -> "RunLimits":
+        """Each limit at the lower of the two; a missing one gives way."""
+
+        def lower(name: str) -> Any:
+            both = [v for v in (getattr(self, name), getattr(other, name)) if v is not None]
+            return min(both, default=None)
+
+        return RunLimits(**{name: lower(name) for name in type(self).model_fields})
+
+
+class GraphRunRequest(WireModel):
+    """A run, as a client asks for it."""
+
+    run_id: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
+    graph_id: GraphId
+    messages: Annotated[list[Message], Field(min_length=1)]
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    tool_ids: list[str] | None = None
+    response_format: ResponseFormat | None = None
+    limits: RunLimits = RunLimits()
+
+    @field_validator("messages")
+    @classmethod
+    def _the_user_speaks_last(cls, messages: list[Message]) -> list[Message]:
+        if messages[-1].role != "user":
+            message = "the last message must be the user's"
+            raise ValueError(message)
+        return messages
+
+
+class FinalUsage(WireModel):
+    """Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class GraphFinal(WireModel):
+    """How a run ended."""
+
+    ok: bool
+    run_id: RunId
+    request_id: str | None
+    content: str
+    structured_output: Any = None
+    error: ErrorCode | None = None
+    finish_reason: FinishReason
+    usage: FinalUsage

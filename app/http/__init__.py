@@ -1,0 +1,1 @@
+"""Speak HTTP: the only door to FastAPI and Starlette."""

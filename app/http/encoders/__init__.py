@@ -1,0 +1,1 @@
+"""Turn events into the frames of one wire format."""

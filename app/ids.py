@@ -1,0 +1,31 @@
+"""The identifiers that cross package borders."""
+
+from typing import NamedTuple, NewType
+from uuid import UUID
+
+import uuid_utils
+
+AccountId = NewType("AccountId", UUID)
+ApiKeyId = NewType("ApiKeyId", UUID)
+ReceiptId = NewType("ReceiptId", UUID)
+RunId = NewType("RunId", str)
+MessageId = NewType("MessageId", str)
+
+RUN_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+"""No slash: `source_reference` joins run id, attempt and message id with one."""
+
+
+class RunKey(NamedTuple):
+    """Names a run within its account.
+
+    Run ids are chosen by clients, so they are unique per account only: nobody can squat on or
+    probe for another account's ids.
+    """
+
+    account_id: AccountId
+    run_id: RunId
+
+
+def new_uuid() -> UUID:
+    """A UUIDv7, made here because PostgreSQL before 18 cannot."""
+    return UUID(bytes=uuid_utils.uuid7().bytes)

@@ -1,0 +1,1 @@
+"""Accept a run and carry it to its end."""

@@ -1,0 +1,1 @@
+"""Remember a run's events and replay them."""

@@ -1,0 +1,48 @@
+"""The event log: where a run's events get their position and where readers find them."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+from app.events import ClientEvent
+from app.ids import RunKey
+
+
+class LogEntry(NamedTuple):
+    """An event and its position: 1, 2, 3 … within its run."""
+
+    position: int
+    event: ClientEvent
+
+
+class EventLog(Protocol):
+    """Events of runs that are under way or have just ended.
+
+    One writer per run (the relay); any number of readers. Writing never waits for a reader.
+    """
+
+    async def append(self, run: RunKey, event: ClientEvent) -> int:
+        """Append an event and return its position. `Done` closes the run's log."""
+        ...
+
+    def follow(self, run: RunKey, *, after: int = 0) -> AsyncIterator[Sequence[LogEntry]]:
+        """Yield the entries after a position, everything ready at once, until `Done`.
+
+        A run nobody has written to yet is waited for. A run that was forgotten ends at once.
+        """
+        ...
+
+    async def read(self, run: RunKey) -> Sequence[LogEntry]:
+        """Return everything the log holds of a run; empty when it holds nothing."""
+        ...
+
+    async def forget(self, run: RunKey) -> None:
+        """Let go of a run; readers who are still behind may finish reading first."""
+        ...
+
+    async def ping(self) -> None:
+        """Raise `Unavailable` when the log cannot be reached."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections; readers end."""
+        ...
