@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from app.events import AiEvent
 from app.executors.catalog import GraphSpec
@@ -13,12 +13,24 @@ from app.ids import RunKey
 from app.tools.tool import Tool
 
 
+class Ending(NamedTuple):
+    """How a run without an answer ended: the only two words a client learns of it."""
+
+    error: ErrorCode
+    finish_reason: FinishReason
+
+
+ABORTED = Ending("aborted", "aborted")
+TIMEOUT = Ending("timeout", "timeout")
+BUDGET = Ending("rate_limit", "budget")
+INTERNAL = Ending("internal", "error")
+
+
 class ExecutionFailed(Exception):
-    """A run ended without an answer; carries the only two words a client learns of it."""
+    """A run ended without an answer."""
 
     def __init__(self, error: ErrorCode, finish_reason: FinishReason = "error") -> None:
-        self.error = error
-        self.finish_reason = finish_reason
+        self.ending = Ending(error, finish_reason)
         super().__init__(f"{error} ({finish_reason})")
 
 
@@ -36,6 +48,7 @@ class RunContext:
     limits: RunLimits
     """The tightest of request, graph and server."""
     timeout: timedelta
+    request_id: str | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when somebody cancels: interrupt, read to the end, return."""
 

@@ -1,0 +1,12 @@
+"""`python -m app` is the `runtally` command."""
+
+from app.cli.main import app
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

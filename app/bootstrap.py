@@ -1,0 +1,168 @@
+"""Settings in, Services out: the only place that picks adapters and knows the order of closing."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import anyio
+import structlog
+from pydantic import SecretStr
+
+from app.auth.accounts import Accounts
+from app.billing.pricing import is_priced
+from app.billing.receipts import Receipts, ReceiptWriter
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+from app.executors.aggregator import ExecutorAggregator
+from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.executors.claude_agent.cli import bundled_cli
+from app.executors.claude_agent.credentials import key_problem
+from app.executors.claude_agent.directories import own_directory
+from app.executors.claude_agent.executor import ClaudeAgentExecutor
+from app.executors.models import ModelRegistry
+from app.ids import new_uuid
+from app.runs.plan import Planner
+from app.runs.reaper import Reaper
+from app.runs.relay import Relay
+from app.runs.service import Capacity, RunService
+from app.settings import Settings
+from app.streams.memory import MemoryEventLog
+from app.streams.port import EventLog
+from app.streams.redis_streams import RedisEventLog
+from app.tools.catalog import ToolCatalog
+
+log = structlog.get_logger(__name__)
+
+DRAIN_S = 20.0
+"""How long runs under way may go on once the server was asked to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything the outer layers speak to."""
+
+    settings: Settings
+    database: Database
+    accounts: Accounts
+    runs: RunService
+    receipts: Receipts
+    graphs: GraphCatalog
+    tools: ToolCatalog
+    log: EventLog
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """Open everything, run it, and close it in reverse order.
+
+    Raises what is wrong with the settings, graphs, tools or database before anything is served.
+    """
+    tools = ToolCatalog.load(settings.tools)
+    graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
+    models = ModelRegistry(settings.default_model, is_priced=is_priced)
+    process_id = new_uuid()
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_database(settings))
+        await database.require_current_schema()
+        event_log = await _open_log(settings, stack)
+        executor = await _open_executor(settings, stack)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        reaper = Reaper(database, event_log, process_id)
+        await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
+        tasks.start_soon(reaper.watch)
+        writer = ReceiptWriter(database, markup=settings.markup)
+        aggregator = ExecutorAggregator({"claude_agents": executor})
+        runs = RunService(
+            database,
+            Relay(database, aggregator, writer, event_log),
+            event_log,
+            planner=Planner(graphs, models, tools, timedelta(seconds=settings.run_timeout_s)),
+            capacity=Capacity(settings.max_concurrent_runs, settings.max_queued_runs),
+            tasks=tasks,
+            process_id=process_id,
+        )
+        stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+        accounts = Accounts(database)
+        if settings.bootstrap_key is not None:
+            await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
+        tasks.start_soon(_check_key, settings)
+        yield Services(
+            settings=settings,
+            database=database,
+            accounts=accounts,
+            runs=runs,
+            receipts=Receipts(database),
+            graphs=graphs,
+            tools=tools,
+            log=event_log,
+        )
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """The server's database: the operator's, or an embedded one that is migrated here."""
+    async with AsyncExitStack() as stack:
+        if settings.database_url is not None:
+            yield await _opened(settings.database_url, stack)
+            return
+        embedded = await stack.enter_async_context(EmbeddedPostgres.start(settings.data_dir))
+        database = await _opened(embedded.url, stack)
+        await database.migrate()
+        yield database
+
+
+@asynccontextmanager
+async def attach_database(settings: Settings) -> AsyncIterator[Database]:
+    """The same database, also beside a server that runs on it."""
+    async with AsyncExitStack() as stack:
+        if settings.database_url is not None:
+            yield await _opened(settings.database_url, stack)
+            return
+        embedded = await stack.enter_async_context(EmbeddedPostgres.attach(settings.data_dir))
+        database = await _opened(embedded.url, stack)
+        await database.migrate()
+        yield database
+
+
+async def _opened(url: str, stack: AsyncExitStack) -> Database:
+    database = await Database.open(url)
+    stack.push_async_callback(database.aclose)
+    return database
+
+
+async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
+    event_log: EventLog = (
+        MemoryEventLog() if settings.redis_url is None else RedisEventLog.open(settings.redis_url)
+    )
+    stack.push_async_callback(event_log.aclose)
+    await event_log.ping()
+    return event_log
+
+
+async def _open_executor(settings: Settings, stack: AsyncExitStack) -> ClaudeAgentExecutor:
+    directory = stack.enter_context(own_directory(settings.data_dir / "runs"))
+    executor = ClaudeAgentExecutor(
+        cli=bundled_cli(),
+        api_key=_secret(settings.anthropic_api_key),
+        base_url=settings.anthropic_base_url,
+        directory=directory,
+    )
+    stack.push_async_callback(executor.aclose)
+    return executor
+
+
+async def _check_key(settings: Settings) -> None:
+    problem = await key_problem(_secret(settings.anthropic_api_key), settings.anthropic_base_url)
+    if problem is not None:
+        log.error(problem)
+
+
+def _graph_directories(settings: Settings) -> list[Path]:
+    return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()

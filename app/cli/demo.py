@@ -1,0 +1,74 @@
+"""`runtally demo`: the whole of it on one machine, without a key and without a network."""
+
+import asyncio
+import signal
+import socket
+from decimal import Decimal
+
+from pydantic import SecretStr
+from rich.console import Console
+
+from app.auth.keys import mint_key
+from app.cli.client import Client, receipts_table, show_run
+from app.cli.serve import AddressInUse, listen, served, url_of
+from app.settings import Settings
+from app.simulator.demo import DemoModel
+from app.simulator.server import Simulator
+
+GRAPH = "claude_agents:assistant"
+PROMPT = "What time is it in Tokyo?"
+
+_HOST = "127.0.0.1"
+_PORT = 8000
+
+
+async def demo(settings: Settings, console: Console, *, once: bool, port: int | None) -> None:
+    """Serve with a scripted model, do one run through the HTTP API, then wait for Ctrl-C."""
+    key = mint_key()
+    console.rule("Runtally demo")
+    console.print("The model is simulated: answers, tokens and costs are not real.", style="yellow")
+    async with Simulator(DemoModel()) as simulator:
+        own = settings.model_copy(
+            update={
+                "database_url": None,
+                "redis_url": None,
+                "data_dir": settings.data_dir / "demo",
+                "anthropic_api_key": SecretStr("simulated"),
+                "anthropic_base_url": simulator.url,
+                "bootstrap_key": SecretStr(key),
+                "markup": Decimal(1),
+            },
+        )
+        with _listen(port) as sock:
+            async with served(own, sock):
+                await _show(Client(url_of(sock), key), console)
+                if not once:
+                    await _until_interrupted(console)
+
+
+def _listen(port: int | None) -> socket.socket:
+    if port is not None:
+        return listen(_HOST, port)
+    try:
+        return listen(_HOST, _PORT)
+    except AddressInUse:
+        return listen(_HOST, 0)
+
+
+async def _show(client: Client, console: Console) -> None:
+    console.print(f"URL      {client.url}")
+    console.print(f"API key  {client.api_key}", soft_wrap=True)
+    console.print(f"\nPOST /v1/runs/stream  {GRAPH}  {PROMPT!r}\n", style="bold")
+    run_id = await show_run(client, console, GRAPH, PROMPT)
+    console.print(f"GET /v1/runs/{run_id}/receipts\n", style="bold")
+    console.print(receipts_table(await client.receipts(run_id)))
+
+
+async def _until_interrupted(console: Console) -> None:
+    console.print("\nServing until Ctrl-C.")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
+    console.print("Stopping.")

@@ -1,0 +1,32 @@
+"""Where log lines go: standard error, readable on a terminal, JSON everywhere else."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logs() -> None:
+    """Set up once, at the start of a command that serves."""
+    renderer = (
+        structlog.dev.ConsoleRenderer()
+        if sys.stderr.isatty()
+        else structlog.processors.JSONRenderer()
+    )
+    shared = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.format_exc_info, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+    )
+    stream = logging.StreamHandler(sys.stderr)
+    stream.setFormatter(formatter)
+    logging.basicConfig(level=logging.WARNING, handlers=[stream], force=True)

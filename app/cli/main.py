@@ -1,0 +1,110 @@
+"""The `runtally` command: what it takes and which file does it."""
+
+import asyncio
+import os
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Console
+
+from app.cli.client import Client, receipts_table, show_run
+from app.cli.demo import demo as run_demo
+from app.cli.errors import EXIT_USAGE, explained, stderr
+from app.cli.keys import create_key, list_keys, revoke_key
+from app.cli.logs import configure_logs
+from app.cli.migrate import migrate as run_migrate
+from app.cli.serve import serve as run_server
+from app.settings import Settings
+
+app = typer.Typer(
+    name="runtally",
+    help="Runs agent graphs over HTTP and keeps the tally.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+keys = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+console = Console(highlight=False)
+
+Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free port.")]
+
+
+@app.command()
+def demo(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Exit after the first run.")] = False,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Where to listen.")] = None,
+) -> None:
+    """Run everything here: embedded PostgreSQL, a scripted model, no key, no network."""
+    configure_logs()
+    with explained():
+        asyncio.run(run_demo(Settings.load(), console, once=once, port=port))
+
+
+@app.command()
+def serve(
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Port = 8000,
+) -> None:
+    """Serve HTTP. Migrates first when the database is embedded."""
+    configure_logs()
+    with explained():
+        asyncio.run(run_server(Settings.load(), host=host, port=port))
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database of DATABASE_URL to the newest schema."""
+    with explained():
+        asyncio.run(run_migrate(Settings.load(), console))
+
+
+@keys.command("create")
+def keys_create(
+    account: Annotated[str, typer.Option(help="Made when there is none of this name.")],
+    scope: Annotated[list[str], typer.Option(help="Repeat for more than one.")],
+    name: Annotated[str | None, typer.Option(help="What the key is for.")] = None,
+) -> None:
+    """Create an API key and print it, once."""
+    with explained():
+        asyncio.run(create_key(Settings.load(), console, account=account, scopes=scope, name=name))
+
+
+@keys.command("list")
+def keys_list() -> None:
+    """List API keys; the keys themselves are not kept."""
+    with explained():
+        asyncio.run(list_keys(Settings.load(), console))
+
+
+@keys.command("revoke")
+def keys_revoke(key_id: Annotated[UUID, typer.Argument(help="The id `keys list` shows.")]) -> None:
+    """Revoke an API key; it stops working at once."""
+    with explained():
+        asyncio.run(revoke_key(Settings.load(), console, key_id))
+
+
+@app.command("run")
+def run_graph(graph: str, prompt: str) -> None:
+    """Run a graph on the server at RUNTALLY_URL and print its events as they arrive."""
+    with explained():
+        asyncio.run(show_run(_client(), console, graph, prompt))
+
+
+@app.command()
+def receipts(
+    run: Annotated[str | None, typer.Option(help="Only this run's.")] = None,
+) -> None:
+    """Print receipts from the server at RUNTALLY_URL."""
+    with explained():
+        console.print(receipts_table(asyncio.run(_client().receipts(run))))
+
+
+def _client() -> Client:
+    api_key = os.environ.get("RUNTALLY_API_KEY")
+    if not api_key:
+        stderr.print("RUNTALLY_API_KEY is not set: it holds the API key to use.", style="red")
+        raise typer.Exit(EXIT_USAGE)
+    return Client(os.environ.get("RUNTALLY_URL") or "http://127.0.0.1:8000", api_key)

@@ -1,0 +1,23 @@
+"""`runtally migrate`: bring a database to the newest schema."""
+
+from rich.console import Console
+
+from app.db import Database
+from app.errors import Invalid
+from app.settings import Settings
+
+
+class NothingToMigrate(Invalid):
+    """DATABASE_URL is not set: the embedded database is migrated by `runtally serve` itself."""
+
+
+async def migrate(settings: Settings, console: Console) -> None:
+    """Run every migration that is missing."""
+    if settings.database_url is None:
+        raise NothingToMigrate
+    database = await Database.open(settings.database_url)
+    try:
+        await database.migrate()
+    finally:
+        await database.aclose()
+    console.print("The database is up to date.")

@@ -1,0 +1,107 @@
+"""`runtally serve`: HTTP until somebody says stop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import FrameType
+
+import structlog
+import uvicorn
+
+from app.bootstrap import DRAIN_S, Services, open_services
+from app.errors import Unavailable
+from app.http.app import create_app
+from app.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+_BACKLOG = 2048
+_HANG_UP_S = 5
+"""How long connections may take to end after every run has."""
+
+
+class AddressInUse(Unavailable):
+    """Another program listens on this address already; choose another with --port."""
+
+
+class _Server(uvicorn.Server):
+    """Stops in order: no new runs, running ones to their end, then the connections."""
+
+    def __init__(self, services: Services) -> None:
+        app = create_app(services)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=_HANG_UP_S,
+            ),
+        )
+        self._services = services
+        self._loop = asyncio.get_running_loop()
+        self._draining: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain at the first signal; do not wait any longer at the second."""
+        if self._draining is None and self.started:
+            self._loop.call_soon_threadsafe(self.drain)
+        else:
+            super().handle_exit(sig, frame)
+
+    def drain(self) -> None:
+        """Stop once every run has ended."""
+        if self._draining is None:
+            log.info("stopping: no new runs; those under way may finish", within_s=DRAIN_S)
+            self._draining = asyncio.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        await self._services.runs.drain(within_s=DRAIN_S)
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind the address; raises `AddressInUse` rather than starting half a server."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        message = f"Cannot listen on {host}:{port}: {error.strerror}. Choose another with --port."
+        raise AddressInUse(message) from error
+    sock.listen(_BACKLOG)
+    sock.setblocking(False)
+    return sock
+
+
+def url_of(sock: socket.socket) -> str:
+    """The address in a form a browser takes."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def serve(settings: Settings, *, host: str, port: int) -> None:
+    """Answer until a signal comes."""
+    with listen(host, port) as sock:
+        async with open_services(settings) as services:
+            log.info("serving", url=url_of(sock))
+            await _Server(services).serve(sockets=[sock])
+
+
+@asynccontextmanager
+async def served(settings: Settings, sock: socket.socket) -> AsyncIterator[Services]:
+    """Serve while the body runs."""
+    async with open_services(settings) as services:
+        server = _Server(services)
+        task = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            while not (server.started or task.done()):
+                await asyncio.sleep(0.01)
+            yield services
+        finally:
+            server.drain()
+            await task

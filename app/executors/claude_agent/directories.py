@@ -1,0 +1,76 @@
+"""Where CLI processes keep what they write: one folder per run, below one per server process."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+from filelock import FileLock, Timeout
+
+log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def own_directory(parent: Path) -> Iterator[Path]:
+    """A folder for this process's runs; what processes that died left behind is removed first.
+
+    A lock file beside each folder tells the living from the dead.
+    """
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for lock_file in parent.glob("server-*.lock"):
+        _sweep(lock_file)
+    path = Path(tempfile.mkdtemp(prefix="server-", dir=parent))
+    lock_file = path.with_suffix(".lock")
+    with FileLock(lock_file, blocking=False):
+        yield path
+        shutil.rmtree(path)
+    lock_file.unlink(missing_ok=True)
+
+
+def _sweep(lock_file: Path) -> None:
+    try:
+        with FileLock(lock_file, blocking=False):
+            log.info("removing what a dead process left", directory=lock_file.stem)
+            shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
+    except Timeout:
+        return
+    lock_file.unlink(missing_ok=True)
+
+
+class RunDirectory:
+    """A run's own folder: the CLI's home, configuration, temporary files and working directory."""
+
+    def __init__(self, parent: Path) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+        for name in ("home", "tmp", "config", "work"):
+            (self.path / name).mkdir()
+
+    @property
+    def work(self) -> Path:
+        """The CLI's working directory."""
+        return self.path / "work"
+
+    @property
+    def system_prompt_file(self) -> Path:
+        """Where the CLI reads the system prompt."""
+        return self.path / "system_prompt.md"
+
+    @property
+    def pid_file(self) -> Path:
+        """Where the launcher notes the CLI's process id."""
+        return self.path / "pid"
+
+    def write_launcher(self, text: str) -> Path:
+        """Write the program that starts the CLI; only we may read it."""
+        path = self.path / "launch"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def remove(self) -> None:
+        """Remove it with everything in it."""
+        shutil.rmtree(self.path)

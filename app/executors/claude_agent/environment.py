@@ -1,0 +1,84 @@
+"""The CLI's whole environment, built from nothing.
+
+The SDK merges `options.env` over the server's own environment, so passing `env` alone would hand
+every database URL and cloud key to the CLI. The launcher below starts the CLI under `env -i`
+instead: what is not named here does not exist there.
+"""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from claude_agent_sdk import __version__ as sdk_version
+
+_FIXED = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    # What the SDK would have set; the CLI changes its protocol by them.
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_AGENT_SDK_VERSION": sdk_version,
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1",
+    # Nothing but the Messages API is ever called.
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "NO_PROXY": "127.0.0.1,localhost",
+    # Calls that no SDK message shows cannot be billed: switch off every one that can be.
+    "DISABLE_COMPACT": "1",
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
+    "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_LEGACY_MODEL_REMAP": "1",
+    "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",
+    # The prompt is the request's and the graph's, nothing added.
+    "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+    "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+    # Fail in seconds, not in the CLI's default of three minutes.
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+    "API_TIMEOUT_MS": "60000",
+    "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "30000",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32000",
+}
+
+_TOOL_GRACE_S = 5
+"""The CLI's own tool timeout comes after ours, so that ours is the one that answers."""
+
+
+def cli_environment(
+    *,
+    api_key: str,
+    base_url: str,
+    directory: Path,
+    longest_tool_s: float,
+) -> dict[str, str]:
+    """Every variable the CLI gets. `directory` is the run's own and holds all it writes."""
+    return {
+        **_FIXED,
+        "HOME": str(directory / "home"),
+        "TMPDIR": str(directory / "tmp"),
+        "CLAUDE_CONFIG_DIR": str(directory / "config"),
+        "PWD": str(directory / "work"),
+        "ANTHROPIC_API_KEY": api_key,
+        "ANTHROPIC_BASE_URL": base_url,
+        "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
+    }
+
+
+def launcher(cli: Path, environment: Mapping[str, str], *, pid_file: Path) -> str:
+    """A program that becomes the CLI with exactly this environment.
+
+    The values stand in the file, not in an argument list, because any user of the machine can
+    read another process's arguments. It notes its process id, which the CLI keeps, so that a
+    hung CLI can be killed.
+    """
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
+    return "\n".join(
+        [
+            "#!/usr/bin/env -iS /bin/sh",
+            f"echo $$ > {shlex.quote(str(pid_file))}",
+            *exports,
+            f'exec {shlex.quote(str(cli))} "$@"',
+            "",
+        ],
+    )

@@ -1,0 +1,157 @@
+"""SDK messages -> AiEvents; a fold without I/O."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from claude_agent_sdk import (
+    AssistantMessage,
+    Message,
+    StreamEvent,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+from pydantic import JsonValue
+
+from app.events import (
+    SpokenEvent,
+    Status,
+    Step,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+    ToolCallStart,
+)
+from app.executors.claude_agent.mcp_bridge import tool_id_of
+from app.executors.claude_agent.usage import MeteredMessage
+from app.tools.runner import ToolResult
+
+STRUCTURED_OUTPUT = "StructuredOutput"
+"""The CLI's own tool for `responseFormat`: its call is the answer, not a tool call."""
+
+
+@dataclass(slots=True)
+class EventMapper:
+    """Feed every SDK message in order; each call yields what a client hears of it."""
+
+    tool_ids: frozenset[str]
+    results: Mapping[str, ToolResult]
+    """What our tools answered, by tool-call id: clients see that, never the text the model saw."""
+    show_thinking: bool
+    step_budget: int | None
+    _steps: int = 0
+    _streaming: dict[str | None, str] = field(default_factory=dict)
+    _streamed: set[str] = field(default_factory=set)
+    _told_calls: dict[str, str] = field(default_factory=dict)
+
+    def feed(self, message: Message) -> Iterator[SpokenEvent]:
+        """Events of one SDK message."""
+        match message:
+            case StreamEvent():
+                yield from self._stream_event(message.event, message.parent_tool_use_id)
+            case AssistantMessage():
+                yield from self._assistant(message)
+            case UserMessage():
+                yield from self._tool_results(message)
+            case _:
+                return
+
+    def completed(self, message: MeteredMessage) -> Iterator[Step]:
+        """The step event of a turn the API finished; a message that was cut off is no turn."""
+        if message.final and message.parent_tool_call_id is None:
+            self._steps += 1
+            yield Step(step_index=self._steps, step_budget=self.step_budget)
+
+    def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[SpokenEvent]:
+        match event.get("type"):
+            case "message_start":
+                self._streaming[parent] = event["message"]["id"]
+                self._streamed.add(event["message"]["id"])
+            case "content_block_start":
+                yield from self._block_start(event["content_block"], parent)
+            case "content_block_delta" if parent in self._streaming:
+                yield from self._delta(event["delta"], self._streaming[parent], parent)
+            case _:
+                return
+
+    def _block_start(self, block: Mapping[str, Any], parent: str | None) -> Iterator[SpokenEvent]:
+        if block["type"] == "thinking":
+            yield Status(phase="thinking", label="Thinking", parent_tool_call_id=parent)
+        elif block["type"] == "tool_use" and block["name"] != STRUCTURED_OUTPUT:
+            label = tool_id_of(whole(block["name"]))
+            yield Status(phase="tool_use", label=label, parent_tool_call_id=parent)
+
+    def _delta(
+        self,
+        delta: Mapping[str, Any],
+        message_id: str,
+        parent: str | None,
+    ) -> Iterator[SpokenEvent]:
+        if text := delta.get("text"):
+            yield TextDelta(message_id=message_id, delta=whole(text), parent_tool_call_id=parent)
+        elif self.show_thinking and (thinking := delta.get("thinking")):
+            yield ThinkingDelta(
+                message_id=message_id, delta=whole(thinking), parent_tool_call_id=parent
+            )
+
+    def _assistant(self, message: AssistantMessage) -> Iterator[SpokenEvent]:
+        parent = message.parent_tool_use_id
+        for block in message.content:
+            if isinstance(block, ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
+                tool_id = tool_id_of(whole(block.name))
+                self._told_calls[block.id] = tool_id
+                yield ToolCallStart(
+                    tool_call_id=block.id,
+                    tool_name=tool_id,
+                    args=whole_json(block.input),
+                    parent_tool_call_id=parent,
+                )
+            elif isinstance(block, TextBlock) and self._unheard(message):
+                yield TextDelta(
+                    message_id=message.message_id or "",
+                    delta=whole(block.text),
+                    parent_tool_call_id=parent,
+                )
+
+    def _unheard(self, message: AssistantMessage) -> bool:
+        """Whether the text was not streamed before; the CLI's own error texts are never told."""
+        message_id = message.message_id or ""
+        return message_id.startswith("msg_") and message_id not in self._streamed
+
+    def _tool_results(self, message: UserMessage) -> Iterator[SpokenEvent]:
+        if isinstance(message.content, str):
+            return
+        for block in message.content:
+            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._told_calls:
+                tool_id = self._told_calls.pop(block.tool_use_id)
+                answered = self.results.get(block.tool_use_id)
+                yield ToolCallResult(
+                    tool_call_id=block.tool_use_id,
+                    result=answered.visible if answered else self._refusal(tool_id),
+                    is_error=answered.is_error if answered else True,
+                    parent_tool_call_id=message.parent_tool_use_id,
+                )
+
+    def _refusal(self, tool_id: str) -> dict[str, JsonValue]:
+        """The CLI answered in the tool's place: it was refused, not parsable or interrupted."""
+        return {"error": "failed" if tool_id in self.tool_ids else "unknown_tool"}
+
+
+def whole(text: str) -> str:
+    """The text with unpaired surrogates replaced: they have no UTF-8 form."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def whole_json(value: Any) -> Any:
+    """JSON with every string made whole."""
+    match value:
+        case str():
+            return whole(value)
+        case list():
+            return [whole_json(item) for item in value]
+        case dict():
+            return {whole(key): whole_json(item) for key, item in value.items()}
+        case _:
+            return value

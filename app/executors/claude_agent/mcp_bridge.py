@@ -1,0 +1,81 @@
+"""Our tools as an in-process MCP server.
+
+A raw `mcp.server.Server` is used because the SDK's own helper hides the tool-call id, which the
+CLI sends as metadata, and checks arguments in its own way: here the ToolRunner decides both.
+"""
+
+from typing import Any
+
+from claude_agent_sdk.types import McpSdkServerConfig
+from mcp import types
+from mcp.server import Server
+
+from app.executors.port import RunContext
+from app.tools.policy import ToolPolicy
+from app.tools.runner import ToolResult, ToolRunner
+from app.tools.tool import Tool, ToolContext
+
+SERVER_NAME = "runtally"
+_PREFIX = f"mcp__{SERVER_NAME}__"
+_CALL_ID = "claudecode/toolUseId"
+
+
+def bridged_name(tool_id: str) -> str:
+    """The name the model calls a tool by."""
+    return _PREFIX + tool_id
+
+
+def tool_id_of(name: str) -> str:
+    """The tool's own id, from the name the model called it by."""
+    return name.removeprefix(_PREFIX)
+
+
+class McpBridge:
+    """One run's tools, and what they answered."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._tools = {tool.id: tool for tool in context.tools}
+        self._runner = ToolRunner(self._tools, ToolPolicy(frozenset(self._tools)))
+        self.results: dict[str, ToolResult] = {}
+        """By tool-call id, from the moment a tool has answered until its event is told."""
+
+    def server(self) -> McpSdkServerConfig | None:
+        """The server to offer; None for a run without tools."""
+        if not self._tools:
+            return None
+        instance: Server[Any] = Server(
+            SERVER_NAME,
+            version="1",
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
+
+    async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
+
+    async def _call(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        meta: dict[str, Any] = dict(params.meta or {})
+        call_id = str(meta[_CALL_ID])
+        context = ToolContext(
+            run=self._context.run,
+            tool_call_id=call_id,
+            request_id=self._context.request_id,
+        )
+        result = await self._runner.run(params.name, params.arguments or {}, context)
+        self.results[call_id] = result
+        text = types.TextContent(type="text", text=result.markdown)
+        return types.CallToolResult(content=[text], is_error=result.is_error)
+
+
+def _described(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.id,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        # The CLI runs calls of one message in parallel only when the tool says it reads only.
+        annotations=types.ToolAnnotations(read_only_hint=tool.effect == "read_only"),
+        # Above this many characters the CLI would show the model a preview instead of the result.
+        _meta={"anthropic/maxResultSizeChars": tool.max_result_bytes},
+    )

@@ -1,0 +1,98 @@
+"""Request + graph -> ClaudeAgentOptions; pure.
+
+Every option that decides what an agent may do is set here explicitly, also where the SDK's
+default happens to be the same today.
+"""
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import (
+    CanUseTool,
+    CanUseToolShadowedWarning,
+    ClaudeAgentOptions,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    ThinkingConfig,
+    ToolPermissionContext,
+)
+from claude_agent_sdk.types import McpSdkServerConfig
+
+from app.executors.claude_agent.mcp_bridge import SERVER_NAME, bridged_name
+from app.executors.claude_agent.directories import RunDirectory
+from app.executors.port import RunContext
+from app.graph import ResponseFormat
+from app.tools.tool import Tool
+
+# The SDK warns that allowed tools never reach `can_use_tool`. That is the point: it is the second
+# lock, for every name that is not allowed.
+warnings.filterwarnings("ignore", category=CanUseToolShadowedWarning)
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""One line of the CLI's output holds one message; the SDK's default of 1 MiB loses the run."""
+
+
+def build_options(
+    context: RunContext,
+    *,
+    launcher: Path,
+    directory: RunDirectory,
+    server: McpSdkServerConfig | None,
+    response_format: ResponseFormat | None,
+) -> ClaudeAgentOptions:
+    """The options of one run; `launcher` is the program that starts the CLI."""
+    names = [bridged_name(tool.id) for tool in context.tools]
+    limits = context.limits
+    return ClaudeAgentOptions(
+        # A file: arguments are visible to every user of the machine and end at 128 KiB.
+        system_prompt={"type": "file", "path": str(directory.system_prompt_file)},
+        model=context.model,
+        thinking=_thinking(context.spec.thinking_budget_tokens),
+        tools=[],
+        allowed_tools=names,
+        mcp_servers={SERVER_NAME: server} if server else {},
+        strict_mcp_config=True,
+        setting_sources=[],
+        skills=[],
+        plugins=[],
+        permission_mode="dontAsk",
+        can_use_tool=only(context.tools),
+        verbatim_prompts=True,
+        include_partial_messages=True,
+        max_turns=limits.max_turns,
+        max_budget_usd=None if limits.max_budget_usd is None else float(limits.max_budget_usd),
+        output_format=_output_format(response_format),
+        cli_path=launcher,
+        cwd=directory.work,
+        max_buffer_size=MAX_LINE_BYTES,
+        # "bare" takes away reminders, sockets, hooks and the built-in Agent and WebSearch tools.
+        extra_args={"bare": None, "no-session-persistence": None, "disable-slash-commands": None},
+    )
+
+
+def only(tools: Iterable[Tool]) -> CanUseTool:
+    """A permission callback that knows these tools and denies every other."""
+    names = {bridged_name(tool.id) for tool in tools}
+
+    async def decide(
+        name: str,
+        args: dict[str, Any],
+        _context: ToolPermissionContext,
+    ) -> PermissionResultAllow | PermissionResultDeny:
+        if name in names:
+            return PermissionResultAllow(updated_input=args)
+        return PermissionResultDeny(message="This tool is not available in this run.")
+
+    return decide
+
+
+def _thinking(budget_tokens: int | None) -> ThinkingConfig:
+    if not budget_tokens:
+        return {"type": "disabled"}
+    return {"type": "enabled", "budget_tokens": budget_tokens}
+
+
+def _output_format(wanted: ResponseFormat | None) -> dict[str, Any] | None:
+    return None if wanted is None else {"type": "json_schema", "schema": wanted.schema_}

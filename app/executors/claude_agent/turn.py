@@ -1,0 +1,99 @@
+"""Everything heard of a run so far: SDK messages in, AiEvents out, and how it ended; a fold."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage
+from claude_agent_sdk.types import AssistantMessageError
+
+from app.events import AiEvent, AssistantFinal, UsageReport
+from app.executors.claude_agent.mapper import STRUCTURED_OUTPUT, EventMapper
+from app.executors.claude_agent.mcp_bridge import SERVER_NAME, bridged_name
+from app.executors.claude_agent.outcome import answer, failure, has_succeeded
+from app.executors.claude_agent.surface import check_surface
+from app.executors.claude_agent.usage import MeteredMessage, UsageFold
+from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
+from app.graph import ResponseFormat
+from app.tools.runner import ToolResult
+from app.usage import UsageFact
+
+
+class Turn:
+    """One run's conversation with the CLI."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        *,
+        wanted: ResponseFormat | None,
+        results: Mapping[str, ToolResult],
+    ) -> None:
+        self._context = context
+        self._wanted = wanted
+        self._usage = UsageFold()
+        self._result: ResultMessage | None = None
+        self._last_error: AssistantMessageError | None = None
+        self._mapper = EventMapper(
+            tool_ids=frozenset(tool.id for tool in context.tools),
+            results=results,
+            show_thinking=context.spec.show_thinking,
+            step_budget=context.limits.max_turns,
+        )
+        self.total_tokens = 0
+
+    def feed(self, message: Message) -> Iterator[AiEvent]:
+        """Events of one SDK message; raises `UnexpectedSurface` when the CLI offers too much."""
+        match message:
+            case SystemMessage(subtype="init", data=init):
+                check_surface(init, tools=self._expected_tools(), servers=self._expected_servers())
+            case AssistantMessage(error=error) if error is not None:
+                self._last_error = error
+            case ResultMessage():
+                self._result = message
+            case _:
+                pass
+        yield from self._mapper.feed(message)
+        yield from self._state(self._usage.feed(message))
+
+    def cut_off(self) -> Iterator[AiEvent]:
+        """Nothing more will come: state what was still open."""
+        yield from self._state(self._usage.finish())
+
+    def answer(self, stopped: Ending | None) -> AssistantFinal:
+        """The answer; raises `ExecutionFailed` when there is none. `stopped`: why we ended it."""
+        result = self._result
+        if stopped == BUDGET:
+            raise ExecutionFailed(*BUDGET)
+        if result is not None and has_succeeded(result):
+            return answer(result, self._wanted)
+        if stopped is not None:
+            raise ExecutionFailed(*stopped)
+        if result is None:
+            raise ExecutionFailed("internal")
+        raise failure(result, self._last_error)
+
+    def _state(self, messages: Iterable[MeteredMessage]) -> Iterator[AiEvent]:
+        for message in messages:
+            self.total_tokens += message.usage.total_tokens
+            yield UsageReport(self._fact(message))
+            yield from self._mapper.completed(message)
+
+    def _fact(self, message: MeteredMessage) -> UsageFact:
+        return UsageFact(
+            run=self._context.run,
+            attempt=self._context.attempt,
+            message_id=message.message_id,
+            model=message.model,
+            usage=message.usage,
+            executor_type="claude_sdk",
+            basis="final" if message.final else "partial",
+            output_estimated=not message.final,
+            origin="assistant" if message.parent_tool_call_id is None else "subagent",
+            parent_tool_call_id=message.parent_tool_call_id,
+        )
+
+    def _expected_tools(self) -> set[str]:
+        names = {bridged_name(tool.id) for tool in self._context.tools}
+        return names | ({STRUCTURED_OUTPUT} if self._wanted else set())
+
+    def _expected_servers(self) -> set[str]:
+        return {SERVER_NAME} if self._context.tools else set()

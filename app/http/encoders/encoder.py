@@ -1,0 +1,27 @@
+"""The port of the wire encoders, and what all wires made of server-sent events share."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+from app.streams.port import LogEntry
+
+EVENT_STREAM = "text/event-stream"
+RETRY = b"retry: 2000\n\n"
+"""Sent first: a client that lost its connection comes back after two seconds."""
+HEARTBEAT = b": \n\n"
+"""Sent when nothing is said for a while, so proxies keep the connection open."""
+
+
+class Encoder(Protocol):
+    """Says one run's events in the words of one wire.
+
+    Pure and synchronous. An encoder may remember what it opened, so there is one per response,
+    and it must hear the entries in order; whatever ids it makes follow from run id and position.
+    Hence a replay is byte-identical: `encode(all) == encode(first) + encode(rest)`.
+    """
+
+    content_type: ClassVar[str]
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """The frames of these entries, as one chunk; empty when the wire has no word for them."""
+        ...

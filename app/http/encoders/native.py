@@ -1,0 +1,26 @@
+"""Our own wire: every event as it is, one server-sent event each."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from app.http.encoders.encoder import EVENT_STREAM
+from app.streams.event_json import to_json
+from app.streams.port import LogEntry
+
+
+class NativeEncoder:
+    """`id` is the position, `event` the type, `data` the event as one line of ASCII JSON.
+
+    It remembers nothing, so a client may resume after any position.
+    """
+
+    content_type: ClassVar[str] = EVENT_STREAM
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """The frames of these entries, as one chunk."""
+        return "".join(map(_frame, entries)).encode("ascii")
+
+
+def _frame(entry: LogEntry) -> str:
+    position, event = entry
+    return f"id: {position}\nevent: {event.type}\ndata: {to_json(event)}\n\n"

@@ -1,0 +1,65 @@
+"""How a finished run's events are kept: one row each, but the pieces of a text together."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from app.events import CLIENT_EVENTS, TextDelta, ThinkingDelta
+from app.streams.event_json import to_json
+from app.streams.port import LogEntry
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvents:
+    """One event, or neighbouring deltas of one message, as a row.
+
+    `data` is the event's JSON. Where several share it, `delta` is their text joined and `cuts`
+    the length of each in code points. Keep it in a column that keeps the order of names and
+    U+0000 (`json`, not `jsonb`): a replay repeats the live stream byte for byte.
+    """
+
+    position: int
+    last_position: int
+    data: dict[str, Any]
+
+
+def pack(entries: Iterable[LogEntry]) -> list[StoredEvents]:
+    """Turn entries, in order and without gaps, into rows."""
+    return [_row(list(group)) for _, group in groupby(entries, key=_voice)]
+
+
+def unpack(rows: Iterable[StoredEvents]) -> list[LogEntry]:
+    """Give back exactly the entries that were packed."""
+    return [entry for row in rows for entry in _entries(row)]
+
+
+def _voice(entry: LogEntry) -> tuple[object, ...]:
+    """Equal for neighbours that may share a row."""
+    event = entry.event
+    if isinstance(event, TextDelta | ThinkingDelta):
+        return event.type, event.message_id, event.parent_tool_call_id
+    return (entry.position,)
+
+
+def _row(group: list[LogEntry]) -> StoredEvents:
+    first, last = group[0], group[-1]
+    deltas = [entry.event.delta for entry in group if isinstance(entry.event, TextDelta | ThinkingDelta)]
+    event = first.event if len(group) == 1 else first.event.model_copy(update={"delta": "".join(deltas)})
+    data = json.loads(to_json(event))
+    if len(group) > 1:
+        data["cuts"] = [len(delta) for delta in deltas]
+    return StoredEvents(first.position, last.position, data)
+
+
+def _entries(row: StoredEvents) -> Iterator[LogEntry]:
+    if "cuts" not in row.data:
+        yield LogEntry(row.position, CLIENT_EVENTS.validate_python(row.data))
+        return
+    text, start = row.data["delta"], 0
+    shared = {name: value for name, value in row.data.items() if name != "cuts"}
+    for position, length in enumerate(row.data["cuts"], row.position):
+        delta = text[start : start + length]
+        yield LogEntry(position, CLIENT_EVENTS.validate_python({**shared, "delta": delta}))
+        start += length

@@ -1,0 +1,179 @@
+"""Drain one run to its end, whoever is listening."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import anyio
+import structlog
+
+from app.billing.receipts import ReceiptWriter
+from app.db import Database
+from app.errors import Unavailable
+from app.events import (
+    AssistantFinal,
+    ClientEvent,
+    Done,
+    RunError,
+    RunStarted,
+    SpokenEvent,
+    TextDelta,
+    UsageReport,
+)
+from app.executors.port import ABORTED, INTERNAL, Ending, ExecutionFailed, GraphExecutor, RunContext
+from app.graph import FinalUsage, GraphFinal, GraphRunRequest, RunStatus
+from app.ids import RunKey
+from app.runs.history import pack
+from app.runs.repository import finish_run, mark_running
+from app.streams.port import EventLog, LogEntry
+from app.usage import Attribution, UsageTotal
+
+log = structlog.get_logger(__name__)
+
+
+_RETRY_S = 5.0
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the run's end is told from."""
+
+    answer: AssistantFinal | None = None
+    ending: Ending = INTERNAL
+    usage: UsageTotal = UsageTotal()
+    spoken: list[str] = field(default_factory=list)
+    speaker: str | None = None
+
+    def hear(self, event: SpokenEvent) -> None:
+        """Remember the answer, or the last message as far as it came."""
+        if isinstance(event, AssistantFinal):
+            self.answer = event
+        elif isinstance(event, TextDelta) and event.parent_tool_call_id is None:
+            if event.message_id != self.speaker:
+                self.speaker, self.spoken = event.message_id, []
+            self.spoken.append(event.delta)
+
+    def final(self, context: RunContext) -> GraphFinal:
+        """How the run ended; without an answer, what was said so far is kept."""
+        answer = self.answer
+        return GraphFinal(
+            ok=answer is not None,
+            run_id=context.run.run_id,
+            request_id=context.request_id,
+            content=answer.content if answer else "".join(self.spoken),
+            structured_output=answer.structured_output if answer else None,
+            error=None if answer else self.ending.error,
+            finish_reason="stop" if answer else self.ending.finish_reason,
+            usage=FinalUsage(
+                prompt_tokens=self.usage.prompt_tokens,
+                completion_tokens=self.usage.completion_tokens,
+            ),
+        )
+
+
+class Relay:
+    """Carries runs: usage goes to billing, everything else to the event log."""
+
+    def __init__(
+        self,
+        database: Database,
+        executor: GraphExecutor,
+        receipts: ReceiptWriter,
+        event_log: EventLog,
+    ) -> None:
+        self._database = database
+        self._executor = executor
+        self._receipts = receipts
+        self._log = event_log
+
+    async def carry(
+        self,
+        request: GraphRunRequest,
+        context: RunContext,
+        attribution: Attribution,
+    ) -> GraphFinal:
+        """Drain the run to its end; the one place that says how it ended."""
+        tally = _Tally()
+        try:
+            await self._begin(request, context)
+            async with aclosing(self._executor.run(request, context)) as events:
+                async for event in events:
+                    match event:
+                        case UsageReport(fact=fact):
+                            tally.usage = tally.usage.plus(fact.usage)
+                            await self._receipts.record(fact, attribution)
+                        case _:
+                            tally.hear(event)
+                            await self._log.append(context.run, event)
+        except ExecutionFailed as error:
+            tally.ending = error.ending
+        except Exception:
+            # One bad run must not end its neighbours.
+            log.exception("run failed")
+        finally:
+            with anyio.CancelScope(shield=True):
+                final = await self._end(context, tally.final(context))
+        return final
+
+    async def _begin(self, request: GraphRunRequest, context: RunContext) -> None:
+        if context.stop.is_set():
+            raise ExecutionFailed(*ABORTED)
+        async with self._database.transaction() as tx:
+            await mark_running(tx, context.run)
+        started = RunStarted(
+            run_id=context.run.run_id,
+            graph_id=request.graph_id,
+            model=context.model,
+            attempt=context.attempt,
+        )
+        await self._log.append(context.run, started)
+
+    async def _end(self, context: RunContext, final: GraphFinal) -> GraphFinal:
+        """Keep the run and its events, then let readers hear the end.
+
+        With the database away readers hear it first, and the run is kept as soon as it is back.
+        """
+        run = context.run
+        told = await self._log.read(run)
+        terminal = terminal_events(final)
+        entries = [*told, *numbered(terminal, after=len(told))]
+        kept = await self._keep(run, final, entries)
+        for event in terminal:
+            await self._log.append(run, event)
+        while not kept:
+            await asyncio.sleep(_RETRY_S)
+            kept = await self._keep(run, final, entries)
+        await self._log.forget(run)
+        return final
+
+    async def _keep(self, run: RunKey, final: GraphFinal, entries: Sequence[LogEntry]) -> bool:
+        try:
+            async with self._database.transaction() as tx:
+                ours = await finish_run(
+                    tx, run, status=status_of(final), final=final, events=pack(entries)
+                )
+        except Unavailable as error:
+            log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400
+            return False
+        if not ours:
+            log.error("another process had ended this run already")
+        return True
+
+
+def status_of(final: GraphFinal) -> RunStatus:
+    """The status a run has after this end."""
+    if final.ok:
+        return "succeeded"
+    return "cancelled" if final.error == "aborted" else "failed"
+
+
+def terminal_events(final: GraphFinal) -> list[ClientEvent]:
+    """The last events of a run: its error, if any, and `done`."""
+    done = Done(usage=final.usage, finish_reason=final.finish_reason)
+    return [done] if final.error is None else [RunError(error=final.error), done]
+
+
+def numbered(events: Sequence[ClientEvent], *, after: int) -> list[LogEntry]:
+    """The events at the positions that follow."""
+    return [LogEntry(position, event) for position, event in enumerate(events, start=after + 1)]

@@ -1,0 +1,213 @@
+"""The SQL of runs and of their events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, and_, func, insert, select, tuple_, update
+from sqlalchemy.dialects import postgresql
+
+from app.db import Reader, Transaction
+from app.graph import GraphFinal, RunStatus
+from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.runs.history import StoredEvents
+from app.runs.tables import run_events, runs
+
+UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as it stands."""
+
+    key: RunKey
+    api_key_id: ApiKeyId
+    graph_id: str
+    model: str
+    status: RunStatus
+    attempt: int
+    request_hash: bytes
+    request_id: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    final: GraphFinal | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended, one way or the other."""
+        return self.status not in UNFINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run about to be accepted."""
+
+    key: RunKey
+    api_key_id: ApiKeyId
+    graph_id: str
+    model: str
+    request: dict[str, Any]
+    request_hash: bytes
+    request_id: str | None
+    process_id: UUID
+
+
+async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
+    """Insert a run; None when its id is taken, so exactly one caller may start it."""
+    statement = (
+        postgresql.insert(runs)
+        .values(
+            account_id=run.key.account_id,
+            run_id=run.key.run_id,
+            api_key_id=run.api_key_id,
+            graph_id=run.graph_id,
+            model=run.model,
+            status="queued",
+            request=run.request,
+            request_hash=run.request_hash,
+            request_id=run.request_id,
+            process_id=run.process_id,
+            created_at=func.now(),
+            heartbeat_at=func.now(),
+        )
+        .on_conflict_do_nothing()
+        .returning(*_COLUMNS)
+    )
+    row = (await tx.execute(statement)).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
+    """The run of this account with this id."""
+    row = (await reader.execute(select(*_COLUMNS).where(_is(key)))).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def list_runs(
+    reader: Reader,
+    account_id: AccountId,
+    *,
+    limit: int,
+    before: tuple[datetime, str] | None,
+) -> list[RunRecord]:
+    """Runs of an account, newest first, older than (created_at, run_id)."""
+    statement = (
+        select(*_COLUMNS)
+        .where(runs.c.account_id == account_id)
+        .order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(runs.c.created_at, runs.c.run_id) < before)
+    return [_record(row) for row in await reader.execute(statement)]
+
+
+async def mark_running(tx: Transaction, key: RunKey) -> None:
+    """The run has left the queue."""
+    await tx.execute(
+        update(runs)
+        .where(_is(key), runs.c.status == "queued")
+        .values(status="running", started_at=func.now()),
+    )
+
+
+async def finish_run(
+    tx: Transaction,
+    key: RunKey,
+    *,
+    status: RunStatus,
+    final: GraphFinal,
+    events: Sequence[StoredEvents],
+) -> bool:
+    """End a run and keep its events; False when it had ended already."""
+    statement = (
+        update(runs)
+        .where(_is(key), runs.c.status.in_(UNFINISHED))
+        .values(
+            status=status,
+            final=final.model_dump(mode="json", by_alias=True),
+            ended_at=func.now(),
+        )
+    )
+    if (await tx.execute(statement)).rowcount == 0:
+        return False
+    rows = [
+        {
+            "account_id": key.account_id,
+            "run_id": key.run_id,
+            "position": stored.position,
+            "last_position": stored.last_position,
+            "data": stored.data,
+        }
+        for stored in events
+    ]
+    if rows:
+        await tx.execute(insert(run_events), rows)
+    return True
+
+
+async def stored_events(reader: Reader, key: RunKey) -> list[StoredEvents]:
+    """The kept events of a finished run, in order."""
+    statement = (
+        select(run_events.c.position, run_events.c.last_position, run_events.c.data)
+        .where(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
+        .order_by(run_events.c.position)
+    )
+    return [StoredEvents(*row) for row in await reader.execute(statement)]
+
+
+async def beat(tx: Transaction, process_id: UUID) -> None:
+    """Say that this process still carries its runs."""
+    await tx.execute(
+        update(runs)
+        .where(runs.c.process_id == process_id, runs.c.status.in_(UNFINISHED))
+        .values(heartbeat_at=func.now()),
+    )
+
+
+async def orphaned_runs(tx: Transaction, *, silent_s: float, not_of: UUID) -> list[RunRecord]:
+    """Unfinished runs of other processes that have not been heard of; locked for this caller."""
+    statement = (
+        select(*_COLUMNS)
+        .where(
+            runs.c.status.in_(UNFINISHED),
+            runs.c.process_id != not_of,
+            runs.c.heartbeat_at <= func.now() - func.make_interval(0, 0, 0, 0, 0, 0, silent_s),
+        )
+        .with_for_update(skip_locked=True)
+    )
+    return [_record(row) for row in await tx.execute(statement)]
+
+
+_COLUMNS = (
+    runs.c.account_id,
+    runs.c.run_id,
+    runs.c.api_key_id,
+    runs.c.graph_id,
+    runs.c.model,
+    runs.c.status,
+    runs.c.attempt,
+    runs.c.request_hash,
+    runs.c.request_id,
+    runs.c.created_at,
+    runs.c.started_at,
+    runs.c.ended_at,
+    runs.c.final,
+)
+
+
+def _is(key: RunKey) -> Any:
+    return and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
+
+
+def _record(row: Row[Any]) -> RunRecord:
+    account_id, run_id, api_key_id, *middle, final = row
+    return RunRecord(
+        RunKey(AccountId(account_id), RunId(run_id)),
+        ApiKeyId(api_key_id),
+        *middle,
+        final=None if final is None else GraphFinal.model_validate(final),
+    )

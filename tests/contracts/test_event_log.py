@@ -1,0 +1,284 @@
+"""What every event log does, and what only the shared one can."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import Conflict, Unavailable
+from app.events import ClientEvent, Done, RunStarted, TextDelta, ToolCallStart
+from app.graph import FinalUsage
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.streams.memory import MemoryEventLog
+from app.streams.port import LogEntry
+from app.streams.redis_streams import RedisEventLog
+
+Log: TypeAlias = MemoryEventLog | RedisEventLog
+DONE = Done(usage=FinalUsage(prompt_tokens=3, completion_tokens=4), finish_reason="stop")
+
+
+def a_run(run_id: str = "run") -> RunKey:
+    return RunKey(AccountId(new_uuid()), RunId(run_id))
+
+
+def a_word(text: str) -> TextDelta:
+    return TextDelta(message_id="msg_1", delta=text)
+
+
+def some_events(count: int) -> list[ClientEvent]:
+    """A whole run of so many events."""
+    words = [a_word(f" word{number}") for number in range(count - 2)]
+    started = RunStarted(run_id="run", graph_id="claude_agents:assistant", model="m", attempt=1)
+    return [started, *words, DONE]
+
+
+def numbered(events: Sequence[ClientEvent], after: int = 0) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(events, start=1)][after:]
+
+
+async def say(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> None:
+    for event in events:
+        await log.append(run, event)
+
+
+async def hear(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
+    """Everything a reader hears until the log ends it."""
+    async with asyncio.timeout(10), aclosing(log.follow(run, after=after)) as batches:
+        return [entry async for batch in batches for entry in batch]
+
+
+async def test_positions_count_from_one_in_the_order_of_appending(event_log: Log) -> None:
+    run, events = a_run(), some_events(5)
+    assert [await event_log.append(run, event) for event in events] == [1, 2, 3, 4, 5]
+    assert await hear(event_log, run) == numbered(events)
+
+
+async def test_following_after_a_position_yields_only_what_comes_later(event_log: Log) -> None:
+    run, events = a_run(), some_events(6)
+    await say(event_log, run, events)
+    assert await hear(event_log, run, after=4) == numbered(events, after=4)
+
+
+@pytest.mark.parametrize("after", [5, 99])
+async def test_following_after_the_end_ends_at_once(event_log: Log, after: int) -> None:
+    run = a_run()
+    await say(event_log, run, some_events(5))
+    assert await hear(event_log, run, after=after) == []
+
+
+async def test_a_run_nobody_has_written_to_is_waited_for(event_log: Log) -> None:
+    run, events = a_run(), some_events(4)
+    reader = asyncio.create_task(hear(event_log, run))
+    done, _ = await asyncio.wait({reader}, timeout=0.25)
+    assert not done
+    await say(event_log, run, events)
+    assert await reader == numbered(events)
+
+
+async def test_everything_ready_comes_in_one_batch(event_log: Log) -> None:
+    run, events = a_run(), some_events(40)
+    await say(event_log, run, events)
+    async with aclosing(event_log.follow(run, after=10)) as batches:
+        assert list(await anext(batches)) == numbered(events, after=10)
+
+
+async def test_two_followers_hear_the_same(event_log: Log) -> None:
+    run, events = a_run(), some_events(20)
+    early = asyncio.create_task(hear(event_log, run))
+    await say(event_log, run, events[:10])
+    late = asyncio.create_task(hear(event_log, run))
+    await say(event_log, run, events[10:])
+    assert await early == await late == numbered(events)
+
+
+async def test_a_slow_reader_does_not_slow_the_writer(event_log: Log) -> None:
+    run, events = a_run(), some_events(300)
+    await event_log.append(run, events[0])
+    async with aclosing(event_log.follow(run)) as slow, asyncio.timeout(10):
+        heard = list(await anext(slow))
+        await say(event_log, run, events[1:])
+        assert await hear(event_log, run) == numbered(events)
+        heard += [entry async for batch in slow for entry in batch]
+    assert heard == numbered(events)
+
+
+async def test_a_reader_may_leave_early_and_come_back(event_log: Log) -> None:
+    run, events = a_run(), some_events(9)
+    await say(event_log, run, events[:4])
+    async with aclosing(event_log.follow(run)) as batches:
+        first = list(await anext(batches))
+    await say(event_log, run, events[4:])
+    assert first + await hear(event_log, run, after=first[-1].position) == numbered(events)
+
+
+async def test_a_reader_cancelled_while_waiting_disturbs_nobody(event_log: Log) -> None:
+    run, events = a_run(), some_events(5)
+    await say(event_log, run, events[:2])
+    impatient = asyncio.create_task(hear(event_log, run))
+    patient = asyncio.create_task(hear(event_log, run))
+    await asyncio.wait({impatient}, timeout=0.15)
+    impatient.cancel()
+    await asyncio.wait({impatient})
+    assert impatient.cancelled()
+    await say(event_log, run, events[2:])
+    assert await patient == numbered(events)
+
+
+async def test_reading_returns_what_is_there_and_does_not_wait(event_log: Log) -> None:
+    run, events = a_run(), some_events(5)
+    assert list(await event_log.read(run)) == []
+    await say(event_log, run, events[:3])
+    assert list(await event_log.read(run)) == numbered(events[:3])
+
+
+async def test_nothing_can_be_said_after_done(event_log: Log) -> None:
+    run, events = a_run(), some_events(3)
+    await say(event_log, run, events)
+    with pytest.raises(Conflict):
+        await event_log.append(run, a_word("late"))
+    assert await hear(event_log, run) == numbered(events)
+
+
+async def test_a_reader_who_is_behind_may_finish_after_forget(event_log: Log) -> None:
+    run, events = a_run(), some_events(8)
+    await say(event_log, run, events[:3])
+    async with aclosing(event_log.follow(run)) as behind, asyncio.timeout(10):
+        heard = list(await anext(behind))
+        await say(event_log, run, events[3:])
+        await event_log.forget(run)
+        heard += [entry async for batch in behind for entry in batch]
+    assert heard == numbered(events)
+
+
+async def test_forgetting_an_unfinished_run_ends_its_readers(event_log: Log) -> None:
+    run, events = a_run(), some_events(4)
+    await say(event_log, run, events[:2])
+    reader = asyncio.create_task(hear(event_log, run))
+    await event_log.forget(run)
+    # A reader who had not begun may come too late for what there was.
+    assert await reader in ([], numbered(events[:2]))
+
+
+@pytest.mark.parametrize("said", [0, 2, 5])
+async def test_a_forgotten_run_is_not_waited_for(event_log: Log, said: int) -> None:
+    run, events = a_run(), some_events(5)
+    await say(event_log, run, events[:said])
+    await event_log.forget(run)
+    assert len(await hear(event_log, run)) <= said
+    with pytest.raises(Conflict):
+        await event_log.append(run, a_word("late"))
+
+
+async def test_concurrent_runs_do_not_mix(event_log: Log) -> None:
+    runs = {a_run(f"run-{size}"): some_events(size) for size in range(3, 13)}
+    readers = [asyncio.create_task(hear(event_log, run)) for run in runs]
+    await asyncio.gather(*(say(event_log, run, events) for run, events in runs.items()))
+    assert await asyncio.gather(*readers) == [numbered(events) for events in runs.values()]
+
+
+async def test_the_same_run_id_in_two_accounts_is_two_runs(event_log: Log) -> None:
+    mine, theirs = a_run("same:id"), a_run("same:id")
+    await say(event_log, mine, some_events(3))
+    await say(event_log, theirs, some_events(7))
+    assert len(await hear(event_log, mine)) == 3
+    assert len(await hear(event_log, theirs)) == 7
+
+
+async def test_events_come_back_as_they_were(event_log: Log) -> None:
+    run = a_run()
+    events: list[ClientEvent] = [
+        a_word("a\u2028b\r\n\0 \U0001f600 é"),
+        ToolCallStart(
+            tool_call_id="t",
+            tool_name="core__get_current_time",
+            args={"z": [1, 1.5, None], "a": 1e22},
+            parent_tool_call_id="p",
+        ),
+        DONE,
+    ]
+    await say(event_log, run, events)
+    assert await hear(event_log, run) == numbered(events)
+
+
+@pytest.mark.parametrize("patience", range(6))
+async def test_positions_stay_gapless_when_an_append_is_cancelled(event_log: Log, patience: int) -> None:
+    run = a_run()
+    await event_log.append(run, a_word("first"))
+    append = asyncio.create_task(event_log.append(run, a_word("perhaps")))
+    for _ in range(patience):
+        await asyncio.sleep(0)
+    append.cancel()
+    await asyncio.wait({append})
+    await event_log.append(run, DONE)
+    heard = await hear(event_log, run)
+    assert [entry.position for entry in heard] == list(range(1, len(heard) + 1))
+    assert [entry.event for entry in heard] in (
+        [a_word("first"), DONE],
+        [a_word("first"), a_word("perhaps"), DONE],
+    )
+
+
+async def test_ping_is_silent_while_all_is_well(event_log: Log) -> None:
+    await event_log.ping()
+
+
+async def test_closing_ends_readers_and_refuses_writers(event_log: Log) -> None:
+    run = a_run()
+    await say(event_log, run, some_events(5)[:2])
+    readers = [asyncio.create_task(hear(event_log, key)) for key in (run, a_run())]
+    await asyncio.sleep(0)
+    await event_log.aclose()
+    await asyncio.gather(*readers)
+    assert await hear(event_log, run) == []
+    with pytest.raises(Unavailable):
+        await event_log.append(run, DONE)
+    with pytest.raises(Unavailable):
+        await event_log.ping()
+
+
+@given(
+    pauses=st.lists(st.integers(0, 3), min_size=2, max_size=30),
+    readers=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 3)), max_size=8),
+)
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+async def test_every_reader_hears_each_entry_once_however_they_interleave(
+    event_log: Log,
+    pauses: list[int],
+    readers: list[tuple[int, int, int]],
+) -> None:
+    """`pauses`: turns of the loop before each append. A reader: starts at, after, turns per batch."""
+    run, events = a_run(), some_events(len(pauses))
+
+    async def listen(after: int, turns: int) -> list[LogEntry]:
+        heard: list[LogEntry] = []
+        async with aclosing(event_log.follow(run, after=after)) as batches:
+            async for batch in batches:
+                heard += batch
+                await pause(turns)
+        return heard
+
+    async with asyncio.timeout(10):
+        listening = []
+        for number, (event, turns) in enumerate(zip(events, pauses, strict=True)):
+            for start, after, slowness in readers:
+                if start % len(events) == number:
+                    after %= len(events)
+                    listening.append((after, asyncio.create_task(listen(after, slowness))))
+            await pause(turns)
+            await event_log.append(run, event)
+        for after, reader in listening:
+            assert await reader == numbered(events, after=after)
+    await event_log.forget(run)
+
+
+async def pause(turns: int) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
