@@ -87,16 +87,19 @@ class RedisEventLog:
         after: int = 0,
     ) -> AsyncGenerator[tuple[LogEntry, ...], None]:
         """Yield the entries after a position, everything ready at once, until `Done`."""
-        position, wait_ms = after, None
+        key, position, wait_ms = _key(run), after, None
         while not self._closed:
-            entries, over = await self._batch(_key(run), position, wait_ms)
-            over = over or (not entries and await self._is_over(_key(run), position, had=position > after))
-            if entries:
+            with self._reachable():
+                rows = await self._next(key, position, wait_ms)
+                if not rows and await self._is_over(key, position, started=position > after):
+                    return
+            if entries := _entries(rows):
                 yield entries
                 position = entries[-1].position
-            if over:
+            if rows and _is_end(rows[-1]):
                 return
-            del entries  # every waiting reader would keep its own copy of the run
+            # Every waiting reader would else hold on to its own copy of the run.
+            del rows, entries
             wait_ms = self._wait_ms
 
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
@@ -157,18 +160,6 @@ class RedisEventLog:
         rows = _rows(await self._commands.xrevrange(key, count=1))
         return rows[0] if rows else None
 
-    async def _batch(
-        self,
-        key: str,
-        position: int,
-        wait_ms: int | None,
-    ) -> tuple[tuple[LogEntry, ...], bool]:
-        """What follows a position, now or within the wait, and whether that was the end."""
-        with self._reachable():
-            rows = await self._next(key, position, wait_ms)
-            over = _is_end(rows[-1]) if rows else await self._is_over(key, position)
-        return _entries(rows), over
-
     async def _next(self, key: str, position: int, wait_ms: int | None) -> list[_Row]:
         async with self._turns:
             if self._closed:
@@ -176,13 +167,13 @@ class RedisEventLog:
             found: Any = await self._waits.xread({key: f"{position}-0"}, count=BATCH, block=wait_ms)
         return _rows(found[0][1]) if found else []
 
-    async def _is_over(self, key: str, position: int) -> bool:
-        """Whether nothing can follow a position: the end came before it, or the run is gone."""
+    async def _is_over(self, key: str, position: int, *, started: bool) -> bool:
+        """Whether nothing can follow a position: the end came before it, or what was there is gone."""
         if self._closed:
             return True
         last = await self._last(key)
         if last is None:
-            return position > 0
+            return started
         return last.position <= position and _is_end(last)
 
     @contextmanager

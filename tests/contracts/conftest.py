@@ -35,14 +35,8 @@ async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[MemoryEvent
     await log.aclose()
 
 
-@pytest.fixture
-async def redis_log(redis_url: str) -> AsyncIterator[RedisEventLog]:
-    log = RedisEventLog(redis_url, wait_s=0.1)
-    yield log
-    await log.aclose()
-
-
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> ValkeyServer:
+    """Not started yet; on a free port of its own, because the library hands the same one to everybody."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     return ValkeyServer(port=port, data_dir=tmp_path_factory.mktemp("redis"))

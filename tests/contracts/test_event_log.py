@@ -1,54 +1,16 @@
-"""What every event log does, and what only the shared one can."""
+"""What every event log does."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import aclosing
-from typing import TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict, Unavailable
-from app.events import ClientEvent, Done, RunStarted, TextDelta, ToolCallStart
-from app.graph import FinalUsage
-from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.streams.memory import MemoryEventLog
+from app.events import ClientEvent, ToolCallStart
 from app.streams.port import LogEntry
-from app.streams.redis_streams import RedisEventLog
-
-Log: TypeAlias = MemoryEventLog | RedisEventLog
-DONE = Done(usage=FinalUsage(prompt_tokens=3, completion_tokens=4), finish_reason="stop")
-
-
-def a_run(run_id: str = "run") -> RunKey:
-    return RunKey(AccountId(new_uuid()), RunId(run_id))
-
-
-def a_word(text: str) -> TextDelta:
-    return TextDelta(message_id="msg_1", delta=text)
-
-
-def some_events(count: int) -> list[ClientEvent]:
-    """A whole run of so many events."""
-    words = [a_word(f" word{number}") for number in range(count - 2)]
-    started = RunStarted(run_id="run", graph_id="claude_agents:assistant", model="m", attempt=1)
-    return [started, *words, DONE]
-
-
-def numbered(events: Sequence[ClientEvent], after: int = 0) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(events, start=1)][after:]
-
-
-async def say(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> None:
-    for event in events:
-        await log.append(run, event)
-
-
-async def hear(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
-    """Everything a reader hears until the log ends it."""
-    async with asyncio.timeout(10), aclosing(log.follow(run, after=after)) as batches:
-        return [entry async for batch in batches for entry in batch]
+from tests.contracts.event_logs import DONE, Log, a_run, a_word, hear, numbered, say, some_events
 
 
 async def test_positions_count_from_one_in_the_order_of_appending(event_log: Log) -> None:
@@ -270,8 +232,8 @@ async def test_every_reader_hears_each_entry_once_however_they_interleave(
         for number, (event, turns) in enumerate(zip(events, pauses, strict=True)):
             for start, after, slowness in readers:
                 if start % len(events) == number:
-                    after %= len(events)
-                    listening.append((after, asyncio.create_task(listen(after, slowness))))
+                    reader = asyncio.create_task(listen(after % len(events), slowness))
+                    listening.append((after % len(events), reader))
             await pause(turns)
             await event_log.append(run, event)
         for after, reader in listening:

