@@ -17,7 +17,7 @@ situation, its docstring is the sentence shown, `code` is what programs branch o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Invalid(AppError):
     code = "invalid_request"
 
     @classmethod
-    def field(cls, field: str, message: str) -> "Invalid":
+    def field(cls, field: str, message: str) -> Self:
         """One field is wrong."""
         return cls(f"{field}: {message}", errors=[FieldError(field, message)])
 

@@ -1,0 +1,28 @@
+"""Accounts and API keys."""
+
+from sqlalchemy import Column, ForeignKey, LargeBinary, Table, Text, Uuid
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from app.db import UtcDateTime, metadata
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("account_id", Uuid, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("name", Text),
+    Column("prefix", Text, nullable=False, comment="The first characters, to tell keys apart"),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("last_used_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+)

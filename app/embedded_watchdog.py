@@ -1,0 +1,47 @@
+"""Owns PostgreSQL for a server that may be killed: `python -I embedded_watchdog.py CONFIG`.
+
+Standard input is a pipe from the server. When it closes, for whatever reason, PostgreSQL is
+stopped. A process of its own, with the standard library only, so that it starts fast.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+
+FAST_STOP_S = 30
+
+
+def main() -> int:
+    """Start PostgreSQL, wait for the pipe to close, stop it."""
+    config = json.loads(sys.argv[1])
+    # Ctrl-C and SIGTERM are meant for the server; we follow it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with open(config["log"], "ab") as log:  # noqa: PTH123 - nothing is imported that need not be
+        server = subprocess.Popen(  # noqa: S603
+            config["command"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=config["environment"],
+            cwd=config["directory"],
+            restore_signals=True,
+            preexec_fn=_default_signals,  # noqa: PLW1509 - single-threaded
+        )
+        sys.stdin.buffer.read()
+        server.send_signal(signal.SIGINT)
+        try:
+            return server.wait(FAST_STOP_S)
+        except subprocess.TimeoutExpired:
+            server.send_signal(signal.SIGQUIT)
+            return server.wait()
+
+
+def _default_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""ExecutorAggregator: "claude_agents:planner" -> the executor of claude_agents."""
+
+from collections.abc import AsyncGenerator, Mapping
+
+from app.events import AiEvent
+from app.executors.catalog import GraphNotFound
+from app.executors.port import GraphExecutor, RunContext
+from app.graph import GraphRunRequest
+
+
+class ExecutorAggregator:
+    """Routes runs by the provider in their graph id; a `GraphExecutor` itself."""
+
+    def __init__(self, executors: Mapping[str, GraphExecutor]) -> None:
+        self._executors = executors
+
+    def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
+        """See the port; raises `GraphNotFound` for a provider nobody serves."""
+        provider, _, _ = request.graph_id.partition(":")
+        executor = self._executors.get(provider)
+        if executor is None:
+            raise GraphNotFound
+        return executor.run(request, context)

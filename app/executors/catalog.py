@@ -1,0 +1,120 @@
+"""GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
+
+from collections.abc import Collection, Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import frontmatter
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from app.errors import NotFound
+from app.graph import RunLimits
+
+SHIPPED_GRAPHS = Path(__file__).parent.parent / "graphs"
+
+
+class GraphNotFound(NotFound):
+    """There is no graph with this id."""
+
+    code = "graph_not_found"
+
+
+class GraphDefinitionError(Exception):
+    """A graph file is wrong; the text names the file and the key."""
+
+
+class GraphSpec(BaseModel):
+    """A graph: the head of its file and, as `system_prompt`, the body."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    description: Annotated[str, Field(min_length=1)]
+    provider: Literal["claude_agents"] = "claude_agents"
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
+    max_budget_usd: Annotated[Decimal, Field(gt=0, max_digits=20, decimal_places=10)] | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    thinking_budget_tokens: Annotated[int, Field(ge=1_024, le=30_000, strict=True)] | None = None
+    """How long the model may think; without it, it does not."""
+    show_thinking: bool = False
+    """Whether clients hear the thinking."""
+    system_prompt: Annotated[str, Field(min_length=1)]
+
+    @field_validator("max_budget_usd", mode="before")
+    @classmethod
+    def _money_is_a_string(cls, value: object) -> object:
+        if isinstance(value, float):
+            message = 'money is a quoted decimal, for example "0.50"'
+            raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
+        return value
+
+    @property
+    def id(self) -> str:
+        """`provider:name`."""
+        return f"{self.provider}:{self.name}"
+
+    @property
+    def limits(self) -> RunLimits:
+        """The most a request may use."""
+        return RunLimits(
+            timeout_s=self.timeout_s,
+            max_turns=self.max_turns,
+            max_budget_usd=self.max_budget_usd,
+        )
+
+
+class GraphCatalog:
+    """The graphs this server has."""
+
+    def __init__(self, graphs: Iterable[GraphSpec]) -> None:
+        self._graphs = {graph.id: graph for graph in graphs}
+
+    @classmethod
+    def load(cls, directories: Iterable[Path], *, known_tools: Collection[str]) -> "GraphCatalog":
+        """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong."""
+        found: dict[str, GraphSpec] = {}
+        for directory in directories:
+            for path in sorted(directory.glob("*.md")):
+                graph = _read(path)
+                unknown = [tool for tool in graph.tools if tool not in known_tools]
+                if unknown:
+                    raise _wrong(path, "tools", f"there is no tool {unknown[0]!r}")
+                if graph.id in found:
+                    raise _wrong(path, "name", f"there is another graph {graph.id}")
+                found[graph.id] = graph
+        return cls(found.values())
+
+    def get(self, graph_id: str) -> GraphSpec:
+        """The graph; raises `GraphNotFound`."""
+        if (graph := self._graphs.get(graph_id)) is None:
+            raise GraphNotFound
+        return graph
+
+    def all(self) -> list[GraphSpec]:
+        """Every graph, by id."""
+        return [self._graphs[graph_id] for graph_id in sorted(self._graphs)]
+
+
+def _read(path: Path) -> GraphSpec:
+    try:
+        document = frontmatter.loads(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise _wrong(path, "front matter", "is not valid YAML") from error
+    head: dict[str, Any] = dict(document.metadata)
+    for reserved in ("name", "system_prompt"):
+        if reserved in head:
+            raise _wrong(path, reserved, "comes from the file itself, not from its head")
+    try:
+        return GraphSpec(**head, name=path.stem, system_prompt=document.content.strip())
+    except ValidationError as error:
+        detail = error.errors(include_input=False)[0]
+        key = ".".join(str(part) for part in detail["loc"])
+        raise _wrong(path, key, detail["msg"].removeprefix("Value error, ")) from error
+
+
+def _wrong(path: Path, key: str, problem: str) -> GraphDefinitionError:
+    return GraphDefinitionError(f"graph file {path.name}: {key}: {problem}")

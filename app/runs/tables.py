@@ -1,0 +1,61 @@
+"""Runs and the events of finished runs."""
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+
+from app.db import Json, UtcDateTime, metadata
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("account_id", Uuid, ForeignKey("accounts.id"), primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("api_key_id", Uuid, ForeignKey("api_keys.id"), nullable=False),
+    Column("graph_id", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("request", Json, nullable=False),
+    Column("request_hash", LargeBinary, nullable=False),
+    Column("request_id", Text),
+    Column("final", Json(none_as_null=True)),
+    Column("process_id", Uuid, nullable=False, comment="The server process that carries it"),
+    Column("heartbeat_at", UtcDateTime, nullable=False, comment="When that process last beat"),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    CheckConstraint(
+        "status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"
+    ),
+)
+
+Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
+Index(
+    "ix_runs_unfinished",
+    runs.c.process_id,
+    postgresql_where=text("status IN ('queued', 'running')"),
+)
+
+run_events = Table(
+    "run_events",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("last_position", Integer, nullable=False),
+    Column("data", Json, nullable=False),
+    ForeignKeyConstraint(
+        ["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"
+    ),
+)

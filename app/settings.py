@@ -1,0 +1,99 @@
+"""Every environment variable, typed and frozen."""
+
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+_DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
+_REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+_HTTP_SCHEMES = ("http://", "https://")
+_KEY_PATTERN = r"^rt_[A-Za-z0-9_-]{16,}$"
+
+
+class SettingsError(Exception):
+    """A setting is missing or wrong; the text names the variable."""
+
+
+def _starts_with(*schemes: str) -> AfterValidator:
+    def check(url: str) -> str:
+        if not url.startswith(schemes):
+            message = f"must start with {' or '.join(schemes)}"
+            raise ValueError(message)
+        return url
+
+    return AfterValidator(check)
+
+
+class Settings(BaseSettings):
+    """What an operator can set. An empty variable counts as unset."""
+
+    model_config = SettingsConfigDict(
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        validate_default=True,
+    )
+
+    database_url: Annotated[str, _starts_with(*_DATABASE_SCHEMES)] | None = Field(
+        None, validation_alias="DATABASE_URL"
+    )
+    redis_url: Annotated[str, _starts_with(*_REDIS_SCHEMES)] | None = Field(
+        None, validation_alias="REDIS_URL"
+    )
+    data_dir: Path = Field(Path(".runtally"), validation_alias="RUNTALLY_DATA_DIR")
+    anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
+    anthropic_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
+        "https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL"
+    )
+    default_model: str = Field("claude-sonnet-4-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
+    graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
+    tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
+    bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
+    markup: Decimal = Field(Decimal("1.0"), ge=0, validation_alias="RUNTALLY_MARKUP")
+    max_concurrent_runs: int = Field(8, ge=1, validation_alias="RUNTALLY_MAX_CONCURRENT_RUNS")
+    max_queued_runs: int = Field(256, ge=0, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
+    run_timeout_s: int = Field(600, ge=1, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
+    max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
+
+    @field_validator("bootstrap_key")
+    @classmethod
+    def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(_KEY_PATTERN, value.get_secret_value()):
+            message = "must be rt_ followed by at least 16 letters, digits, _ or -"
+            raise ValueError(message)
+        return value
+
+    @field_validator("graphs_dir")
+    @classmethod
+    def _exists(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_dir():
+            message = "is not a directory"
+            raise ValueError(message)
+        return value
+
+    @classmethod
+    def load(cls, **values: Any) -> "Settings":
+        """Read the environment and `.env`; raises `SettingsError` naming every wrong variable."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            lines = [_line(detail) for detail in error.errors()]
+            raise SettingsError("\n".join(["The settings are not usable:", *lines])) from None
+
+
+def _line(detail: Any) -> str:
+    # Never the value: it may be a secret.
+    variable = ".".join(str(part) for part in detail["loc"][:1])
+    return f"  {variable}: {detail['msg'].removeprefix('Value error, ')}"

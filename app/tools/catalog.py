@@ -1,0 +1,83 @@
+"""ToolCatalog: every tool there is, the shipped ones and the operator's."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from types import ModuleType
+
+from app.errors import NotFound
+from app.tools import builtin
+from app.tools.tool import Tool
+
+
+class ToolCatalogError(Exception):
+    """The operator's tool modules cannot be used; the text names the module and the reason."""
+
+
+class ToolNotFound(NotFound):
+    """There is no tool with this id."""
+
+    code = "tool_not_found"
+
+
+class ToolCatalog:
+    """Tools by id."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        """Raises `ToolCatalogError` when two different tools share an id."""
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if self._tools.setdefault(tool.id, tool) is not tool:
+                message = (
+                    f"Two tools have the id {tool.id!r}: one is in the module "
+                    f"{_home(self._tools[tool.id])!r}, one in {_home(tool)!r}."
+                )
+                raise ToolCatalogError(message)
+
+    @classmethod
+    def load(cls, modules: Iterable[str]) -> "ToolCatalog":
+        """Import the shipped tools and these modules; every `Tool` at module level joins."""
+        names = dict.fromkeys([*_shipped(), *modules])
+        return cls(tool for name in names for tool in _tools_of(_imported(name)))
+
+    def get(self, tool_id: str) -> Tool:
+        """The tool with this id; raises `ToolNotFound`."""
+        try:
+            return self._tools[tool_id]
+        except KeyError:
+            raise ToolNotFound from None
+
+    def ids(self) -> frozenset[str]:
+        """The ids of all tools."""
+        return frozenset(self._tools)
+
+    def all(self) -> tuple[Tool, ...]:
+        """All tools, by id."""
+        return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))
+
+
+def _shipped() -> list[str]:
+    return [f"{builtin.__name__}.{found.name}" for found in pkgutil.iter_modules(builtin.__path__)]
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        message = (
+            f"The tool module {name!r} (see RUNTALLY_TOOLS) cannot be imported: "
+            f"{type(error).__name__}: {error}"
+        )
+        raise ToolCatalogError(message) from error
+
+
+def _tools_of(module: ModuleType) -> list[Tool]:
+    tools = [value for value in vars(module).values() if isinstance(value, Tool)]
+    if not tools:
+        message = f"The tool module {module.__name__!r} (see RUNTALLY_TOOLS) defines no tool."
+        raise ToolCatalogError(message)
+    return tools
+
+
+def _home(tool: Tool) -> str:
+    return tool.handler.__module__

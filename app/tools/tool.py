@@ -1,0 +1,194 @@
+"""The tool contract: what an extension author writes and what the app gets from it."""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, RootModel
+from pydantic.errors import PydanticUserError
+
+from app.ids import RunKey
+
+Effect = Literal["read_only", "state_change", "external_side_effect"]
+
+MAX_ID_CHARS = 64
+"""Executors put a prefix before the id; the Messages API takes 128 characters in all."""
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_]*__[a-z0-9][a-z0-9_]*")
+
+StructuredT_co = TypeVar("StructuredT_co", bound=BaseModel, covariant=True)
+
+
+class ToolDefinitionError(Exception):
+    """A tool is defined wrongly; the text names the tool and what is wrong with it."""
+
+    def __init__(self, tool_id: object, fault: str) -> None:
+        super().__init__(f"The tool {tool_id!r} {fault}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of the run that calls it."""
+
+    run: RunKey
+    tool_call_id: str
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput(Generic[StructuredT_co]):
+    """What a tool answers: `markdown` to the model, fields of `structured` to clients."""
+
+    markdown: str
+    structured: StructuredT_co
+
+
+ToolFunction: TypeAlias = Callable[[Any, ToolContext], Awaitable[ToolOutput[Any]]]
+"""`async def f(args: ArgsModel, context: ToolContext) -> ToolOutput[OutModel]`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool as the app knows it; made by the `tool` decorator, which checks it."""
+
+    id: str
+    description: str
+    effect: Effect
+    input_model: type[BaseModel]
+    output_model: type[BaseModel]
+    redact: tuple[str, ...]
+    """The output fields a client may see."""
+    timeout_s: float
+    max_result_bytes: int
+    """The most that either half of the output may take, in UTF-8."""
+    handler: ToolFunction = field(repr=False)
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments; always an object."""
+        return self.input_model.model_json_schema()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether calls may run side by side and be repeated without harm."""
+        return self.effect == "read_only"
+
+
+def tool(
+    *,
+    id: str,  # noqa: A002 - the name authors expect, see the contract
+    description: str,
+    effect: Effect,
+    redact: Sequence[str] | None = None,
+    timeout_s: float = 30.0,
+    max_result_bytes: int = 50_000,
+) -> Callable[[ToolFunction], Tool]:
+    """Make a tool of an async function; raises `ToolDefinitionError` where that cannot be.
+
+    `redact` lists the output fields a client may see and must be given; `()` hides all.
+    """
+    _check_settings(id, description, effect, timeout_s=timeout_s, max_result_bytes=max_result_bytes)
+
+    def define(handler: ToolFunction) -> Tool:
+        input_model, output_model = _models(id, handler)
+        return Tool(
+            id=id,
+            description=description.strip(),
+            effect=effect,
+            input_model=input_model,
+            output_model=output_model,
+            redact=_visible_fields(id, redact, output_model),
+            timeout_s=timeout_s,
+            max_result_bytes=max_result_bytes,
+            handler=handler,
+        )
+
+    return define
+
+
+def _check_settings(
+    tool_id: str,
+    description: str,
+    effect: str,
+    *,
+    timeout_s: float,
+    max_result_bytes: int,
+) -> None:
+    faults = {
+        "needs an id of the form namespace__name in small letters, digits and underscores": (
+            not isinstance(tool_id, str) or not _ID.fullmatch(tool_id)
+        ),
+        f"needs an id of at most {MAX_ID_CHARS} characters": len(str(tool_id)) > MAX_ID_CHARS,
+        "needs a description": not isinstance(description, str) or not description.strip(),
+        f"has an unknown effect {effect!r}; use one of {', '.join(get_args(Effect))}": (
+            effect not in get_args(Effect)
+        ),
+        "needs a timeout_s above zero": not timeout_s > 0,
+        "needs a max_result_bytes above zero": not max_result_bytes > 0,
+    }
+    for fault, present in faults.items():
+        if present:
+            raise ToolDefinitionError(tool_id, fault)
+
+
+def _models(tool_id: str, handler: ToolFunction) -> tuple[type[BaseModel], type[BaseModel]]:
+    """The input and the output model a handler is annotated with."""
+    if not inspect.iscoroutinefunction(handler):
+        raise ToolDefinitionError(tool_id, "must be an async function")
+    try:
+        hints = get_type_hints(handler)
+    except (NameError, TypeError) as error:
+        fault = f"has annotations that cannot be resolved ({error})"
+        raise ToolDefinitionError(tool_id, fault) from error
+    parameters = list(inspect.signature(handler).parameters.values())
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(positional) != 2 or len(parameters) != 2 or hints.get(positional[1]) is not ToolContext:  # noqa: PLR2004
+        raise ToolDefinitionError(
+            tool_id, "must take exactly (args: ArgsModel, context: ToolContext)"
+        )
+    return (
+        _input_model(tool_id, hints.get(positional[0])),
+        _output_model(tool_id, hints.get("return")),
+    )
+
+
+def _input_model(tool_id: str, annotation: object) -> type[BaseModel]:
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        raise ToolDefinitionError(tool_id, "must take its arguments as a pydantic BaseModel")
+    try:
+        schema = annotation.model_json_schema()
+    except PydanticUserError as error:
+        fault = f"takes {annotation.__name__}, which has no JSON schema"
+        raise ToolDefinitionError(tool_id, fault) from error
+    if schema.get("type") != "object":
+        fault = f"takes {annotation.__name__}, whose JSON schema is not an object's"
+        raise ToolDefinitionError(tool_id, fault)
+    return annotation
+
+
+def _output_model(tool_id: str, annotation: object) -> type[BaseModel]:
+    arguments = get_args(annotation) if get_origin(annotation) is ToolOutput else ()
+    for model in arguments:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            if issubclass(model, RootModel):
+                raise ToolDefinitionError(tool_id, f"returns {model.__name__}, which has no fields")
+            return model
+    raise ToolDefinitionError(tool_id, "must be annotated to return ToolOutput[SomeBaseModel]")
+
+
+def _visible_fields(
+    tool_id: str,
+    redact: Sequence[str] | None,
+    output_model: type[BaseModel],
+) -> tuple[str, ...]:
+    if redact is None or isinstance(redact, str):
+        fault = "must say in redact, as a tuple, which output fields a client may see; () hides all"
+        raise ToolDefinitionError(tool_id, fault)
+    known = {*output_model.model_fields, *output_model.model_computed_fields}
+    for name in redact:
+        if name not in known:
+            fault = f"lists {name!r} in redact, but {output_model.__name__} has no such field"
+            raise ToolDefinitionError(tool_id, fault)
+    return tuple(redact)

@@ -1,0 +1,19 @@
+"""How Alembic reaches the database: over the connection it is given, or DATABASE_URL for new files."""
+
+from alembic import context
+from sqlalchemy.engine import Connection
+
+import app.auth.tables
+import app.billing.tables
+import app.runs.tables  # noqa: F401 - each import adds its tables to the metadata
+from app.db import metadata
+
+
+def migrate(connection: Connection) -> None:
+    """Run within the caller's transaction."""
+    context.configure(connection=connection, target_metadata=metadata, compare_server_default=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+migrate(context.config.attributes["connection"])
