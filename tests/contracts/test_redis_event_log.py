@@ -29,27 +29,37 @@ class LossyWire:
         self.lose_next_answer = False
         self.answers_lost = 0
         self._server_port = server_port
+        self._connections: set[asyncio.Task[None]] = set()
 
-    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Yield the address to use; leave when all who used it have hung up."""
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        async with server:
+            yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            await asyncio.gather(*self._connections)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(asyncio.create_task(self._carry(reader, writer)))
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
         asking = asyncio.create_task(self._ask(reader, there_writer))
-        try:
-            while answer := await there_reader.read(65_536):
-                if self.lose_next_answer:
-                    self.lose_next_answer, self.answers_lost = False, self.answers_lost + 1
-                    break
-                writer.write(answer)
-        finally:
-            asking.cancel()
-            for end in (writer, there_writer):
-                end.close()
-                with suppress(ConnectionError):
-                    await end.wait_closed()
+        while answer := await there_reader.read(65_536):
+            if self.lose_next_answer:
+                self.lose_next_answer, self.answers_lost = False, self.answers_lost + 1
+                break
+            writer.write(answer)
+        for end in (writer, there_writer):
+            end.close()
+            with suppress(ConnectionError):
+                await end.wait_closed()
+        await asking
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while question := await reader.read(65_536):
-            writer.write(question)
+        with suppress(ConnectionError):
+            while question := await reader.read(65_536):
+                writer.write(question)
         writer.close()
 
 
@@ -94,8 +104,7 @@ async def test_a_writer_that_was_replaced_is_told_so(redis_url: str) -> None:
 async def test_an_append_whose_answer_got_lost_is_not_repeated(redis_url: str) -> None:
     run, events = a_run(), some_events(5)
     wire = LossyWire(int(redis_url.rpartition(":")[2]))
-    server = await asyncio.start_server(wire.carry, "127.0.0.1", 0)
-    async with server, opened(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}") as log:
+    async with asyncio.timeout(10), wire.serving() as url, opened(url) as log:
         await say(log, run, events[:2])
         wire.lose_next_answer = True
         await say(log, run, events[2:])

@@ -68,7 +68,8 @@ async def test_a_reader_who_leaves_does_not_take_a_silent_run_from_the_others() 
     leaving.cancel()
     await asyncio.wait({leaving})
     await log.append(run, DONE)
-    assert await staying == ((1, DONE),)
+    async with asyncio.timeout(5):
+        assert await staying == ((1, DONE),)
 
 
 async def test_only_the_latest_forgotten_runs_are_known_by_name() -> None:

@@ -1,0 +1,141 @@
+"""Accounts: who may do what."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from app.auth.keys import SCOPES, Scope, checked_scopes, hash_key, is_key, mint_key, shown_prefix
+from app.auth.repository import (
+    KeyRecord,
+    account_named,
+    all_keys,
+    insert_key,
+    key_with_hash,
+    revoke,
+    touch,
+)
+from app.db import Database
+from app.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from app.ids import AccountId, ApiKeyId
+
+log = structlog.get_logger(__name__)
+
+BOOTSTRAP_ACCOUNT = "default"
+USE_NOTED_EVERY = timedelta(minutes=1)
+
+_ACCOUNT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class KeyNotFound(NotFound):
+    """There is no API key with this id."""
+
+    code = "key_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever holds the API key of a request."""
+
+    account_id: AccountId
+    api_key_id: ApiKeyId
+    scopes: frozenset[str]
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the key has this scope."""
+        return scope in self.scopes
+
+    def require(self, scope: Scope) -> None:
+        """Raise `Forbidden` naming the scope that is missing."""
+        if not self.may(scope):
+            message = f"This API key lacks the scope {scope}."
+            raise Forbidden(message)
+
+
+class Accounts:
+    """Knows every API key by its hash."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def authenticate(self, presented: str | None) -> Principal:
+        """The key's principal; raises `Unauthenticated`, the same for every reason."""
+        if presented is None or not is_key(presented):
+            raise Unauthenticated
+        async with self._database.snapshot() as reader:
+            key = await key_with_hash(reader, hash_key(presented))
+        if key is None or key.revoked_at is not None:
+            raise Unauthenticated
+        await self._note_use(key)
+        return Principal(key.account_id, key.id, frozenset(key.scopes))
+
+    async def create_key(
+        self,
+        account: str,
+        scopes: Sequence[str],
+        *,
+        name: str | None = None,
+    ) -> tuple[KeyRecord, str]:
+        """Make a key, and its account when there is none; returns the record and the key itself.
+
+        Raises `Invalid` naming what is wrong. The key is returned only here.
+        """
+        if not _ACCOUNT_NAME.fullmatch(account):
+            raise Invalid.field("account", "must be letters, digits, dots, dashes or underscores")
+        allowed = checked_scopes(scopes)
+        secret = mint_key()
+        return await self._insert(secret, account, allowed, name=name), secret
+
+    async def list_keys(self) -> list[KeyRecord]:
+        """Every key, oldest first."""
+        async with self._database.snapshot() as reader:
+            return await all_keys(reader)
+
+    async def revoke_key(self, key_id: ApiKeyId) -> None:
+        """Make a key useless at once; raises `KeyNotFound`."""
+        async with self._database.transaction() as tx:
+            if not await revoke(tx, key_id):
+                raise KeyNotFound
+
+    async def ensure_key(self, secret: str, *, account: str = BOOTSTRAP_ACCOUNT) -> KeyRecord:
+        """Make sure this very key exists, with all scopes; a revoked one stays revoked."""
+        key = await self._insert(secret, account, SCOPES, name="bootstrap")
+        if key.revoked_at is not None:
+            log.warning("RUNTALLY_BOOTSTRAP_KEY is revoked and stays so", key_id=str(key.id))
+        return key
+
+    async def _insert(
+        self,
+        secret: str,
+        account: str,
+        scopes: tuple[Scope, ...],
+        *,
+        name: str | None,
+    ) -> KeyRecord:
+        async with self._database.transaction() as tx:
+            account_id = await account_named(tx, account)
+            await insert_key(
+                tx,
+                account_id,
+                key_hash=hash_key(secret),
+                prefix=shown_prefix(secret),
+                scopes=scopes,
+                name=name,
+            )
+            key = await key_with_hash(tx, hash_key(secret))
+        if key is None:
+            raise KeyNotFound
+        return key
+
+    async def _note_use(self, key: KeyRecord) -> None:
+        noted = key.last_used_at
+        if noted is not None and datetime.now(UTC) - noted < USE_NOTED_EVERY:
+            return
+        try:
+            async with self._database.transaction() as tx:
+                await touch(tx, key.id, if_older_than=USE_NOTED_EVERY)
+        except Unavailable as error:
+            # Worth a line in the log, not a refused request.
+            log.warning("could not note the use of a key", reason=error.detail)

@@ -1,0 +1,45 @@
+"""API keys: mint, hash, recognise; pure."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from app.errors import Invalid
+
+Scope = Literal["runs:write", "runs:read", "receipts:read", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+_KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
+_SHOWN_CHARS = 7
+
+
+def mint_key() -> str:
+    """A new key: 256 bits nobody can guess."""
+    return f"rt_{secrets.token_urlsafe(32)}"
+
+
+def hash_key(secret: str) -> bytes:
+    """What is stored. A plain hash is enough: slow ones protect guessable secrets, and this is none."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def is_key(presented: str) -> bool:
+    """Whether it could be a key at all."""
+    return _KEY.fullmatch(presented) is not None
+
+
+def shown_prefix(secret: str) -> str:
+    """The first characters, by which a person tells keys apart."""
+    return secret[:_SHOWN_CHARS]
+
+
+def checked_scopes(scopes: Sequence[str]) -> tuple[Scope, ...]:
+    """The scopes in their usual order; raises `Invalid` for an unknown one or none."""
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown:
+        raise Invalid.field("scope", f"{unknown[0]!r} is not one of {', '.join(SCOPES)}")
+    if not scopes:
+        raise Invalid.field("scope", f"give at least one of {', '.join(SCOPES)}")
+    return tuple(scope for scope in SCOPES if scope in scopes)

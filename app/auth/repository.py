@@ -1,0 +1,121 @@
+"""The SQL of accounts and API keys."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Row, func, or_, select, update
+from sqlalchemy.dialects import postgresql
+
+from app.auth.tables import accounts, api_keys
+from app.db import Reader, Transaction
+from app.ids import AccountId, ApiKeyId, new_uuid
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """An API key as it is kept: without the key."""
+
+    id: ApiKeyId
+    account_id: AccountId
+    account: str
+    name: str | None
+    prefix: str
+    scopes: tuple[str, ...]
+    created_at: datetime
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+async def account_named(tx: Transaction, name: str) -> AccountId:
+    """The account of this name; made when there is none."""
+    await tx.execute(
+        postgresql.insert(accounts)
+        .values(id=new_uuid(), name=name, created_at=func.now())
+        .on_conflict_do_nothing(index_elements=["name"]),
+    )
+    found = await tx.execute(select(accounts.c.id).where(accounts.c.name == name))
+    return AccountId(found.scalar_one())
+
+
+async def insert_key(  # noqa: PLR0913 - one argument per column
+    tx: Transaction,
+    account_id: AccountId,
+    *,
+    key_hash: bytes,
+    prefix: str,
+    scopes: tuple[str, ...],
+    name: str | None,
+) -> bool:
+    """Insert a key; False when a key with this hash is there already."""
+    inserted = await tx.execute(
+        postgresql.insert(api_keys)
+        .values(
+            id=new_uuid(),
+            account_id=account_id,
+            name=name,
+            prefix=prefix,
+            hash=key_hash,
+            scopes=list(scopes),
+            created_at=func.now(),
+        )
+        .on_conflict_do_nothing(index_elements=["hash"])
+        .returning(api_keys.c.id),
+    )
+    return inserted.first() is not None
+
+
+async def key_with_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
+    """The key with this hash, revoked or not."""
+    row = (await reader.execute(_KEYS.where(api_keys.c.hash == key_hash))).one_or_none()
+    return None if row is None else _record(row)
+
+
+async def all_keys(reader: Reader) -> list[KeyRecord]:
+    """Every key of every account, oldest first."""
+    return [_record(row) for row in await reader.execute(_KEYS.order_by(api_keys.c.created_at))]
+
+
+async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
+    """Revoke a key, keeping the time it was first revoked; False when there is no such key."""
+    changed = await tx.execute(
+        update(api_keys)
+        .where(api_keys.c.id == key_id)
+        .values(revoked_at=func.coalesce(api_keys.c.revoked_at, func.now())),
+    )
+    return bool(changed.rowcount)
+
+
+async def touch(tx: Transaction, key_id: ApiKeyId, *, if_older_than: timedelta) -> None:
+    """Note that a key was used, unless that was noted just before."""
+    await tx.execute(
+        update(api_keys)
+        .where(
+            api_keys.c.id == key_id,
+            or_(
+                api_keys.c.last_used_at.is_(None),
+                api_keys.c.last_used_at < func.now() - if_older_than,
+            ),
+        )
+        .values(last_used_at=func.now()),
+    )
+
+
+_KEYS = select(
+    api_keys.c.id,
+    api_keys.c.account_id,
+    accounts.c.name,
+    api_keys.c.name,
+    api_keys.c.prefix,
+    api_keys.c.scopes,
+    api_keys.c.created_at,
+    api_keys.c.last_used_at,
+    api_keys.c.revoked_at,
+).join(accounts, accounts.c.id == api_keys.c.account_id)
+
+
+def _record(row: Row[Any]) -> KeyRecord:
+    key_id, account_id, account, name, prefix, scopes, *times = row
+    return KeyRecord(
+        ApiKeyId(key_id), AccountId(account_id), account, name, prefix, tuple(scopes), *times
+    )
