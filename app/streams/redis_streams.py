@@ -50,7 +50,7 @@ class _Row(NamedTuple):
 class RedisEventLog:
     """Keeps the events of all processes' runs on one Redis-protocol server.
 
-    A waiting reader occupies a connection (some 40 KB here, and one of the server's
+    A waiting reader occupies a connection (some 16 KB here, and one of the server's
     `maxclients`) for slices of `wait_s`. Beyond `waiting_readers` of them readers take turns,
     so latency grows and nothing fails. Appending has connections of its own.
     """

@@ -7,7 +7,6 @@ from typing import Literal
 
 import structlog
 from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
 from app.tools.policy import ToolPolicy
@@ -139,9 +138,9 @@ def _redacted(tool: Tool, structured: BaseModel) -> JsonValue:
 
 
 def _written_name(model: type[BaseModel], field: str) -> str:
-    info = {**model.model_fields, **model.model_computed_fields}[field]
-    alias = info.serialization_alias if isinstance(info, FieldInfo) else info.alias
-    return alias or field
+    if field in model.model_computed_fields:
+        return model.model_computed_fields[field].alias or field
+    return model.model_fields[field].serialization_alias or field
 
 
 def _weigh(tool: Tool, result: bytes) -> None:

@@ -132,7 +132,7 @@ def _number(text: str, context: Context) -> Decimal:
         message = f"holds {text!r}, which is not a decimal number"
         raise NotCalculable(message)
     # From the text: the parser's own value of 0.1 is a binary fraction.
-    return context.create_decimal(text)
+    return context.create_decimal(text.replace("_", ""))
 
 
 def _divisible(operation: _Operation) -> _Operation:

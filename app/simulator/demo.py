@@ -1,0 +1,144 @@
+"""The demo's model: answers sensibly, without a model."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.simulator.script import (
+    ApiRequest,
+    Block,
+    Reply,
+    Text,
+    Thinking,
+    ToolUse,
+    blocks_of,
+    text_of,
+)
+
+CHARS_PER_TOKEN = 4
+
+_ZONES = {
+    "tokyo": "Asia/Tokyo",
+    "berlin": "Europe/Berlin",
+    "london": "Europe/London",
+    "paris": "Europe/Paris",
+    "new york": "America/New_York",
+    "san francisco": "America/Los_Angeles",
+    "sydney": "Australia/Sydney",
+    "delhi": "Asia/Kolkata",
+}
+_ASKS_TIME = re.compile(r"\b(time|date|day|clock|today|now)\b", re.IGNORECASE)
+_ARITHMETIC = re.compile(r"\(?-?\d[\d\s.()]*(?:(?:\*\*|//|[-+*/%])[\d\s.()]+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoModel:
+    """A responder: looks up the time and calculates with the tools it is offered, else chats."""
+
+    word_delay_s: float = 0.03
+    _tools: tuple[str, str] = field(default=("core__get_current_time", "core__calculate"))
+
+    def __call__(self, request: ApiRequest) -> Reply:
+        """Answer one request; usage follows from the lengths of what is said."""
+        blocks = self._blocks(request)
+        if _thinks(request):
+            blocks = [Thinking("Let me see what is asked and what I can do about it."), *blocks]
+        prompt_tokens = max(1, len(json.dumps(request.body)) // CHARS_PER_TOKEN)
+        return Reply(
+            blocks,
+            usage={
+                "input_tokens": prompt_tokens,
+                "output_tokens": 1,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+            },
+            final_usage={"output_tokens": max(1, _length(blocks) // CHARS_PER_TOKEN)},
+            delta_delay_s=self.word_delay_s,
+        )
+
+    def _blocks(self, request: ApiRequest) -> list[Block]:
+        if (schema := _wanted_schema(request)) is not None:
+            return [ToolUse("StructuredOutput", instance_of(schema))]
+        if results := request.tool_results:
+            found = "; ".join(text_of(result.get("content", "")) for result in results)
+            return [Text(f"Here is what I found: {found}. Is there anything else?")]
+        asked = _human_text(request)
+        clock, calculator = (_offered(request, tool) for tool in self._tools)
+        if clock and _ASKS_TIME.search(asked):
+            return [Text("Let me look at the clock."), ToolUse(clock, {"timezone": _zone(asked)})]
+        if calculator and (sum_ := _ARITHMETIC.search(asked)):
+            expression = sum_.group().strip()
+            return [Text("Let me calculate."), ToolUse(calculator, {"expression": expression})]
+        return [
+            Text(
+                f"You said: “{asked.strip()[:200]}”. I am a simulated model, so this answer follows "
+                "a script, but it streams word by word and its tokens are counted like any other's."
+            )
+        ]
+
+
+def instance_of(schema: dict[str, Any]) -> Any:
+    """The smallest value a JSON schema describes, for the keywords schemas usually have."""
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            properties = schema.get("properties", {})
+            return {name: instance_of(properties.get(name, {})) for name in schema.get("required", [])}
+        case "array":
+            return [instance_of(schema.get("items", {}))] * schema.get("minItems", 0)
+        case "integer" | "number":
+            return schema.get("minimum", 0)
+        case "boolean":
+            return False
+        case "null":
+            return None
+        case _:
+            return "simulated".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
+
+
+def _wanted_schema(request: ApiRequest) -> dict[str, Any] | None:
+    tools: list[dict[str, Any]] = request.body.get("tools", [])
+    return next((t["input_schema"] for t in tools if t["name"] == "StructuredOutput"), None)
+
+
+def _thinks(request: ApiRequest) -> bool:
+    mode: str = request.body.get("thinking", {}).get("type", "disabled")
+    return mode != "disabled" and not request.tool_results
+
+
+def _offered(request: ApiRequest, tool_id: str) -> str | None:
+    return next((name for name in request.tool_names if name.endswith(tool_id)), None)
+
+
+def _human_text(request: ApiRequest) -> str:
+    """What the person said last: the last text block of the last message that is no tool result."""
+    for message in reversed(request.messages):
+        if message["role"] != "user" or blocks_of(message, "tool_result"):
+            continue
+        content = message["content"]
+        texts = [content] if isinstance(content, str) else [b["text"] for b in blocks_of(message, "text")]
+        if texts:
+            return str(texts[-1])
+    return ""
+
+
+def _zone(asked: str) -> str:
+    lowered = asked.lower()
+    return next((zone for place, zone in _ZONES.items() if place in lowered), "UTC")
+
+
+def _length(blocks: list[Block]) -> int:
+    def one(block: Block) -> int:
+        match block:
+            case Text():
+                return len(block.text)
+            case Thinking():
+                return len(block.thinking)
+            case ToolUse():
+                return len(block.name) + len(json.dumps(block.input))
+
+    return sum(map(one, blocks))

@@ -1,0 +1,156 @@
+"""What the scripted model says: replies are data."""
+
+import asyncio
+import itertools
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+_WORDS = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
+_message_numbers = itertools.count(1)
+
+
+def new_message_id() -> str:
+    """An id nobody else has, in the API's form."""
+    return f"msg_sim{next(_message_numbers):020d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text block, streamed word by word."""
+
+    text: str
+
+    @property
+    def pieces(self) -> list[str]:
+        """The deltas it is streamed in."""
+        return _WORDS.findall(self.text) or [self.text]
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A thinking block."""
+
+    thinking: str
+    signature: str = "c2lnbmF0dXJl"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool call; `raw` replaces the input by text that need not be JSON."""
+
+    name: str
+    input: dict[str, Any] = field(default_factory=dict)
+    id: str = ""
+    raw: str | None = None
+
+
+Block: TypeAlias = Text | Thinking | ToolUse
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Wait before the event with this index until `until` is set; `reached` says we are there."""
+
+    index: int
+    until: asyncio.Event = field(default_factory=asyncio.Event)
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One message of the model and how it travels.
+
+    `usage` is what `message_start` says, `final_usage` what `message_delta` says; both are raw
+    objects of the API.
+    """
+
+    blocks: Sequence[Block] = ()
+    stop_reason: str | None = None
+    """Left out: `tool_use` when the last block is one, else `end_turn`."""
+    usage: dict[str, Any] = field(default_factory=lambda: {"input_tokens": 10, "output_tokens": 1})
+    final_usage: dict[str, Any] = field(default_factory=lambda: {"output_tokens": 20})
+    model: str | None = None
+    """The model that serves, when it is not the one asked for."""
+    message_id: str = field(default_factory=new_message_id)
+    headers_delay_s: float = 0
+    delta_delay_s: float = 0
+    hold: Hold | None = None
+    cut_after: int | None = None
+    """Drop the connection after this many events."""
+    error_after: tuple[int, str] | None = None
+    """After this many events, an error event of this type."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpError:
+    """An error answer."""
+
+    status: int
+    type: str = "api_error"
+    message: str = "simulated failure: secret upstream detail"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Answer: TypeAlias = Reply | HttpError
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request to the Messages API, as it came in."""
+
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation."""
+        messages: list[dict[str, Any]] = self.body["messages"]
+        return messages
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The tools offered, by the names the model calls them by."""
+        return [tool["name"] for tool in self.body.get("tools", [])]
+
+    @property
+    def system(self) -> str:
+        """The system prompt's text."""
+        return text_of(self.body.get("system", ""))
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last message."""
+        return text_of(self.messages[-1]["content"])
+
+    @property
+    def tool_results(self) -> list[dict[str, Any]]:
+        """The tool results in the last message."""
+        return blocks_of(self.messages[-1], "tool_result")
+
+
+Responder: TypeAlias = Callable[[ApiRequest], Answer | Awaitable[Answer]]
+
+
+def text_of(content: str | list[dict[str, Any]]) -> str:
+    """The text of a message's content, without tool results."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content if block.get("type") == "text")
+
+
+def blocks_of(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """The blocks of one type in a message."""
+    content = message["content"]
+    return [] if isinstance(content, str) else [block for block in content if block["type"] == kind]
+
+
+def in_turn(*answers: Answer) -> Responder:
+    """Give these answers one after the other; asking once more is a 500."""
+    waiting = iter(answers)
+
+    def respond(_request: ApiRequest) -> Answer:
+        return next(waiting, HttpError(500, message="the script has ended"))
+
+    return respond

@@ -1,0 +1,208 @@
+"""The scripted Messages API on a loopback port, and a record of everything it said."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import uvicorn
+
+from app.simulator import wire
+from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
+
+MODELS = ("claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5")
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_UNKNOWN_PATH = HttpError(404, "not_found_error", "not found")
+_BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
+
+
+class _Dropped(Exception):
+    """The script drops the connection here."""
+
+
+@dataclass(slots=True)
+class SentMessage:
+    """What left the simulator of one message: the truth that receipts are held against."""
+
+    message_id: str
+    model: str
+    start_usage: dict[str, Any]
+    final_usage: dict[str, Any] | None = None
+    """None until the last number was written."""
+    sent_text: str = ""
+    hung_up: bool = False
+    """The client left before the end."""
+
+
+@dataclass(slots=True)
+class Simulator:
+    """`async with Simulator(responder) as simulator:` serves at `simulator.url`."""
+
+    responder: Responder
+    accepted_keys: frozenset[str] | None = None
+    """Which keys it accepts; None accepts any."""
+    requests: list[ApiRequest] = field(default_factory=list)
+    sent: list[SentMessage] = field(default_factory=list)
+    url: str = ""
+    _server: uvicorn.Server | None = None
+    _task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Listen."""
+        config = uvicorn.Config(
+            self._answer, port=0, lifespan="off", log_config=None, log_level="critical", ws="none"
+        )
+        config.timeout_graceful_shutdown = 1
+        self._server = uvicorn.Server(config)
+        self._task = asyncio.create_task(self._serve(self._server))
+        while not self._server.started:
+            await asyncio.sleep(0.005)
+        host, port = self._server.servers[0].sockets[0].getsockname()[:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop listening; whoever still reads is cut off."""
+        if self._server is not None and self._task is not None:
+            self._server.should_exit = True
+            await self._task
+
+    @staticmethod
+    async def _serve(server: uvicorn.Server) -> None:
+        # Not `serve`: that would take over the signals of the process we run in.
+        await server._serve()  # noqa: SLF001
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _read(receive)
+        headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+        path, method = scope["path"], scope["method"]
+        if self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
+            await _send_error(send, _BAD_KEY)
+        elif method == "GET" and path.endswith("/v1/models"):
+            models = [{"type": "model", "id": name, "display_name": name} for name in MODELS]
+            page = {"data": models, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
+            await _send_json(send, 200, page)
+        elif method == "POST" and path.endswith("/v1/messages/count_tokens"):
+            await _send_json(send, 200, {"input_tokens": max(1, len(body) // 4)})
+        elif method == "POST" and path.endswith("/v1/messages"):
+            request = ApiRequest(headers, json.loads(body))
+            self.requests.append(request)
+            await self._say(request, receive, send)
+        else:
+            await _send_error(send, _UNKNOWN_PATH)
+
+    async def _say(self, request: ApiRequest, receive: Receive, send: Send) -> None:
+        answer = await _asked(self.responder, request)
+        if isinstance(answer, HttpError):
+            await _send_error(send, answer)
+            return
+        await asyncio.sleep(answer.headers_delay_s)
+        model = request.body["model"]
+        sent = SentMessage(answer.message_id, answer.model or model, answer.usage)
+        self.sent.append(sent)
+        if not request.body.get("stream"):
+            sent.final_usage = {**answer.usage, **answer.final_usage}
+            await _send_json(send, 200, wire.message(answer, model=model))
+            return
+        async with _until_hung_up(receive, sent):
+            await _stream(answer, wire.events(answer, model=model), sent, send)
+
+
+async def _stream(
+    reply: Reply,
+    events: list[dict[str, Any]],
+    sent: SentMessage,
+    send: Send,
+) -> None:
+    await send(_start(200, "text/event-stream", {"request-id": f"req_{reply.message_id}"}))
+    for index, event in enumerate(events):
+        if reply.hold is not None and reply.hold.index == index:
+            reply.hold.reached.set()
+            await reply.hold.until.wait()
+        if reply.cut_after == index:
+            raise _Dropped
+        if reply.error_after is not None and reply.error_after[0] == index:
+            failure = HttpError(500, reply.error_after[1])
+            await send(_chunk(wire.sse(wire.error(failure))))
+            break
+        if event["type"] == "content_block_delta":
+            await asyncio.sleep(reply.delta_delay_s)
+            sent.sent_text += event["delta"].get("text", "")
+        if event["type"] == "message_delta":
+            sent.final_usage = {**reply.usage, **reply.final_usage}
+        await send(_chunk(wire.sse(event)))
+    await send({"type": "http.response.body", "body": b""})
+
+
+@asynccontextmanager
+async def _until_hung_up(receive: Receive, sent: SentMessage) -> AsyncIterator[None]:
+    """Stop generating when the client leaves, as the API does."""
+    speaking = asyncio.current_task()
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        sent.hung_up = True
+        if speaking is not None:
+            speaking.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not sent.hung_up:
+            raise
+    finally:
+        watching.cancel()
+
+
+async def _asked(responder: Responder, request: ApiRequest) -> Answer:
+    answer = responder(request)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _read(receive: Receive) -> bytes:
+    body = b""
+    more = True
+    while more:
+        part = await receive()
+        body += part.get("body", b"")
+        more = part.get("more_body", False)
+    return body
+
+
+async def _send_error(send: Send, failure: HttpError) -> None:
+    await _send_json(send, failure.status, wire.error(failure), failure.headers)
+
+
+async def _send_json(
+    send: Send,
+    status: int,
+    content: dict[str, Any],
+    headers: dict[str, str] | None = None,
+) -> None:
+    await send(_start(status, "application/json", headers or {}))
+    await send({"type": "http.response.body", "body": json.dumps(content).encode()})
+
+
+def _start(status: int, content_type: str, headers: dict[str, str]) -> dict[str, Any]:
+    lines = {"content-type": content_type, **headers}
+    encoded = [(name.encode(), value.encode()) for name, value in lines.items()]
+    return {"type": "http.response.start", "status": status, "headers": encoded}
+
+
+def _chunk(data: bytes) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": True}

@@ -1,0 +1,99 @@
+"""A reply in the words of the Messages API; pure."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from app.simulator.script import Block, HttpError, Reply, Text, Thinking, ToolUse
+
+JSON_PIECE = 12
+"""Tool input is streamed in pieces of this many characters."""
+
+
+def events(reply: Reply, *, model: str) -> list[dict[str, Any]]:
+    """The events of a streamed answer, in order."""
+    started = {**message(reply, model=model), "content": [], "stop_reason": None, "usage": reply.usage}
+    found: list[dict[str, Any]] = [{"type": "message_start", "message": started}, {"type": "ping"}]
+    for index, block in enumerate(reply.blocks):
+        found.extend(_block_events(index, block, reply))
+    delta = {"stop_reason": stop_reason(reply), "stop_sequence": None}
+    found.append({"type": "message_delta", "delta": delta, "usage": reply.final_usage})
+    found.append({"type": "message_stop"})
+    return found
+
+
+def message(reply: Reply, *, model: str) -> dict[str, Any]:
+    """The answer as one object."""
+    content = [_content(index, block, reply) for index, block in enumerate(reply.blocks)]
+    return {
+        "id": reply.message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model or model,
+        "content": content,
+        "stop_reason": stop_reason(reply),
+        "stop_sequence": None,
+        "usage": {**reply.usage, **reply.final_usage},
+    }
+
+
+def error(failure: HttpError) -> dict[str, Any]:
+    """An error answer's body."""
+    return {"type": "error", "error": {"type": failure.type, "message": failure.message}}
+
+
+def stop_reason(reply: Reply) -> str:
+    """Why the model stopped."""
+    if reply.stop_reason is not None:
+        return reply.stop_reason
+    return "tool_use" if reply.blocks and isinstance(reply.blocks[-1], ToolUse) else "end_turn"
+
+
+def sse(event: dict[str, Any]) -> bytes:
+    """One event as the API frames it."""
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def _block_events(index: int, block: Block, reply: Reply) -> Iterator[dict[str, Any]]:
+    empty = _content(index, _emptied(block), reply)
+    yield {"type": "content_block_start", "index": index, "content_block": empty}
+    for delta in _deltas(block):
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield {"type": "content_block_stop", "index": index}
+
+
+def _emptied(block: Block) -> Block:
+    match block:
+        case Text():
+            return Text("")
+        case Thinking():
+            return Thinking("", signature="")
+        case ToolUse():
+            return ToolUse(block.name, {}, block.id)
+
+
+def _deltas(block: Block) -> Iterator[dict[str, Any]]:
+    match block:
+        case Text():
+            for piece in block.pieces:
+                yield {"type": "text_delta", "text": piece}
+        case Thinking():
+            for piece in Text(block.thinking).pieces:
+                yield {"type": "thinking_delta", "thinking": piece}
+            yield {"type": "signature_delta", "signature": block.signature}
+        case ToolUse():
+            text = json.dumps(block.input) if block.raw is None else block.raw
+            for start in range(0, len(text), JSON_PIECE):
+                piece = text[start : start + JSON_PIECE]
+                yield {"type": "input_json_delta", "partial_json": piece}
+
+
+def _content(index: int, block: Block, reply: Reply) -> dict[str, Any]:
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text}
+        case Thinking():
+            return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+        case ToolUse():
+            call_id = block.id or f"toolu_{reply.message_id.removeprefix('msg_')}_{index}"
+            return {"type": "tool_use", "id": call_id, "name": block.name, "input": block.input}
