@@ -58,9 +58,15 @@ class Simulator:
     async def __aenter__(self) -> Self:
         """Listen."""
         config = uvicorn.Config(
-            self._answer, port=0, lifespan="off", log_config=None, log_level="critical", ws="none"
+            self._answer,
+            interface="asgi3",
+            port=0,
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            ws="none",
+            timeout_graceful_shutdown=1,
         )
-        config.timeout_graceful_shutdown = 1
         self._server = uvicorn.Server(config)
         self._task = asyncio.create_task(self._serve(self._server))
         while not self._server.started:
