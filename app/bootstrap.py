@@ -135,7 +135,7 @@ async def _opened(url: str, stack: AsyncExitStack) -> Database:
 
 async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
     event_log: EventLog = (
-        MemoryEventLog() if settings.redis_url is None else RedisEventLog.open(settings.redis_url)
+        MemoryEventLog() if settings.redis_url is None else RedisEventLog(settings.redis_url)
     )
     stack.push_async_callback(event_log.aclose)
     await event_log.ping()

@@ -49,7 +49,9 @@ class Client:
                 async with connection as source:
                     await _require_success(source.response)
                     async for event in source.aiter_sse():
-                        yield json.loads(event.data)
+                        # Heartbeats and `retry:` carry no data.
+                        if event.data:
+                            yield json.loads(event.data)
             except httpx.TransportError as error:
                 raise ServerUnreachable from error
 

@@ -7,9 +7,10 @@ import structlog
 
 from app.db import Database
 from app.errors import AppError
+from app.events import Done, RunError
 from app.graph import FinalUsage, GraphFinal
 from app.runs.history import pack
-from app.runs.relay import numbered, terminal_events
+from app.runs.relay import close_log, numbered, terminal_events
 from app.runs.repository import RunRecord, beat, finish_run, orphaned_runs
 from app.streams.port import EventLog
 
@@ -48,14 +49,16 @@ class Reaper:
             orphans = await orphaned_runs(tx, silent_s=silent_s, not_of=self._process_id)
             for run in orphans:
                 final = _died(run)
-                told = await self._log.read(run.key)
+                told = [
+                    entry
+                    for entry in await self._log.read(run.key)
+                    if not isinstance(entry.event, RunError | Done)
+                ]
                 entries = [*told, *numbered(terminal_events(final), after=len(told))]
                 await finish_run(tx, run.key, status="failed", final=final, events=pack(entries))
         for run in orphans:
             log.error("ended a run whose process died", run_id=run.key.run_id)
-            for event in terminal_events(_died(run)):
-                await self._log.append(run.key, event)
-            await self._log.forget(run.key)
+            await close_log(self._log, run.key, terminal_events(_died(run)))
         return len(orphans)
 
 

@@ -10,7 +10,7 @@ import structlog
 
 from app.billing.receipts import ReceiptWriter
 from app.db import Database
-from app.errors import Unavailable
+from app.errors import AppError, Unavailable
 from app.events import (
     AssistantFinal,
     ClientEvent,
@@ -135,16 +135,19 @@ class Relay:
         With the database away readers hear it first, and the run is kept as soon as it is back.
         """
         run = context.run
-        told = await self._log.read(run)
         terminal = terminal_events(final)
+        try:
+            told = await self._log.read(run)
+        except AppError as error:
+            # Without the log only the end can be kept; it is told wherever a reader has got to.
+            log.error("the events of a run are lost", reason=error.detail)  # noqa: TRY400
+            told = ()
         entries = [*told, *numbered(terminal, after=len(told))]
         kept = await self._keep(run, final, entries)
-        for event in terminal:
-            await self._log.append(run, event)
+        await close_log(self._log, run, terminal)
         while not kept:
             await asyncio.sleep(_RETRY_S)
             kept = await self._keep(run, final, entries)
-        await self._log.forget(run)
         return final
 
     async def _keep(self, run: RunKey, final: GraphFinal, entries: Sequence[LogEntry]) -> bool:
@@ -159,6 +162,16 @@ class Relay:
         if not ours:
             log.error("another process had ended this run already")
         return True
+
+
+async def close_log(event_log: EventLog, run: RunKey, terminal: Sequence[ClientEvent]) -> None:
+    """Tell those who listen that the run has ended; those who come later ask the database."""
+    try:
+        for event in terminal:
+            await event_log.append(run, event)
+        await event_log.forget(run)
+    except AppError as error:
+        log.error("readers could not be told that a run ended", reason=error.detail)  # noqa: TRY400
 
 
 def status_of(final: GraphFinal) -> RunStatus:

@@ -86,7 +86,7 @@ async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
     return None if row is None else _record(row)
 
 
-async def list_runs(
+async def newest_runs(
     reader: Reader,
     account_id: AccountId,
     *,

@@ -21,7 +21,7 @@ from app.paging import Cursor
 from app.runs.history import unpack
 from app.runs.plan import Planner
 from app.runs.relay import Relay, numbered
-from app.runs.repository import NewRun, RunRecord, find_run, insert_run, list_runs, stored_events
+from app.runs.repository import NewRun, RunRecord, find_run, insert_run, newest_runs, stored_events
 from app.streams.port import EventLog, LogEntry
 from app.usage import Attribution
 
@@ -146,7 +146,7 @@ class RunService:
             raise RunNotFound
         return record
 
-    async def list(
+    async def list_runs(
         self,
         account_id: AccountId,
         *,
@@ -156,7 +156,7 @@ class RunService:
         """Runs of an account, newest first, and the cursor of the next page."""
         before = None if cursor is None else Cursor.decode(cursor)
         async with self._database.snapshot() as reader:
-            found = await list_runs(reader, account_id, limit=limit + 1, before=before)
+            found = await newest_runs(reader, account_id, limit=limit + 1, before=before)
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]

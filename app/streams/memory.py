@@ -60,7 +60,7 @@ class MemoryEventLog:
             raise EventLogClosed
         if run in self._forgotten:
             raise RunClosed
-        tape = self._tapes.setdefault(run, _Tape())
+        tape = self._tape(run)
         if tape.ended:
             raise RunClosed
         position = len(tape.entries) + 1
@@ -79,7 +79,7 @@ class MemoryEventLog:
         """Yield the entries after a position, everything ready at once, until `Done`."""
         if self._closed or run in self._forgotten:
             return
-        tape = self._tapes.setdefault(run, _Tape())
+        tape = self._tape(run)
         tape.readers += 1
         position = after
         try:
@@ -123,6 +123,11 @@ class MemoryEventLog:
         for tape in self._tapes.values():
             tape.end()
         self._tapes.clear()
+
+    def _tape(self, run: RunKey) -> _Tape:
+        if (tape := self._tapes.get(run)) is None:
+            tape = self._tapes[run] = _Tape()
+        return tape
 
     def _drop_if_unused(self, run: RunKey, tape: _Tape) -> None:
         """Somebody waited for a run that never spoke, and has left."""

@@ -1,6 +1,6 @@
 """The event log: where a run's events get their position and where readers find them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, Protocol
 
 from app.events import ClientEvent
@@ -18,13 +18,14 @@ class EventLog(Protocol):
     """Events of runs that are under way or have just ended.
 
     One writer per run (the relay); any number of readers. Writing never waits for a reader.
+    Every method may raise `Unavailable`; `append` raises `Conflict` for a run that has ended.
     """
 
     async def append(self, run: RunKey, event: ClientEvent) -> int:
         """Append an event and return its position. `Done` closes the run's log."""
         ...
 
-    def follow(self, run: RunKey, *, after: int = 0) -> AsyncIterator[Sequence[LogEntry]]:
+    def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Yield the entries after a position, everything ready at once, until `Done`.
 
         A run nobody has written to yet is waited for. A run that was forgotten ends at once.

@@ -1,0 +1,98 @@
+"""What routes ask for: who is calling, and the services. None of them holds a database session."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeAlias
+
+from fastapi import Depends, Header, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
+
+from app.auth.accounts import Principal
+from app.auth.keys import Scope
+from app.bootstrap import Services
+from app.errors import Invalid
+from app.http.middleware import REQUEST_ID
+
+_bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
+_MAX_KEY_CHARS = 255
+_UNSUPPORTED = 415
+
+
+def services(request: Request) -> Services:
+    """Everything the routes speak to."""
+    found: Services = request.app.state.services
+    return found
+
+
+ServicesDep: TypeAlias = Annotated[Services, Depends(services)]
+
+
+def caller_with(scope: Scope) -> Callable[..., Awaitable[Principal]]:
+    """Authenticate, and require a scope."""
+
+    async def authenticated(
+        services: ServicesDep,
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    ) -> Principal:
+        presented = credentials.credentials if credentials else None
+        principal = await services.accounts.authenticate(presented)
+        principal.require(scope)
+        return principal
+
+    return authenticated
+
+
+Writer: TypeAlias = Annotated[Principal, Depends(caller_with("runs:write"))]
+RunReader: TypeAlias = Annotated[Principal, Depends(caller_with("runs:read"))]
+ReceiptReader: TypeAlias = Annotated[Principal, Depends(caller_with("receipts:read"))]
+
+
+def request_id(request: Request) -> str:
+    """The id of this request, given or made."""
+    found: str = request.scope["state"][REQUEST_ID]
+    return found
+
+
+RequestId: TypeAlias = Annotated[str, Depends(request_id)]
+
+
+def idempotency_key(
+    idempotency_key: Annotated[
+        str | None, Header(description="Stands in for `runId`: the same key joins the same run.")
+    ] = None,
+) -> str | None:
+    """The `Idempotency-Key`; raises `Invalid` for one that is empty, too long or not plain text."""
+    if idempotency_key is None:
+        return None
+    plain = idempotency_key.isascii() and idempotency_key.isprintable()
+    if not (plain and 0 < len(idempotency_key) <= _MAX_KEY_CHARS):
+        raise Invalid.field("Idempotency-Key", f"must be 1 to {_MAX_KEY_CHARS} printable characters")
+    return idempotency_key
+
+
+IdempotencyKey: TypeAlias = Annotated[str | None, Depends(idempotency_key)]
+
+
+def json_body(content_type: Annotated[str, Header(include_in_schema=False)] = "") -> None:
+    """Require `Content-Type: application/json`.
+
+    A page of another site can post plain text without asking; it cannot post JSON.
+    """
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(_UNSUPPORTED)
+
+
+def last_event_id(
+    last_event_id: Annotated[
+        str | None, Header(description="Resume after this event; wins over `after`.")
+    ] = None,
+) -> int | None:
+    """The position a reconnecting reader has got to; raises `Invalid` for what is no position."""
+    if last_event_id is None or last_event_id == "":
+        return None
+    if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):  # noqa: PLR2004
+        raise Invalid.field("Last-Event-ID", "must be the number of an event")
+    return int(last_event_id)
+
+
+LastEventId: TypeAlias = Annotated[int | None, Depends(last_event_id)]

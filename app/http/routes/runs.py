@@ -1,0 +1,169 @@
+"""Runs: start, follow, look up, stop, and what they were charged."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+from sse_starlette import EventSourceResponse
+
+from app.auth.accounts import Principal
+from app.bootstrap import Services
+from app.graph import GraphFinal, GraphRunRequest
+from app.http.dependencies import (
+    IdempotencyKey,
+    LastEventId,
+    ReceiptReader,
+    RequestId,
+    RunReader,
+    ServicesDep,
+    Writer,
+    json_body,
+)
+from app.http.encoders.native import NativeEncoder
+from app.http.schemas import AcceptedRun, Page, ReceiptShape, RunShape
+from app.http.sse import event_stream
+from app.ids import RunId, RunKey
+from app.paging import MAX_PAGE
+from app.runs.repository import RunRecord
+
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+STREAM = {200: {"description": "The run's events.", "content": {"text/event-stream": {}}}}
+MAX_POSITION = 2**31 - 1
+
+
+@router.post("", status_code=202, dependencies=[Depends(json_body)], summary="Start a run")
+async def start_run(
+    body: GraphRunRequest,
+    services: ServicesDep,
+    caller: Writer,
+    request_id: RequestId,
+    key: IdempotencyKey,
+    response: Response,
+) -> AcceptedRun:
+    """Start a run that goes on in the background, or join the one that has its id."""
+    run = await _start(services, caller, body, request_id, key)
+    response.headers["Location"] = f"/v1/runs/{run.key.run_id}"
+    return AcceptedRun(run_id=run.key.run_id, status=run.status)
+
+
+@router.post(
+    "/stream",
+    dependencies=[Depends(json_body)],
+    response_class=EventSourceResponse,
+    responses=STREAM,
+    summary="Start a run and stream its events",
+)
+async def stream_run(
+    body: GraphRunRequest,
+    services: ServicesDep,
+    caller: Writer,
+    request_id: RequestId,
+    key: IdempotencyKey,
+) -> EventSourceResponse:
+    """Stream the run's events from the first to `done`. Leaving does not stop the run."""
+    run = await _start(services, caller, body, request_id, key)
+    return event_stream(services.runs.follow(run.key), NativeEncoder())
+
+
+@router.post("/wait", dependencies=[Depends(json_body)], summary="Start a run and wait for its end")
+async def wait_for_run(
+    body: GraphRunRequest,
+    services: ServicesDep,
+    caller: Writer,
+    request_id: RequestId,
+    key: IdempotencyKey,
+) -> GraphFinal:
+    """Answer when the run has ended. Leaving does not stop the run."""
+    run = await _start(services, caller, body, request_id, key)
+    return await services.runs.wait(run.key)
+
+
+@router.get("", summary="List runs")
+async def list_runs(
+    services: ServicesDep,
+    caller: RunReader,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[RunShape]:
+    """Runs of the key's account, newest first."""
+    runs, next_cursor = await services.runs.list_runs(caller.account_id, limit=limit, cursor=cursor)
+    return Page(items=await _shown(services, caller, runs), next_cursor=next_cursor)
+
+
+@router.get("/{run_id}", summary="Look up a run")
+async def get_run(run_id: str, services: ServicesDep, caller: RunReader) -> RunShape:
+    """The run as it stands."""
+    run = await services.runs.get(_key(caller, run_id))
+    (shown,) = await _shown(services, caller, [run])
+    return shown
+
+
+@router.get(
+    "/{run_id}/events",
+    response_class=EventSourceResponse,
+    responses=STREAM,
+    summary="Follow a run's events",
+)
+async def follow_run(
+    run_id: str,
+    services: ServicesDep,
+    caller: RunReader,
+    last_event_id: LastEventId,
+    after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
+) -> EventSourceResponse:
+    """Stream a run's events after a position, from anywhere, as often as wanted."""
+    run = await services.runs.get(_key(caller, run_id))
+    position = after if last_event_id is None else last_event_id
+    return event_stream(services.runs.follow(run.key, after=position), NativeEncoder())
+
+
+@router.post("/{run_id}/cancel", status_code=202, summary="Cancel a run")
+async def cancel_run(run_id: str, services: ServicesDep, caller: Writer) -> AcceptedRun:
+    """Ask a run to stop: it ends with `error: aborted`. A run that has ended stays as it is."""
+    run = await services.runs.cancel(_key(caller, run_id))
+    return AcceptedRun(run_id=run.key.run_id, status=run.status)
+
+
+@router.get("/{run_id}/receipts", summary="A run's receipts")
+async def run_receipts(
+    run_id: str,
+    services: ServicesDep,
+    caller: ReceiptReader,
+) -> Page[ReceiptShape]:
+    """A run's receipts, oldest first, all on one page."""
+    run = await services.runs.get(_key(caller, run_id))
+    receipts = await services.receipts.of_run(run.key)
+    return Page(items=[ReceiptShape.of(receipt) for receipt in receipts])
+
+
+async def _start(
+    services: Services,
+    caller: Principal,
+    body: GraphRunRequest,
+    request_id: str,
+    idempotency_key: str | None,
+) -> RunRecord:
+    return await services.runs.start(
+        caller.account_id,
+        caller.api_key_id,
+        body,
+        request_id=request_id,
+        idempotency_key=idempotency_key,
+    )
+
+
+async def _shown(
+    services: Services,
+    caller: Principal,
+    runs: Sequence[RunRecord],
+) -> list[RunShape]:
+    if not caller.may("receipts:read"):
+        return [RunShape.of(run, None) for run in runs]
+    ids = [run.key.run_id for run in runs]
+    totals = await services.receipts.totals(caller.account_id, ids)
+    return [RunShape.of(run, totals[run.key.run_id]) for run in runs]
+
+
+def _key(caller: Principal, run_id: str) -> RunKey:
+    return RunKey(caller.account_id, RunId(run_id))

@@ -1,0 +1,177 @@
+"""The JSON that goes out: camelCase, money as decimal strings, times in UTC with a Z."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+from app.billing.repository import Receipt, RunTotals
+from app.executors.catalog import GraphSpec
+from app.graph import GraphFinal, RunStatus
+from app.runs.repository import RunRecord
+from app.tools.tool import Effect, Tool
+
+Item = TypeVar("Item")
+
+Money = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:.10f}", return_type=str)]
+Moment = Annotated[
+    datetime,
+    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat().replace("+00:00", "Z"), return_type=str),
+]
+
+
+class Shape(BaseModel):
+    """camelCase outside, read from attributes inside."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, from_attributes=True, frozen=True
+    )
+
+
+class Page(Shape, Generic[Item]):
+    """One page of a list; `nextCursor` is null on the last."""
+
+    items: Sequence[Item]
+    next_cursor: str | None = None
+
+
+class AcceptedRun(Shape):
+    """A run that goes on in the background."""
+
+    run_id: str
+    status: RunStatus
+
+
+class RunBilling(Shape):
+    """What a run has been charged so far."""
+
+    receipts: int
+    cost_usd: Money
+
+
+class RunShape(Shape):
+    """A run as it stands; `billing` is null for keys without `receipts:read`."""
+
+    run_id: str
+    graph_id: str
+    model: str
+    status: RunStatus
+    attempt: int
+    request_id: str | None
+    created_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
+    final: GraphFinal | None
+    billing: RunBilling | None
+
+    @classmethod
+    def of(cls, run: RunRecord, totals: RunTotals | None) -> "RunShape":
+        """Show a run."""
+        return cls(
+            run_id=run.key.run_id,
+            graph_id=run.graph_id,
+            model=run.model,
+            status=run.status,
+            attempt=run.attempt,
+            request_id=run.request_id,
+            created_at=run.created_at,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            final=run.final,
+            billing=None if totals is None else RunBilling.model_validate(totals),
+        )
+
+
+class ReceiptShape(Shape):
+    """What one assistant message was charged."""
+
+    id: UUID
+    source_system: str
+    source_reference: str
+    run_id: str
+    attempt: int
+    usage_unit_id: str
+    account_id: UUID
+    api_key_id: UUID
+    graph_id: str
+    executor_type: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cost_usd: Money
+    charged_credits: int
+    basis: str
+    output_estimated: bool
+    origin: str
+    parent_tool_call_id: str | None
+    ingress_request_id: str | None
+    created_at: Moment
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> "ReceiptShape":
+        """Show a receipt."""
+        return cls.model_validate(receipt)
+
+
+class GraphShape(Shape):
+    """A graph; its prompt stays with the operator."""
+
+    id: str
+    description: str
+    provider: str
+    model: str | None
+    tools: tuple[str, ...]
+    max_turns: int | None
+    max_budget_usd: Money | None
+    timeout_s: float | None
+    show_thinking: bool
+
+    @classmethod
+    def of(cls, graph: GraphSpec) -> "GraphShape":
+        """Show a graph."""
+        return cls.model_validate(graph)
+
+
+class ToolShape(Shape):
+    """A tool a graph may list."""
+
+    id: str
+    description: str
+    effect: Effect
+    input_schema: dict[str, Any]
+
+    @classmethod
+    def of(cls, tool: Tool) -> "ToolShape":
+        """Show a tool."""
+        return cls.model_validate(tool)
+
+
+class Health(Shape):
+    """How the server is."""
+
+    status: str
+
+
+class FieldProblem(Shape):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+class Problem(Shape):
+    """Something went wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[FieldProblem] | None = None

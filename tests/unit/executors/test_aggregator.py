@@ -1,0 +1,85 @@
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+
+import pytest
+
+from app.events import AiEvent, AssistantFinal
+from app.executors.aggregator import ExecutorAggregator
+from app.executors.catalog import GraphNotFound, GraphSpec
+from app.executors.port import ExecutionFailed, GraphExecutor, RunContext
+from app.graph import GraphRunRequest, Message, RunLimits
+from app.ids import AccountId, RunId, RunKey, new_uuid
+
+CONTEXT = RunContext(
+    run=RunKey(AccountId(new_uuid()), RunId("r1")),
+    attempt=0,
+    spec=GraphSpec(name="planner", description="d", system_prompt="p"),
+    model="claude-sonnet-4-5",
+    tools=(),
+    limits=RunLimits(),
+    timeout=timedelta(seconds=1),
+)
+
+
+class Parrot:
+    """An executor that says its own word, then fails if told to."""
+
+    def __init__(self, word: str, failure: ExecutionFailed | None = None) -> None:
+        self.word = word
+        self.failure = failure
+        self.closed = False
+        self.heard: list[tuple[GraphRunRequest, RunContext]] = []
+
+    async def run(
+        self, request: GraphRunRequest, context: RunContext
+    ) -> AsyncGenerator[AiEvent, None]:
+        self.heard.append((request, context))
+        try:
+            yield AssistantFinal(content=self.word)
+            if self.failure is not None:
+                raise self.failure
+        finally:
+            self.closed = True
+
+
+def a_request(graph_id: str) -> GraphRunRequest:
+    return GraphRunRequest(graph_id=graph_id, messages=[Message(role="user", content="hi")])
+
+
+async def test_a_run_goes_to_the_executor_of_its_provider() -> None:
+    agents, messages = Parrot("agents"), Parrot("messages")
+    aggregator = ExecutorAggregator({"claude_agents": agents, "messages": messages})
+    request = a_request("messages:planner")
+    said = [event async for event in aggregator.run(request, CONTEXT)]
+    assert said == [AssistantFinal(content="messages")]
+    assert messages.heard == [(request, CONTEXT)]
+    assert not agents.heard
+
+
+async def test_a_failure_comes_through_unchanged() -> None:
+    failure = ExecutionFailed("timeout", "max_turns")
+    aggregator = ExecutorAggregator({"claude_agents": Parrot("a", failure)})
+    with pytest.raises(ExecutionFailed) as caught:
+        [event async for event in aggregator.run(a_request("claude_agents:planner"), CONTEXT)]
+    assert caught.value is failure
+
+
+async def test_closing_the_run_closes_the_executors_own() -> None:
+    parrot = Parrot("a")
+    events = ExecutorAggregator({"claude_agents": parrot}).run(
+        a_request("claude_agents:planner"), CONTEXT
+    )
+    await anext(events)
+    await events.aclose()
+    assert parrot.closed
+
+
+def test_a_provider_nobody_serves_is_not_found() -> None:
+    with pytest.raises(GraphNotFound):
+        ExecutorAggregator({"claude_agents": Parrot("a")}).run(a_request("other:planner"), CONTEXT)
+
+
+def test_the_aggregator_is_an_executor_itself() -> None:
+    inner: GraphExecutor = ExecutorAggregator({"claude_agents": Parrot("a")})
+    outer = ExecutorAggregator({"claude_agents": inner})
+    assert outer.run(a_request("claude_agents:planner"), CONTEXT) is not None

@@ -1,0 +1,168 @@
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from app.errors import NotFound
+from app.executors.catalog import (
+    SHIPPED_GRAPHS,
+    GraphCatalog,
+    GraphDefinitionError,
+    GraphNotFound,
+    GraphSpec,
+)
+from app.graph import RunLimits
+from app.tools.catalog import ToolCatalog
+
+HEAD = "description: Does things."
+FULL = """\
+description: Does things.
+provider: claude_agents
+model: sonnet
+tools: [demo__a, demo__b]
+max_turns: 8
+max_budget_usd: "0.50"
+timeout_s: 120
+thinking_budget_tokens: 2048
+show_thinking: true"""
+
+
+def load(
+    directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md"
+) -> GraphSpec:
+    (directory / name).write_text(f"---\n{head}\n---\n{prompt}\n", encoding="utf-8")
+    catalog = GraphCatalog.load([directory], known_tools={"demo__a", "demo__b"})
+    return catalog.get(f"claude_agents:{Path(name).stem}")
+
+
+def fault(
+    directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md"
+) -> str:
+    with pytest.raises(GraphDefinitionError) as caught:
+        load(directory, head, prompt=prompt, name=name)
+    return str(caught.value)
+
+
+def test_a_graph_says_all_its_file_says(tmp_path: Path) -> None:
+    spec = load(tmp_path, FULL)
+    assert (spec.id, spec.name, spec.provider) == (
+        "claude_agents:planner",
+        "planner",
+        "claude_agents",
+    )
+    assert (spec.description, spec.model, spec.tools) == (
+        "Does things.",
+        "sonnet",
+        ("demo__a", "demo__b"),
+    )
+    assert (spec.thinking_budget_tokens, spec.show_thinking) == (2048, True)
+    assert spec.system_prompt == "You help."
+
+
+def test_the_limits_of_a_graph_are_those_of_its_file(tmp_path: Path) -> None:
+    assert load(tmp_path, FULL).limits == RunLimits(
+        timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50")
+    )
+
+
+def test_a_description_and_a_prompt_are_enough(tmp_path: Path) -> None:
+    spec = load(tmp_path, HEAD)
+    assert (spec.model, spec.tools, spec.limits) == (None, (), RunLimits())
+    assert (spec.thinking_budget_tokens, spec.show_thinking) == (None, False)
+
+
+def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) -> None:
+    assert load(tmp_path, HEAD, prompt="One\n\n---\n\nTwo").system_prompt == "One\n\n---\n\nTwo"
+
+
+@pytest.mark.parametrize(
+    ("head", "key"),
+    [
+        ("model: sonnet", "description"),
+        ('description: ""', "description"),
+        (f"{HEAD}\ncolour: red", "colour"),
+        (f"{HEAD}\nname: other", "name"),
+        (f"{HEAD}\nsystem_prompt: other", "system_prompt"),
+        (f"{HEAD}\nprovider: messages", "provider"),
+        (f"{HEAD}\ntools: demo__a", "tools"),
+        (f"{HEAD}\ntools: [demo__c]", "tools: there is no tool 'demo__c'"),
+        (f"{HEAD}\nmax_turns: many", "max_turns"),
+        (f"{HEAD}\nmax_turns: 0", "max_turns"),
+        (f"{HEAD}\nmax_turns: true", "max_turns"),
+        (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a quoted decimal"),
+        (f'{HEAD}\nmax_budget_usd: "cheap"', "max_budget_usd"),
+        (f'{HEAD}\nmax_budget_usd: "-1"', "max_budget_usd"),
+        (f"{HEAD}\ntimeout_s: 0", "timeout_s"),
+        (f"{HEAD}\ntimeout_s: .inf", "timeout_s"),
+        (f"{HEAD}\nthinking_budget_tokens: 1023", "thinking_budget_tokens"),
+        ("description: [unclosed", "front matter"),
+        ("- a list", "description"),
+    ],
+)
+def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, head: str, key: str) -> None:
+    text = fault(tmp_path, head)
+    assert "planner.md" in text
+    assert key in text
+    assert str(tmp_path) not in text
+
+
+def test_a_graph_without_a_prompt_is_refused(tmp_path: Path) -> None:
+    text = fault(tmp_path, HEAD, prompt="  \n")
+    assert "planner.md: system_prompt" in text
+
+
+def test_a_file_name_that_cannot_be_a_graph_id_is_refused(tmp_path: Path) -> None:
+    assert "my planner.md: name" in fault(tmp_path, HEAD, name="my planner.md")
+
+
+def test_a_file_without_front_matter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("Just text.", encoding="utf-8")
+    with pytest.raises(GraphDefinitionError, match=r"notes\.md: description"):
+        GraphCatalog.load([tmp_path], known_tools=())
+
+
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "planner.md").write_bytes(b"---\ndescription: \xff\n---\nHi")
+    with pytest.raises(GraphDefinitionError, match=r"planner\.md"):
+        GraphCatalog.load([tmp_path], known_tools=())
+
+
+def test_graphs_of_every_directory_are_listed_by_id(tmp_path: Path) -> None:
+    for name in ("second", "first"):
+        (tmp_path / name).mkdir()
+        load(tmp_path / name, HEAD, name=f"{name}.md")
+    catalog = GraphCatalog.load([tmp_path / "second", tmp_path / "first"], known_tools=())
+    assert [graph.id for graph in catalog.all()] == ["claude_agents:first", "claude_agents:second"]
+
+
+def test_the_same_graph_in_two_directories_is_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        load(tmp_path / name, HEAD)
+    with pytest.raises(GraphDefinitionError, match=r"planner\.md: .*claude_agents:planner"):
+        GraphCatalog.load([tmp_path / "one", tmp_path / "two"], known_tools=())
+
+
+def test_only_markdown_files_are_graphs(tmp_path: Path) -> None:
+    (tmp_path / "planner.txt").write_text("not a graph", encoding="utf-8")
+    assert GraphCatalog.load([tmp_path], known_tools=()).all() == []
+
+
+def test_an_unknown_graph_is_not_found() -> None:
+    with pytest.raises(GraphNotFound) as caught:
+        GraphCatalog([]).get("claude_agents:nobody")
+    assert isinstance(caught.value, NotFound)
+    assert caught.value.code == "graph_not_found"
+
+
+def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:
+    catalog = GraphCatalog.load([SHIPPED_GRAPHS], known_tools=ToolCatalog.load([]).ids())
+    assistant = catalog.get("claude_agents:assistant")
+    assert assistant.tools == ("core__get_current_time",)
+    assert assistant.limits == RunLimits(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
+    assert len(catalog.all()) == 3
+
+
+def test_a_shipped_graph_naming_a_missing_tool_is_refused() -> None:
+    with pytest.raises(GraphDefinitionError, match="there is no tool"):
+        GraphCatalog.load([SHIPPED_GRAPHS], known_tools=())
