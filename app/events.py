@@ -6,7 +6,7 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
 from app.graph import ErrorCode, FinalUsage, FinishReason, WireModel
 from app.usage import UsageFact

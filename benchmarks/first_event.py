@@ -85,9 +85,7 @@ async def posted(http: httpx.AsyncClient) -> tuple[float, float]:
     """One run through the server; returns when the first text and the end came."""
     body = {"graphId": "claude_agents:summarizer", "messages": [{"role": "user", "content": PROMPT}]}
     first = end = 0.0
-    connection = httpx_sse.aconnect_sse(
-        http, "POST", "/v1/runs/stream", json={**body, "model": MODEL}
-    )
+    connection = httpx_sse.aconnect_sse(http, "POST", "/v1/runs/stream", json={**body, "model": MODEL})
     async with connection as source:
         async for event in source.aiter_sse():
             if not first and event.event == "text_delta":
@@ -111,7 +109,7 @@ async def running_server(base_url: str, directory: Path) -> AsyncIterator[tuple[
     }
     port = _free_port()
     command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
-    server = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)  # noqa: ASYNC220, S603
+    server = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
     try:
         url = f"http://127.0.0.1:{port}"
         await _until_ready(url)

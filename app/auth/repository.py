@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, func, or_, select, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.dialects import postgresql
 
 from app.auth.tables import accounts, api_keys
@@ -38,7 +38,7 @@ async def account_named(tx: Transaction, name: str) -> AccountId:
     return AccountId(found.scalar_one())
 
 
-async def insert_key(  # noqa: PLR0913 - one argument per column
+async def insert_key(
     tx: Transaction,
     account_id: AccountId,
     *,
@@ -114,8 +114,6 @@ _KEYS = select(
 ).join(accounts, accounts.c.id == api_keys.c.account_id)
 
 
-def _record(row: Row[Any]) -> KeyRecord:
+def _record(row: Any) -> KeyRecord:
     key_id, account_id, account, name, prefix, scopes, *times = row
-    return KeyRecord(
-        ApiKeyId(key_id), AccountId(account_id), account, name, prefix, tuple(scopes), *times
-    )
+    return KeyRecord(ApiKeyId(key_id), AccountId(account_id), account, name, prefix, tuple(scopes), *times)

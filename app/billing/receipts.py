@@ -59,7 +59,9 @@ class ReceiptWriter:
             cost = cost_of(fact.model, fact.usage, at=datetime.now(UTC))
         except UnknownPrice:
             # The API served a model nobody asked for. The tokens are kept; somebody must look.
-            log.error("a message without a price", model=fact.model, of=fact.source_reference)
+            log.error(  # noqa: TRY400 - the model's name says it all
+                "a message without a price", model=fact.model, of=fact.source_reference
+            )
             cost = Decimal(0)
         return charge(cost, markup=self._markup)
 
@@ -86,9 +88,7 @@ class Receipts:
         """Receipts newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
         before = None if cursor is None else _position(cursor)
         async with self._database.snapshot() as reader:
-            found = await newest_receipts(
-                reader, account_id, wanted, limit=limit + 1, before=before
-            )
+            found = await newest_receipts(reader, account_id, wanted, limit=limit + 1, before=before)
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]

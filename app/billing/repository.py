@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, Select, func, select, tuple_
+from sqlalchemy import Select, func, select, tuple_
 from sqlalchemy.dialects import postgresql
 
 from app.billing.pricing import Charge
@@ -113,9 +113,7 @@ async def insert_receipt(
 
 async def receipts_of_run(reader: Reader, run: RunKey) -> list[Receipt]:
     """A run's receipts, oldest first."""
-    statement = (
-        select(charge_receipts).where(*_of(run)).order_by(_receipts.created_at, _receipts.id)
-    )
+    statement = select(charge_receipts).where(*_of(run)).order_by(_receipts.created_at, _receipts.id)
     return [_receipt(row) for row in await reader.execute(statement)]
 
 
@@ -135,9 +133,7 @@ async def newest_receipts(
     )
     if before is not None:
         moment, receipt_id = before
-        statement = statement.where(
-            tuple_(_receipts.created_at, _receipts.id) < (moment, UUID(receipt_id))
-        )
+        statement = statement.where(tuple_(_receipts.created_at, _receipts.id) < (moment, UUID(receipt_id)))
     return [_receipt(row) for row in await reader.execute(statement)]
 
 
@@ -174,5 +170,5 @@ def _of(run: RunKey) -> tuple[Any, ...]:
     return _receipts.account_id == run.account_id, _receipts.run_id == run.run_id
 
 
-def _receipt(row: Row[Any]) -> Receipt:
+def _receipt(row: Any) -> Receipt:
     return Receipt(*row)

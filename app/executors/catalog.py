@@ -1,12 +1,12 @@
 """GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import frontmatter
 import yaml
+from frontmatter.default_handlers import YAMLHandler
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from app.errors import NotFound
@@ -31,16 +31,16 @@ class GraphSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-    description: Annotated[str, Field(min_length=1)]
+    description: Annotated[str, Field(min_length=1, pattern=r"\S")]
     provider: Literal["claude_agents"] = "claude_agents"
     model: str | None = None
     tools: tuple[str, ...] = ()
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Decimal, Field(gt=0, max_digits=20, decimal_places=10)] | None = None
-    timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     thinking_budget_tokens: Annotated[int, Field(ge=1_024, le=30_000, strict=True)] | None = None
     """How long the model may think; without it, it does not."""
-    show_thinking: bool = False
+    show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether clients hear the thinking."""
     system_prompt: Annotated[str, Field(min_length=1)]
 
@@ -51,6 +51,14 @@ class GraphSpec(BaseModel):
             message = 'money is a quoted decimal, for example "0.50"'
             raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
         return value
+
+    @field_validator("tools")
+    @classmethod
+    def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(tools)) < len(tools):
+            message = "names a tool twice"
+            raise ValueError(message)
+        return tools
 
     @property
     def id(self) -> str:
@@ -99,21 +107,48 @@ class GraphCatalog:
         return [self._graphs[graph_id] for graph_id in sorted(self._graphs)]
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key given twice: YAML would silently take the last, also of two budgets."""
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - the loader's signature
+    ) -> dict[Hashable, Any]:
+        """See the loader."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) < len(keys):
+            raise yaml.constructor.ConstructorError(problem="a key is given twice")
+        return super().construct_mapping(node, deep)
+
+
 def _read(path: Path) -> GraphSpec:
-    try:
-        document = frontmatter.loads(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise _wrong(path, "front matter", "is not valid YAML") from error
-    head: dict[str, Any] = dict(document.metadata)
+    head, prompt = _parts(path)
     for reserved in ("name", "system_prompt"):
         if reserved in head:
             raise _wrong(path, reserved, "comes from the file itself, not from its head")
     try:
-        return GraphSpec(**head, name=path.stem, system_prompt=document.content.strip())
+        return GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
     except ValidationError as error:
         detail = error.errors(include_input=False)[0]
         key = ".".join(str(part) for part in detail["loc"])
         raise _wrong(path, key, detail["msg"].removeprefix("Value error, ")) from error
+
+
+def _parts(path: Path) -> tuple[dict[Any, Any], str]:
+    handler = YAMLHandler()
+    try:
+        text = path.read_text(encoding="utf-8-sig").strip()
+        source, prompt = handler.split(text) if handler.detect(text) else ("", text)
+        head = handler.load(source, Loader=_UniqueKeys)
+    except OSError as error:
+        raise _wrong(path, "file", "cannot be read") from error
+    except (yaml.YAMLError, ValueError) as error:
+        # The YAML loader raises a plain ValueError for a date that does not exist.
+        raise _wrong(path, "front matter", "is not valid YAML between two lines of ---") from error
+    if not isinstance(head or {}, dict):
+        raise _wrong(path, "front matter", "must be keys and values")
+    return head or {}, prompt.strip()
 
 
 def _wrong(path: Path, key: str, problem: str) -> GraphDefinitionError:

@@ -42,5 +42,7 @@ class ModelRegistry:
         # A model without a price could run but not be billed.
         if not _CLAUDE_ID.fullmatch(model) or not self._is_priced(model):
             known = ", ".join(ALIASES)
-            raise UnknownModel.field(field, f"must be {known} or the id of a Claude model with a price")
+            raise UnknownModel.field(
+                field, f"{name!r} is neither {known} nor the id of a Claude model with a price"
+            )
         return model

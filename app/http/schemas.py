@@ -17,11 +17,13 @@ from app.tools.tool import Effect, Tool
 
 Item = TypeVar("Item")
 
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 Money = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:.10f}", return_type=str)]
-Moment = Annotated[
-    datetime,
-    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat().replace("+00:00", "Z"), return_type=str),
-]
+Moment = Annotated[datetime, PlainSerializer(_utc, return_type=str)]
 
 
 class Shape(BaseModel):

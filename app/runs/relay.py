@@ -41,7 +41,7 @@ class _Tally:
 
     answer: AssistantFinal | None = None
     ending: Ending = INTERNAL
-    usage: UsageTotal = UsageTotal()
+    usage: UsageTotal = field(default_factory=UsageTotal)
     spoken: list[str] = field(default_factory=list)
     speaker: str | None = None
 
@@ -153,9 +153,7 @@ class Relay:
     async def _keep(self, run: RunKey, final: GraphFinal, entries: Sequence[LogEntry]) -> bool:
         try:
             async with self._database.transaction() as tx:
-                ours = await finish_run(
-                    tx, run, status=status_of(final), final=final, events=pack(entries)
-                )
+                ours = await finish_run(tx, run, status=status_of(final), final=final, events=pack(entries))
         except Unavailable as error:
             log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400
             return False

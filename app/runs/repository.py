@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, and_, func, insert, select, tuple_, update
+from sqlalchemy import and_, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
@@ -203,7 +203,7 @@ def _is(key: RunKey) -> Any:
     return and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
 
 
-def _record(row: Row[Any]) -> RunRecord:
+def _record(row: Any) -> RunRecord:
     account_id, run_id, api_key_id, *middle, final = row
     return RunRecord(
         RunKey(AccountId(account_id), RunId(run_id)),

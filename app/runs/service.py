@@ -259,9 +259,7 @@ class RunService:
         run = context.run
         live = self._live[run]
         try:
-            with structlog.contextvars.bound_contextvars(
-                run_id=run.run_id, request_id=context.request_id
-            ):
+            with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
                 async with self._free:
                     live.final = await self._relay.carry(request, context, attribution)
         finally:
@@ -279,7 +277,7 @@ class RunService:
         after: int,
     ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Follow the log; of a run carried elsewhere, until the database says it has ended."""
-        batches = aiter(self._log.follow(run, after=after))
+        batches = self._log.follow(run, after=after)
         waiting: asyncio.Future[Sequence[LogEntry] | None] | None = None
         try:
             while True:

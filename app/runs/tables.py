@@ -35,9 +35,7 @@ runs = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
-    CheckConstraint(
-        "status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"
-    ),
+    CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
 )
 
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
@@ -55,7 +53,5 @@ run_events = Table(
     Column("position", Integer, primary_key=True),
     Column("last_position", Integer, nullable=False),
     Column("data", Json, nullable=False),
-    ForeignKeyConstraint(
-        ["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"
-    ),
+    ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )

@@ -2,39 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
 
 import structlog
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
 from app.tools.policy import ToolPolicy
+from app.tools.result import ToolErrorCode, ToolResult
 from app.tools.tool import Tool, ToolContext, ToolOutput
 
 log = structlog.get_logger(__name__)
 
-ToolErrorCode = Literal[
-    "unknown_tool", "policy_denied", "invalid_args", "timeout", "too_large", "failed"
-]
-
 _MAX_FAULTS = 10
 """How many wrong arguments are named at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """How a tool call ended. The model sees `markdown`, clients see `visible`."""
-
-    markdown: str
-    visible: JsonValue
-    """The fields the tool allows clients to see, or `{"error": code}`."""
-    code: ToolErrorCode | None = None
-
-    @property
-    def is_error(self) -> bool:
-        """Whether the call failed."""
-        return self.code is not None
 
 
 class _CallFailed(Exception):

@@ -145,9 +145,7 @@ def _models(tool_id: str, handler: ToolFunction) -> tuple[type[BaseModel], type[
     parameters = list(inspect.signature(handler).parameters.values())
     positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     if len(positional) != 2 or len(parameters) != 2 or hints.get(positional[1]) is not ToolContext:  # noqa: PLR2004
-        raise ToolDefinitionError(
-            tool_id, "must take exactly (args: ArgsModel, context: ToolContext)"
-        )
+        raise ToolDefinitionError(tool_id, "must take exactly (args: ArgsModel, context: ToolContext)")
     return (
         _input_model(tool_id, hints.get(positional[0])),
         _output_model(tool_id, hints.get("return")),

@@ -33,14 +33,10 @@ def upgrade() -> None:
         "charge_receipts",
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("source_system", sa.Text(), nullable=False),
-        sa.Column(
-            "source_reference", sa.Text(), nullable=False, comment="run_id/attempt/message_id"
-        ),
+        sa.Column("source_reference", sa.Text(), nullable=False, comment="run_id/attempt/message_id"),
         sa.Column("run_id", sa.Text(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column(
-            "usage_unit_id", sa.Text(), nullable=False, comment="The message id of the API"
-        ),
+        sa.Column("usage_unit_id", sa.Text(), nullable=False, comment="The message id of the API"),
         sa.Column("account_id", sa.Uuid(), nullable=False),
         sa.Column("api_key_id", sa.Uuid(), nullable=False),
         sa.Column("graph_id", sa.Text(), nullable=False),
@@ -69,18 +65,12 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "origin IN ('assistant', 'subagent', 'hidden')", name=op.f("ck_charge_receipts_origin")
         ),
-        sa.ForeignKeyConstraint(
-            ["account_id"], ["accounts.id"], name=op.f("fk_charge_receipts_account_id")
-        ),
-        sa.ForeignKeyConstraint(
-            ["api_key_id"], ["api_keys.id"], name=op.f("fk_charge_receipts_api_key_id")
-        ),
+        sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_charge_receipts_account_id")),
+        sa.ForeignKeyConstraint(["api_key_id"], ["api_keys.id"], name=op.f("fk_charge_receipts_api_key_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_charge_receipts")),
         sa.UniqueConstraint("source_system", "source_reference", name="uq_charge_receipts_source"),
     )
-    op.create_index(
-        "ix_charge_receipts_run", "charge_receipts", ["account_id", "run_id", "created_at", "id"]
-    )
+    op.create_index("ix_charge_receipts_run", "charge_receipts", ["account_id", "run_id", "created_at", "id"])
     op.create_index(
         "ix_charge_receipts_newest",
         "charge_receipts",

@@ -1,21 +1,13 @@
 """What every end-to-end story needs: a served app, a client for it and the model it talks to."""
 
-import asyncio
-import json
-import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 import httpx_sse
-import psutil
 
 from app.bootstrap import Services
-from app.cli.serve import listen, served, url_of
-from app.settings import Settings
 from app.simulator.server import Simulator
 
 KEY = "rt_" + "e2e0" * 8

@@ -127,9 +127,7 @@ class _Guard:
         await self._process.stop()
 
 
-async def _converse(
-    process: CliProcess, turn: Turn, guard: _Guard
-) -> AsyncGenerator[AiEvent, None]:
+async def _converse(process: CliProcess, turn: Turn, guard: _Guard) -> AsyncGenerator[AiEvent, None]:
     try:
         async for message in process.messages():
             for event in turn.feed(message):

@@ -24,12 +24,9 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from app.executors.claude_agent.mcp_bridge import tool_id_of
+from app.executors.claude_agent.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.usage import MeteredMessage
-from app.tools.runner import ToolResult
-
-STRUCTURED_OUTPUT = "StructuredOutput"
-"""The CLI's own tool for `responseFormat`: its call is the answer, not a tool call."""
+from app.tools.result import ToolResult
 
 
 @dataclass(slots=True)
@@ -92,9 +89,7 @@ class EventMapper:
         if text := delta.get("text"):
             yield TextDelta(message_id=message_id, delta=whole(text), parent_tool_call_id=parent)
         elif self.show_thinking and (thinking := delta.get("thinking")):
-            yield ThinkingDelta(
-                message_id=message_id, delta=whole(thinking), parent_tool_call_id=parent
-            )
+            yield ThinkingDelta(message_id=message_id, delta=whole(thinking), parent_tool_call_id=parent)
 
     def _assistant(self, message: AssistantMessage) -> Iterator[SpokenEvent]:
         parent = message.parent_tool_use_id

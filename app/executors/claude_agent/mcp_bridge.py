@@ -10,24 +10,14 @@ from claude_agent_sdk.types import McpSdkServerConfig
 from mcp import types
 from mcp.server import Server
 
+from app.executors.claude_agent.names import SERVER_NAME
 from app.executors.port import RunContext
 from app.tools.policy import ToolPolicy
-from app.tools.runner import ToolResult, ToolRunner
+from app.tools.result import ToolResult
+from app.tools.runner import ToolRunner
 from app.tools.tool import Tool, ToolContext
 
-SERVER_NAME = "runtally"
-_PREFIX = f"mcp__{SERVER_NAME}__"
 _CALL_ID = "claudecode/toolUseId"
-
-
-def bridged_name(tool_id: str) -> str:
-    """The name the model calls a tool by."""
-    return _PREFIX + tool_id
-
-
-def tool_id_of(name: str) -> str:
-    """The tool's own id, from the name the model called it by."""
-    return name.removeprefix(_PREFIX)
 
 
 class McpBridge:

@@ -20,8 +20,8 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
-from app.executors.claude_agent.mcp_bridge import SERVER_NAME, bridged_name
 from app.executors.claude_agent.directories import RunDirectory
+from app.executors.claude_agent.names import SERVER_NAME, bridged_name
 from app.executors.port import RunContext
 from app.graph import ResponseFormat
 from app.tools.tool import Tool

@@ -68,4 +68,5 @@ def _api_failure(status: int) -> ExecutionFailed:
 def _matches(value: Any, schema: dict[str, Any]) -> bool:
     if value is None:
         return False
-    return jsonschema.Draft202012Validator(schema).is_valid(value)
+    valid: bool = jsonschema.Draft202012Validator(schema).is_valid(value)
+    return valid

@@ -6,14 +6,14 @@ from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMes
 from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AiEvent, AssistantFinal, UsageReport
-from app.executors.claude_agent.mapper import STRUCTURED_OUTPUT, EventMapper
-from app.executors.claude_agent.mcp_bridge import SERVER_NAME, bridged_name
+from app.executors.claude_agent.mapper import EventMapper
+from app.executors.claude_agent.names import SERVER_NAME, STRUCTURED_OUTPUT, bridged_name
 from app.executors.claude_agent.outcome import answer, failure, has_succeeded
 from app.executors.claude_agent.surface import check_surface
 from app.executors.claude_agent.usage import MeteredMessage, UsageFold
 from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
 from app.graph import ResponseFormat
-from app.tools.runner import ToolResult
+from app.tools.result import ToolResult
 from app.usage import UsageFact
 
 

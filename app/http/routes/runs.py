@@ -1,7 +1,7 @@
 """Runs: start, follow, look up, stop, and what they were charged."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 from sse_starlette import EventSourceResponse
@@ -28,7 +28,9 @@ from app.runs.repository import RunRecord
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
-STREAM = {200: {"description": "The run's events.", "content": {"text/event-stream": {}}}}
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The run's events.", "content": {"text/event-stream": {}}}
+}
 MAX_POSITION = 2**31 - 1
 
 

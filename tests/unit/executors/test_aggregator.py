@@ -30,9 +30,7 @@ class Parrot:
         self.closed = False
         self.heard: list[tuple[GraphRunRequest, RunContext]] = []
 
-    async def run(
-        self, request: GraphRunRequest, context: RunContext
-    ) -> AsyncGenerator[AiEvent, None]:
+    async def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
         self.heard.append((request, context))
         try:
             yield AssistantFinal(content=self.word)
@@ -66,9 +64,7 @@ async def test_a_failure_comes_through_unchanged() -> None:
 
 async def test_closing_the_run_closes_the_executors_own() -> None:
     parrot = Parrot("a")
-    events = ExecutorAggregator({"claude_agents": parrot}).run(
-        a_request("claude_agents:planner"), CONTEXT
-    )
+    events = ExecutorAggregator({"claude_agents": parrot}).run(a_request("claude_agents:planner"), CONTEXT)
     await anext(events)
     await events.aclose()
     assert parrot.closed

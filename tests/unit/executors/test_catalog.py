@@ -27,17 +27,13 @@ thinking_budget_tokens: 2048
 show_thinking: true"""
 
 
-def load(
-    directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md"
-) -> GraphSpec:
+def load(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> GraphSpec:
     (directory / name).write_text(f"---\n{head}\n---\n{prompt}\n", encoding="utf-8")
     catalog = GraphCatalog.load([directory], known_tools={"demo__a", "demo__b"})
     return catalog.get(f"claude_agents:{Path(name).stem}")
 
 
-def fault(
-    directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md"
-) -> str:
+def fault(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> str:
     with pytest.raises(GraphDefinitionError) as caught:
         load(directory, head, prompt=prompt, name=name)
     return str(caught.value)
@@ -95,8 +91,15 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
         (f"{HEAD}\ntimeout_s: 0", "timeout_s"),
         (f"{HEAD}\ntimeout_s: .inf", "timeout_s"),
         (f"{HEAD}\nthinking_budget_tokens: 1023", "thinking_budget_tokens"),
+        ('description: " "', "description"),
+        (f"{HEAD}\ntools: [demo__a, demo__a]", "tools: names a tool twice"),
+        (f"{HEAD}\nmax_turns: 1\nmax_turns: 9", "front matter"),
+        (f"{HEAD}\n1: one", "1"),
+        (f'{HEAD}\ntimeout_s: "120"', "timeout_s"),
+        (f'{HEAD}\nshow_thinking: "yes"', "show_thinking"),
+        ("description: 2026-13-45", "front matter"),
         ("description: [unclosed", "front matter"),
-        ("- a list", "description"),
+        ("- a list", "front matter"),
     ],
 )
 def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, head: str, key: str) -> None:
@@ -166,3 +169,14 @@ def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:
 def test_a_shipped_graph_naming_a_missing_tool_is_refused() -> None:
     with pytest.raises(GraphDefinitionError, match="there is no tool"):
         GraphCatalog.load([SHIPPED_GRAPHS], known_tools=())
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "planner.md").mkdir()
+    with pytest.raises(GraphDefinitionError, match=r"planner\.md: file: cannot be read"):
+        GraphCatalog.load([tmp_path], known_tools=())
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "planner.md").write_text(f"\ufeff---\n{HEAD}\n---\nHi", encoding="utf-8")
+    assert GraphCatalog.load([tmp_path], known_tools=()).all()[0].system_prompt == "Hi"

@@ -3,9 +3,7 @@ import pytest
 from app.errors import Invalid
 from app.executors.models import ALIASES, ModelRegistry, UnknownModel
 
-PRICED = frozenset(
-    {"claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5", "claude-sonnet-4-5-20250929"}
-)
+PRICED = frozenset({"claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5", "claude-sonnet-4-5-20250929"})
 
 
 def a_registry(default: str = "claude-sonnet-4-5") -> ModelRegistry:
@@ -46,6 +44,7 @@ def test_a_model_we_cannot_bill_is_refused(name: str) -> None:
     assert isinstance(caught.value, Invalid)
     assert caught.value.code == "unknown_model"
     assert [error.field for error in caught.value.errors] == ["model"]
+    assert repr(name) in caught.value.detail
 
 
 def test_what_merely_looks_priced_is_refused() -> None:

@@ -23,9 +23,7 @@ from app.tools.tool import ToolContext
 
 CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", None)
 
-small = st.decimals(
-    min_value=-1000, max_value=1000, places=2, allow_nan=False, allow_infinity=False
-)
+small = st.decimals(min_value=-1000, max_value=1000, places=2, allow_nan=False, allow_infinity=False)
 exact_operators: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -52,9 +50,7 @@ def value_of(expression: str) -> Decimal | None:
 
 async def call(args: object) -> ToolResult:
     tools = {calculate_expression.id: calculate_expression}
-    return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(
-        calculate_expression.id, args, CONTEXT
-    )
+    return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(calculate_expression.id, args, CONTEXT)
 
 
 @given(expressions)

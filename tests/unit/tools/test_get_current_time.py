@@ -14,9 +14,7 @@ CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", None
 
 async def call(args: object) -> ToolResult:
     tools = {get_current_time.id: get_current_time}
-    return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(
-        get_current_time.id, args, CONTEXT
-    )
+    return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(get_current_time.id, args, CONTEXT)
 
 
 async def told(args: object) -> dict[str, Any]:

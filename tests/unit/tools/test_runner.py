@@ -52,9 +52,7 @@ def a_tool(answer: Answer | None = None, **settings: Any) -> Tool:
         return output
 
     defaults: dict[str, Any] = {"redact": ("short_summary",)}
-    return tool(
-        id="demo__tool", description="A tool.", effect="read_only", **(defaults | settings)
-    )(handler)
+    return tool(id="demo__tool", description="A tool.", effect="read_only", **(defaults | settings))(handler)
 
 
 def a_runner(made: Tool, *, allowed: bool = True) -> ToolRunner:
@@ -101,9 +99,7 @@ async def test_a_serializer_of_the_models_own_cannot_show_more() -> None:
     async def handler(_args: Args, _context: ToolContext) -> ToolOutput[Chatty]:
         return ToolOutput("md", Chatty())
 
-    made = tool(id="demo__x", description="d", effect="read_only", redact=("short_summary",))(
-        handler
-    )
+    made = tool(id="demo__x", description="d", effect="read_only", redact=("short_summary",))(handler)
     assert (await run(made)).visible == {"shortSummary": "sunny"}
 
 
@@ -111,9 +107,7 @@ async def test_a_structured_output_that_is_no_object_fails() -> None:
     async def handler(_args: Args, _context: ToolContext) -> ToolOutput[Mute]:
         return ToolOutput("md", Mute())
 
-    made = tool(id="demo__x", description="d", effect="read_only", redact=("short_summary",))(
-        handler
-    )
+    made = tool(id="demo__x", description="d", effect="read_only", redact=("short_summary",))(handler)
     assert_failed(await run(made), "failed")
 
 

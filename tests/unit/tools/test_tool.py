@@ -93,9 +93,7 @@ def test_only_a_read_only_effect_is_read_only(effect: str, *, read_only: bool) -
     assert define(effect=effect).read_only is read_only
 
 
-@pytest.mark.parametrize(
-    "tool_id", ["a__b", "core__get_current_time", "a1__b__c", "a__" + "b" * 61]
-)
+@pytest.mark.parametrize("tool_id", ["a__b", "core__get_current_time", "a1__b__c", "a__" + "b" * 61])
 def test_a_namespaced_id_is_taken(tool_id: str) -> None:
     assert define(id=tool_id).id == tool_id
 
