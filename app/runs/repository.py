@@ -204,10 +204,8 @@ def _is(key: RunKey) -> Any:
 
 
 def _record(row: Any) -> RunRecord:
-    account_id, run_id, api_key_id, *middle, final = row
-    return RunRecord(
-        RunKey(AccountId(account_id), RunId(run_id)),
-        ApiKeyId(api_key_id),
-        *middle,
-        final=None if final is None else GraphFinal.model_validate(final),
-    )
+    columns = row._asdict()
+    key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
+    final = columns.pop("final")
+    columns["final"] = None if final is None else GraphFinal.model_validate(final)
+    return RunRecord(key=key, **columns)

@@ -118,10 +118,10 @@ def _check_settings(
 ) -> None:
     faults = {
         "needs an id of the form namespace__name in small letters, digits and underscores": (
-            not isinstance(tool_id, str) or not _ID.fullmatch(tool_id)
+            not _ID.fullmatch(str(tool_id))
         ),
         f"needs an id of at most {MAX_ID_CHARS} characters": len(str(tool_id)) > MAX_ID_CHARS,
-        "needs a description": not isinstance(description, str) or not description.strip(),
+        "needs a description": not str(description).strip(),
         f"has an unknown effect {effect!r}; use one of {', '.join(get_args(Effect))}": (
             effect not in get_args(Effect)
         ),

@@ -1,0 +1,75 @@
+# Everything a contributor types. `make help` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist loadfile
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format format-check lint types imports serve migration benchmark lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## a real SDK run against a scripted model (ARGS=--once exits after it)
+	@$(BIN)/runtally demo $(ARGS)
+
+test: check ## everything `check` does, then every test
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: format-check lint types imports ## format, lint, types and import contracts
+
+format: $(READY) ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+format-check: $(READY)
+	$(BIN)/ruff format --check .
+
+lint: $(READY) ## ruff
+	$(BIN)/ruff check .
+
+types: $(READY) ## mypy --strict
+	$(BIN)/mypy
+
+imports: $(READY) ## import contracts
+	@$(BIN)/lint-imports --no-logo
+
+serve: $(READY) ## serve with the settings of .env
+	@$(BIN)/runtally serve $(ARGS)
+
+migration: $(READY) ## a new migration file: make migration NAME=create_things
+	@test -n "$(NAME)" || { echo "say what it does: make migration NAME=create_things"; exit 2; }
+	$(BIN)/alembic revision -m "$(NAME)"
+
+benchmark: $(READY) ## programs that print ratios, side by side in one run
+	$(BIN)/python -m benchmarks.first_event
+
+lock: $(READY) ## resolve the dependencies anew; needs uv
+	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)
+	uv pip compile pyproject.toml -o requirements-runtime.lock $(LOCK_ARGS)
+
+LOCK_ARGS := --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--no-header --no-annotate --python-version 3.11
+
+clean: ## remove what was made here, the demo's data too
+	rm -rf $(VENV) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info
+
+# uv where there is one, because it is faster; plain pip does the same.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Runtally needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Use: make PYTHON=python3.13 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked dependencies into $(VENV)"
+	@if command -v uv >/dev/null 2>&1; then \
+		VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements.lock && \
+		VIRTUAL_ENV=$(VENV) uv pip install --quiet --no-deps --no-build-isolation --editable .; \
+	else \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
+	fi
+	@touch $@
