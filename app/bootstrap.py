@@ -143,7 +143,7 @@ async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
 
 
 async def _open_executor(settings: Settings, stack: AsyncExitStack) -> ClaudeAgentExecutor:
-    directory = stack.enter_context(own_directory(settings.data_dir / "runs"))
+    directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
     executor = ClaudeAgentExecutor(
         cli=bundled_cli(),
         api_key=_secret(settings.anthropic_api_key),

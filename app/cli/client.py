@@ -14,7 +14,7 @@ from app.errors import AppError, Unavailable
 
 _CONNECT_S = 5.0
 _RECEIPT_COLUMNS = {
-    "sourceReference": "message (run / attempt / id)",
+    "usageUnitId": "message",
     "model": "model",
     "inputTokens": "in",
     "outputTokens": "out",
@@ -31,6 +31,10 @@ class ServerUnreachable(Unavailable):
 
 class Refused(AppError):
     """The server refused the request."""
+
+
+class RunFailed(AppError):
+    """The run ended without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,18 @@ class Client:
 
 
 async def show_run(client: Client, console: Console, graph_id: str, prompt: str) -> str:
-    """Run, printing every event as it arrives; returns the run's id."""
-    run_id = ""
+    """Run, printing every event as it arrives; returns the run's id.
+
+    Raises `RunFailed` for a run that ended without an answer.
+    """
+    run_id, error = "", None
     async for event in client.stream(graph_id, prompt):
-        run_id = event.get("runId", run_id)
+        run_id, error = event.get("runId", run_id), event.get("error", error)
         for text in _lines(event):
             console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
     console.print()
+    if error is not None:
+        raise RunFailed(f"The run failed: {error}.")
     return run_id
 
 

@@ -47,6 +47,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal; do not wait any longer at the second."""
         if self._draining is None and self.started:
+            log.info("stopping: no new runs; those under way may finish", within_s=DRAIN_S)
             self._loop.call_soon_threadsafe(self.drain)
         else:
             super().handle_exit(sig, frame)
@@ -54,7 +55,6 @@ class _Server(uvicorn.Server):
     def drain(self) -> None:
         """Stop once every run has ended."""
         if self._draining is None:
-            log.info("stopping: no new runs; those under way may finish", within_s=DRAIN_S)
             self._draining = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:

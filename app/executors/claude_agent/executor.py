@@ -137,7 +137,7 @@ async def _converse(process: CliProcess, turn: Turn, guard: _Guard) -> AsyncGene
         log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
         process.kill()
     except CliFailed as error:
-        log.error("the CLI failed", reason=str(error), stderr=process.stderr)  # noqa: TRY400
+        log.error("the CLI failed", reason=str(error), stderr=list(process.stderr))  # noqa: TRY400
     for event in turn.cut_off():
         yield event
     yield turn.answer(guard.stopped)
