@@ -1,18 +1,39 @@
 """What every end-to-end story needs: a served app, a client for it and the model it talks to."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import httpx_sse
+import psutil
 
 from app.bootstrap import Services
+from app.cli.serve import listen, served, url_of
+from app.settings import Settings
+from app.simulator.script import Responder
 from app.simulator.server import Simulator
 
 KEY = "rt_" + "e2e0" * 8
+PROVIDER_KEY = "sk-provider-key-nobody-may-see"
 ASSISTANT = "claude_agents:assistant"
-PATIENCE_S = 30.0
+ANALYST = "claude_agents:analyst"
+CLOCK = "mcp__runtally__core__get_current_time"
+CALCULATOR = "mcp__runtally__core__calculate"
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One event as a client hears it."""
+
+    id: int
+    type: str
+    data: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +43,38 @@ class World:
     services: Services
     simulator: Simulator
     http: httpx.AsyncClient
+    url: str
 
-    async def post(self, prompt: str, /, **fields: Any) -> list[httpx_sse.ServerSentEvent]:
-        """Run a prompt over SSE and return every event."""
-        return [event async for event in self.stream(a_request(prompt, **fields))]
+    async def run(self, body: dict[str, Any]) -> list[Heard]:
+        """Post a run and hear it to its end."""
+        return [event async for event in self.stream(body)]
 
-    async def stream(self, body: dict[str, Any]) -> AsyncIterator[httpx_sse.ServerSentEvent]:
+    async def stream(self, body: dict[str, Any], **headers: str) -> AsyncIterator[Heard]:
         """Post a run and yield its events."""
-        connection = httpx_sse.aconnect_sse(self.http, "POST", "/v1/runs/stream", json=body)
+        connection = httpx_sse.aconnect_sse(
+            self.http, "POST", "/v1/runs/stream", json=body, headers=headers
+        )
         async with connection as source:
-            source.response.raise_for_status()
+            assert source.response.status_code == 200, await source.response.aread()
             async for event in source.aiter_sse():
-                yield event
+                if event.data:
+                    yield Heard(int(event.id), event.event, json.loads(event.data))
+
+    async def start(self, body: dict[str, Any]) -> str:
+        """Post a run into the background and return its id."""
+        response = await self.http.post("/v1/runs", json=body)
+        assert response.status_code == 202, response.text
+        run_id: str = response.json()["runId"]
+        return run_id
+
+    async def ended(self, run_id: str) -> dict[str, Any]:
+        """Wait for a run's end and return the run."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                run: dict[str, Any] = (await self.http.get(f"/v1/runs/{run_id}")).json()
+                if run["final"] is not None:
+                    return run
+                await asyncio.sleep(0.02)
 
     async def receipts(self, run_id: str) -> list[dict[str, Any]]:
         """A run's receipts, oldest first."""
@@ -41,7 +82,84 @@ class World:
         items: list[dict[str, Any]] = response.raise_for_status().json()["items"]
         return items
 
-    async def raw_events(self, run_id: str, **options: Any) -> bytes:
+    async def raw(self, run_id: str, **options: Any) -> bytes:
         """The bytes of a run's event stream, without heartbeats and `retry:`."""
         response = await self.http.get(f"/v1/runs/{run_id}/events", **options)
         return events_only(response.raise_for_status().content)
+
+
+@asynccontextmanager
+async def a_world(
+    directory: Path,
+    database_url: str,
+    responder: Responder,
+    **settings: object,
+) -> AsyncIterator[World]:
+    """Serve on a free port over this database, with this model."""
+    async with Simulator(responder, accepted_keys=frozenset({PROVIDER_KEY})) as simulator:
+        chosen = the_settings(directory, database_url, simulator.url, **settings)
+        with listen("127.0.0.1", 0) as sock:
+            async with served(chosen, sock) as services, a_client(url_of(sock)) as http:
+                yield World(services, simulator, http, url_of(sock))
+
+
+def the_settings(
+    directory: Path,
+    database_url: str,
+    provider_url: str,
+    **settings: object,
+) -> Settings:
+    """Settings that take nothing from this machine."""
+    values: dict[str, object] = {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": None,
+        "RUNTALLY_DATA_DIR": directory / "data",
+        "ANTHROPIC_API_KEY": PROVIDER_KEY,
+        "ANTHROPIC_BASE_URL": provider_url,
+        "RUNTALLY_BOOTSTRAP_KEY": KEY,
+        **settings,
+    }
+    return Settings.load(_env_file=None, **values)
+
+
+def a_client(url: str, key: str = KEY) -> httpx.AsyncClient:
+    """An HTTP client with an API key."""
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE_S, trust_env=False)
+
+
+def a_request(prompt: str = "hello", **fields: Any) -> dict[str, Any]:
+    """The body of a run."""
+    messages = [{"role": "user", "content": prompt}]
+    return {"graphId": ASSISTANT, "messages": messages, **fields}
+
+
+def events_only(stream: bytes) -> bytes:
+    """The events of a stream, without comments and `retry:`."""
+    frames = stream.split(b"\n\n")
+    return b"".join(frame + b"\n\n" for frame in frames if frame.startswith(b"id: "))
+
+
+def said(events: list[Heard]) -> str:
+    """The text a reader saw."""
+    return "".join(event.data["delta"] for event in events if event.type == "text_delta")
+
+
+def cli_processes() -> list[psutil.Process]:
+    """The CLI processes this process has started."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if _is_cli(child)]
+
+
+def _is_cli(process: psutil.Process) -> bool:
+    try:
+        return "claude" in process.name() or "_bundled/claude" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for something to become true; fail when it does not."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await asyncio.sleep(0.01)

@@ -1,0 +1,78 @@
+"""Fixtures only; what they need is in factories.py and e2e/stories.py."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+from app.simulator.script import Responder
+from tests.e2e.stories import World, a_world
+
+TEMPLATE = "runtally_template"
+
+OpenWorld = Callable[..., AbstractAsyncContextManager[World]]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """A real PostgreSQL for this worker, with a migrated template; yields its URL."""
+    async with EmbeddedPostgres.start(tmp_path_factory.mktemp("postgres")) as server:
+        admin = await asyncpg.connect(server.url)
+        # These databases need not survive a power cut.
+        await admin.execute("ALTER SYSTEM SET fsync = off")
+        await admin.execute("SELECT pg_reload_conf()")
+        await admin.execute(f"CREATE DATABASE {TEMPLATE}")
+        database = await Database.open(_named(server.url, TEMPLATE))
+        await database.migrate()
+        await database.aclose()
+        await admin.close()
+        yield server.url
+
+
+@pytest_asyncio.fixture
+async def database_url(postgres: str) -> AsyncIterator[str]:
+    """A migrated database of the test's own."""
+    name = f"test_{uuid4().hex}"
+    admin = await asyncpg.connect(postgres)
+    try:
+        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        yield _named(postgres, name)
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
+
+
+@pytest_asyncio.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """The test's own database, open."""
+    database = await Database.open(database_url)
+    yield database
+    await database.aclose()
+
+
+@pytest.fixture
+def open_world(tmp_path: Path, database_url: str) -> OpenWorld:
+    """`async with open_world(responder, **settings) as world:` serves over the test's database."""
+    return partial(a_world, tmp_path, database_url)
+
+
+@pytest_asyncio.fixture
+async def world_of(open_world: OpenWorld) -> AsyncIterator[Callable[[Responder], object]]:
+    """`world = await world_of(responder)`: a world that lasts as long as the test."""
+    async with AsyncExitStack() as stack:
+
+        async def enter(responder: Responder, **settings: object) -> World:
+            return await stack.enter_async_context(open_world(responder, **settings))
+
+        yield enter
+
+
+def _named(url: str, database: str) -> str:
+    return url.rpartition("/")[0] + f"/{database}"
