@@ -11,7 +11,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
-_KEY_PATTERN = r"^rt_[A-Za-z0-9_-]{16,}$"
+_KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
+_HEADER_VALUE = re.compile(r"[!-~]+")
 
 
 class SettingsError(Exception):
@@ -54,10 +55,10 @@ class Settings(BaseSettings):
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
     tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
-    markup: Decimal = Field(Decimal("1.0"), ge=0, validation_alias="RUNTALLY_MARKUP")
+    markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000, validation_alias="RUNTALLY_MARKUP")
     max_concurrent_runs: int = Field(8, ge=1, validation_alias="RUNTALLY_MAX_CONCURRENT_RUNS")
     max_queued_runs: int = Field(256, ge=0, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
-    run_timeout_s: int = Field(600, ge=1, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
+    run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
 
     @field_validator("tools", mode="before")
@@ -67,11 +68,19 @@ class Settings(BaseSettings):
             return tuple(name.strip() for name in value.split(",") if name.strip())
         return value
 
+    @field_validator("anthropic_api_key")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+            message = "must be ASCII without spaces or line breaks"
+            raise ValueError(message)
+        return value
+
     @field_validator("bootstrap_key")
     @classmethod
     def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(_KEY_PATTERN, value.get_secret_value()):
-            message = "must be rt_ followed by at least 16 letters, digits, _ or -"
+        if value is not None and not _KEY.fullmatch(value.get_secret_value()):
+            message = "must be rt_ followed by 16 to 200 letters, digits, _ or -"
             raise ValueError(message)
         return value
 
@@ -91,6 +100,9 @@ class Settings(BaseSettings):
         except ValidationError as error:
             lines = [_line(detail) for detail in error.errors()]
             raise SettingsError("\n".join(["The settings are not usable:", *lines])) from None
+        except UnicodeDecodeError:
+            message = "The file .env is not UTF-8 text."
+            raise SettingsError(message) from None
 
 
 def _line(detail: Any) -> str:

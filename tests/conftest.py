@@ -1,9 +1,11 @@
 """Fixtures only; what they need is in factories.py and e2e/stories.py."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 from uuid import uuid4
 
 import asyncpg
@@ -13,11 +15,15 @@ import pytest_asyncio
 from app.db import Database
 from app.embedded import EmbeddedPostgres
 from app.simulator.script import Responder
-from tests.e2e.stories import World, a_world
+from tests.e2e.stories import World, WorldOf, a_world
 
 TEMPLATE = "runtally_template"
 
-OpenWorld = Callable[..., AbstractAsyncContextManager[World]]
+
+class OpenWorld(Protocol):
+    def __call__(
+        self, responder: Responder, **settings: Any
+    ) -> AbstractAsyncContextManager[World]: ...
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -64,14 +70,28 @@ def open_world(tmp_path: Path, database_url: str) -> OpenWorld:
 
 
 @pytest_asyncio.fixture
-async def world_of(open_world: OpenWorld) -> AsyncIterator[Callable[[Responder], object]]:
-    """`world = await world_of(responder)`: a world that lasts as long as the test."""
-    async with AsyncExitStack() as stack:
+async def world_of(open_world: OpenWorld) -> AsyncIterator[WorldOf]:
+    """`world = await world_of(responder, **settings)`: a world that lasts as long as the test."""
+    stop = asyncio.Event()
+    worlds: list[asyncio.Task[None]] = []
 
-        async def enter(responder: Responder, **settings: object) -> World:
-            return await stack.enter_async_context(open_world(responder, **settings))
+    async def keep(ready: asyncio.Future[World], responder: Responder, settings: Any) -> None:
+        # A task of its own: a world must be left by the task that entered it.
+        async with open_world(responder, **settings) as world:
+            ready.set_result(world)
+            await stop.wait()
 
-        yield enter
+    async def enter(responder: Responder, **settings: Any) -> World:
+        ready = asyncio.get_running_loop().create_future()
+        worlds.append(asyncio.create_task(keep(ready, responder, settings)))
+        await asyncio.wait({ready, worlds[-1]}, return_when=asyncio.FIRST_COMPLETED)
+        if worlds[-1].done():
+            await worlds.pop()
+        return await ready
+
+    yield enter
+    stop.set()
+    await asyncio.gather(*worlds)
 
 
 def _named(url: str, database: str) -> str:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from app.billing.repository import Receipt, RunTotals
@@ -105,8 +105,9 @@ class ReceiptShape(Shape):
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
-    cache_write_5m_tokens: int
-    cache_write_1h_tokens: int
+    # The usual rule would make it cacheWrite5MTokens.
+    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")]
+    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
     cost_usd: Money
     charged_credits: int
     basis: str

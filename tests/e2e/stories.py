@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import httpx_sse
@@ -17,6 +17,14 @@ from app.cli.serve import listen, served, url_of
 from app.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
+
+class WorldOf(Protocol):
+    """The fixture `world_of`."""
+
+    async def __call__(self, responder: Responder, **settings: Any) -> "World":
+        """Open a world that lasts as long as the test."""
+        ...
+
 
 KEY = "rt_" + "e2e0" * 8
 PROVIDER_KEY = "sk-provider-key-nobody-may-see"
