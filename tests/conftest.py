@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -15,15 +14,9 @@ import pytest_asyncio
 from app.db import Database
 from app.embedded import EmbeddedPostgres
 from app.simulator.script import Responder
-from tests.e2e.stories import World, WorldOf, a_world
+from tests.e2e.stories import OpenWorld, World, WorldOf, a_world
 
 TEMPLATE = "runtally_template"
-
-
-class OpenWorld(Protocol):
-    def __call__(
-        self, responder: Responder, **settings: Any
-    ) -> AbstractAsyncContextManager[World]: ...
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

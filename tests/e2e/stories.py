@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +17,16 @@ from app.cli.serve import listen, served, url_of
 from app.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
+
+class OpenWorld(Protocol):
+    """The fixture `open_world`."""
+
+    def __call__(
+        self, responder: Responder, **settings: Any
+    ) -> AbstractAsyncContextManager["World"]:
+        """`async with open_world(responder) as world:` serves over the test's database."""
+        ...
+
 
 class WorldOf(Protocol):
     """The fixture `world_of`."""

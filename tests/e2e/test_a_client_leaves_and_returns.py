@@ -1,0 +1,119 @@
+from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
+from tests.e2e.stories import CLOCK, OpenWorld, World, WorldOf, a_request, events_only
+
+WORDS = "one two three four five six seven eight nine ten \u2028 eleven \U0001f600 twelve"
+
+
+async def test_a_reader_who_leaves_changes_nothing(world_of: WorldOf) -> None:
+    hold = Hold(index=6)
+    world = await world_of(in_turn(Reply([Text(WORDS)], hold=hold)))
+    first = None
+    async for event in world.stream(a_request(runId="left-1")):
+        first = event
+        if event.type == "text_delta":
+            break
+    assert first is not None
+    hold.until.set()
+
+    run = await world.ended("left-1")
+
+    assert run["status"] == "succeeded"
+    assert run["final"]["content"] == WORDS
+    (receipt,) = await world.receipts("left-1")
+    assert receipt["basis"] == "final"
+    assert not world.simulator.sent[0].hung_up
+
+
+async def test_resuming_gives_the_bytes_of_an_undisturbed_reader(world_of: WorldOf) -> None:
+    world = await world_of(a_script())
+    undisturbed = await _stream_bytes(world, a_request(runId="resume-1"))
+    last = undisturbed.count(b"id: ")
+
+    for position in range(last + 1):
+        kept = b"".join(part + b"\n\n" for part in undisturbed.split(b"\n\n")[:position])
+        header = await world.raw("resume-1", headers={"Last-Event-ID": str(position)})
+        query = await world.raw("resume-1", params={"after": position})
+        assert kept + header == undisturbed
+        assert header == query
+
+
+async def test_two_readers_of_a_live_run_hear_the_same_bytes(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text(WORDS)], hold=hold)))
+    await world.start(a_request(runId="live-1"))
+    await hold.reached.wait()
+
+    async with world.http.stream("GET", "/v1/runs/live-1/events") as early:
+        chunks = early.aiter_bytes()
+        heard = b""
+        while b"text_delta" not in heard:
+            heard += await anext(chunks)
+        hold.until.set()
+        async for chunk in chunks:
+            heard += chunk
+    late = await world.raw("live-1")
+
+    assert events_only(heard) == late
+    assert late.endswith(b'"finishReason":"stop"}\n\n')
+
+
+async def test_a_restarted_server_replays_the_same_bytes(open_world: OpenWorld) -> None:
+    async with open_world(a_script()) as world:
+        undisturbed = await _stream_bytes(world, a_request(runId="restart-1"))
+
+    async with open_world(in_turn()) as again:
+        replayed = await again.raw("restart-1")
+        rest = await again.raw("restart-1", headers={"Last-Event-ID": "4"})
+
+    assert replayed == undisturbed
+    assert undisturbed.endswith(rest)
+    assert rest.startswith(b"id: 5\n")
+
+
+async def test_the_stream_is_fit_for_proxies_and_browsers(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text(WORDS)])))
+
+    response = await world.http.post("/v1/runs/stream", json=a_request())
+
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["cache-control"] == "no-cache, no-transform"
+    assert response.headers["x-accel-buffering"] == "no"
+    assert response.content.startswith(b"retry: 2000\n\n")
+    assert response.content.isascii()
+    assert b"\r" not in response.content
+
+
+async def test_posting_the_same_run_again_joins_it(world_of: WorldOf) -> None:
+    world = await world_of(a_script())
+    first = await _stream_bytes(world, a_request(runId="again-1"))
+
+    second = await _stream_bytes(world, a_request(runId="again-1"))
+    other = await world.http.post("/v1/runs", json=a_request("something else", runId="again-1"))
+
+    assert second == first
+    assert len(world.simulator.requests) == 2
+    assert other.status_code == 409
+    assert other.json()["code"] == "run_id_taken"
+
+
+async def test_an_idempotency_key_stands_in_for_a_run_id(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("once")])))
+    headers = {"Idempotency-Key": "order 66"}
+
+    answers = [
+        await world.http.post("/v1/runs/wait", json=a_request(), headers=headers) for _ in range(2)
+    ]
+
+    assert answers[0].json() == answers[1].json()
+    assert len(world.simulator.requests) == 1
+
+
+def a_script() -> Responder:
+    return in_turn(
+        Reply([Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})]), Reply([Text(WORDS)])
+    )
+
+
+async def _stream_bytes(world: World, body: dict[str, object]) -> bytes:
+    response = await world.http.post("/v1/runs/stream", json=body)
+    return events_only(response.raise_for_status().content)
