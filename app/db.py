@@ -122,6 +122,10 @@ class Database:
         async with self.snapshot() as reader:
             await reader.execute(text("SELECT 1"))
 
+    def connections_in_use(self) -> int:
+        """How many connections are open for somebody right now."""
+        return self._engine.pool.checkedout()  # type: ignore[attr-defined]
+
     async def migrate(self) -> None:
         """Run every migration that is missing."""
         with _translated():

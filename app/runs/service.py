@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import ExitStack, aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from uuid import UUID, uuid5
 
@@ -260,12 +260,28 @@ class RunService:
         live = self._live[run]
         try:
             with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
-                async with self._free:
+                async with self._place(context.stop):
                     live.final = await self._relay.carry(request, context, attribution)
         finally:
             self._discharge()
             del self._live[run]
             live.ended.set()
+
+    @asynccontextmanager
+    async def _place(self, stop: asyncio.Event) -> AsyncIterator[None]:
+        """Wait for one of the places; a run that is stopped meanwhile needs none to end."""
+        waiting = asyncio.ensure_future(self._free.acquire())
+        stopped = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            has_place = not waiting.cancel()
+        try:
+            yield
+        finally:
+            if has_place:
+                self._free.release()
 
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self._database.snapshot() as reader:
@@ -301,7 +317,7 @@ class RunService:
             entries = unpack(await stored_events(reader, run))
         # The events of a run whose process died are gone but for its end: it comes next,
         # wherever the reader had got to.
-        if entries and isinstance(entries[0].event, RunError):
+        if entries and entries[0].event == RunError(error="internal"):
             return numbered([entry.event for entry in entries], after=after)
         return [entry for entry in entries if entry.position > after]
 

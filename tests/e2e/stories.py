@@ -67,14 +67,21 @@ class World:
         """Post a run and hear it to its end."""
         return [event async for event in self.stream(body)]
 
-    async def stream(self, body: dict[str, Any], **headers: str) -> AsyncIterator[Heard]:
+    async def stream(self, body: dict[str, Any]) -> AsyncIterator[Heard]:
         """Post a run and yield its events."""
-        connection = httpx_sse.aconnect_sse(
-            self.http, "POST", "/v1/runs/stream", json=body, headers=headers
-        )
-        async with connection as source:
+        async for event in self._heard("POST", "/v1/runs/stream", json=body):
+            yield event
+
+    async def follow(self, run_id: str) -> AsyncIterator[Heard]:
+        """Yield a run's events from the first."""
+        async for event in self._heard("GET", f"/v1/runs/{run_id}/events"):
+            yield event
+
+    async def _heard(self, method: str, path: str, **options: Any) -> AsyncIterator[Heard]:
+        async with httpx_sse.aconnect_sse(self.http, method, path, **options) as source:
             assert source.response.status_code == 200, await source.response.aread()
             async for event in source.aiter_sse():
+                # Heartbeats and `retry:` carry no data.
                 if event.data:
                     yield Heard(int(event.id), event.event, json.loads(event.data))
 

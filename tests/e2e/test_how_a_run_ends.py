@@ -1,0 +1,356 @@
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
+from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, cli_processes, said, until
+
+SECRET = b"secret upstream detail"
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        (HttpError(400, "invalid_request_error"), "invalid_request"),
+        (HttpError(401, "authentication_error"), "provider_unavailable"),
+        (HttpError(402, "billing_error"), "provider_unavailable"),
+        (HttpError(403, "permission_error"), "provider_unavailable"),
+        (HttpError(404, "not_found_error"), "invalid_request"),
+        (HttpError(413, "request_too_large"), "invalid_request"),
+        (HttpError(429, "rate_limit_error", headers={"retry-after": "0"}), "rate_limit"),
+        (HttpError(500, "api_error"), "provider_unavailable"),
+        (HttpError(529, "overloaded_error"), "provider_unavailable"),
+    ],
+    ids=lambda value: str(value.status) if isinstance(value, HttpError) else None,
+)
+async def test_an_error_of_the_provider_becomes_one_of_our_words(
+    world_of: WorldOf, failure: HttpError, error: str
+) -> None:
+    world = await world_of(lambda _: failure)
+
+    events = await world.run(a_request())
+
+    assert _end(events) == (error, "error")
+    run_id = events[0].data["runId"]
+    stream = await world.raw(run_id)
+    run = await world.http.get(f"/v1/runs/{run_id}")
+    assert SECRET not in stream + run.content
+    assert run.json()["status"] == "failed"
+    assert await world.receipts(run_id) == []
+
+
+async def test_a_provider_that_cannot_be_reached(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), ANTHROPIC_BASE_URL="http://127.0.0.1:9")
+
+    events = await world.run(a_request())
+
+    assert _end(events) == ("provider_unavailable", "error")
+
+
+async def test_a_missing_key_ends_runs_but_not_the_server(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), ANTHROPIC_API_KEY=None)
+
+    events = await world.run(a_request())
+
+    assert _end(events) == ("provider_unavailable", "error")
+    assert world.simulator.requests == []
+
+
+async def test_a_refused_key(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), ANTHROPIC_API_KEY="sk-wrong")
+
+    events = await world.run(a_request())
+
+    assert _end(events) == ("provider_unavailable", "error")
+
+
+async def test_turns_used_up(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([ToolUse(CLOCK)]))
+
+    events = await world.run(a_request(limits={"maxTurns": 2}))
+
+    assert _end(events) == ("timeout", "max_turns")
+    steps = [event.data for event in events if event.type == "step"]
+    assert [(step["stepIndex"], step["stepBudget"]) for step in steps] == [(1, 2), (2, 2)]
+    assert len(await world.receipts(events[0].data["runId"])) == 2
+
+
+async def test_token_budget_used_up(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([ToolUse(CLOCK)], final_usage={"output_tokens": 600}))
+
+    events = await world.run(a_request(limits={"maxTotalTokens": 1000}))
+
+    assert _end(events) == ("rate_limit", "budget")
+    # The CLI asks again before it can be stopped, so a third message may have begun.
+    receipts = await world.receipts(events[0].data["runId"])
+    assert [r["usageUnitId"] for r in receipts][:2] == [m.message_id for m in world.simulator.sent][:2]
+    assert [r["outputTokens"] for r in receipts][:2] == [600, 600]
+
+
+async def test_dollar_budget_used_up(world_of: WorldOf) -> None:
+    usage = {"input_tokens": 10_000, "output_tokens": 1}
+    world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage))
+
+    events = await world.run(a_request(limits={"maxBudgetUsd": "0.05"}))
+
+    assert _end(events) == ("rate_limit", "budget")
+    assert len(await world.receipts(events[0].data["runId"])) == 2
+
+
+async def test_the_deadline(world_of: WorldOf) -> None:
+    hold = Hold(index=6)
+    world = await world_of(in_turn(Reply([Text("one two three four")], hold=hold)))
+
+    events = await world.run(a_request(limits={"timeoutS": 2}))
+
+    assert _end(events) == ("timeout", "timeout")
+    assert said(events) == "one two three"
+    (receipt,) = await world.receipts(events[0].data["runId"])
+    assert (receipt["basis"], receipt["outputEstimated"]) == ("partial", True)
+    run = await world.ended(events[0].data["runId"])
+    assert run["final"]["content"] == "one two three"
+
+
+async def test_cancelling_mid_text_bills_what_was_received(world_of: WorldOf) -> None:
+    hold = Hold(index=103)
+    text = "".join(f"word{number:03} " for number in range(200))
+    usage = {"input_tokens": 70, "output_tokens": 1, "cache_read_input_tokens": 30}
+    world = await world_of(in_turn(Reply([Text(text)], usage=usage, hold=hold)))
+    run_id = await world.start(a_request())
+    await hold.reached.wait()
+
+    events = await _cancelled(world, run_id)
+
+    assert _end(events) == ("aborted", "aborted")
+    assert (await world.ended(run_id))["status"] == "cancelled"
+    (receipt,) = await world.receipts(run_id)
+    assert (receipt["basis"], receipt["outputEstimated"]) == ("partial", True)
+    assert (receipt["inputTokens"], receipt["cacheReadTokens"]) == (70, 30)
+    assert receipt["outputTokens"] >= len(said(events)) // 4 > 100
+    await until(lambda: world.simulator.sent[0].hung_up)
+
+
+async def test_cancelling_before_the_cli_is_up(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("too late")], headers_delay_s=5))
+    run_id = await world.start(a_request())
+
+    events = await _cancelled(world, run_id)
+
+    assert _end(events) == ("aborted", "aborted")
+    assert await world.receipts(run_id) == []
+
+
+async def test_cancelling_while_the_cli_retries(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: HttpError(529, "overloaded_error"))
+    run_id = await world.start(a_request())
+    await until(lambda: bool(world.simulator.requests))
+
+    events = await _cancelled(world, run_id)
+
+    assert _end(events) == ("aborted", "aborted")
+
+
+async def test_cancelling_mid_tool(
+    world_of: WorldOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_tools.py").write_text(SLOW_TOOL)
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "slow.md").write_text("---\ndescription: d\ntools: [slow__wait]\n---\nWait.")
+    monkeypatch.syspath_prepend(tmp_path)
+    call = ToolUse("mcp__runtally__slow__wait", {"marker": str(tmp_path / "started")})
+    world = await world_of(
+        in_turn(Reply([call]), Reply([Text("never")])),
+        RUNTALLY_TOOLS="slow_tools",
+        RUNTALLY_GRAPHS_DIR=tmp_path / "graphs",
+    )
+    run_id = await world.start(a_request(graphId="claude_agents:slow"))
+    await until((tmp_path / "started").exists)
+
+    events = await _cancelled(world, run_id)
+
+    assert _end(events) == ("aborted", "aborted")
+    (receipt,) = await world.receipts(run_id)
+    assert receipt["basis"] == "final"
+    assert len(world.simulator.requests) == 1
+
+
+async def test_cancelling_an_ended_run_changes_nothing(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("done")])))
+    await world.run(a_request(runId="ended-1"))
+    before = await world.raw("ended-1")
+
+    response = await world.http.post("/v1/runs/ended-1/cancel")
+
+    assert (response.status_code, response.json()["status"]) == (202, "succeeded")
+    assert await world.raw("ended-1") == before
+
+
+async def test_a_waiting_run_can_be_cancelled(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)), RUNTALLY_MAX_CONCURRENT_RUNS=1)
+    first = await world.start(a_request())
+    await hold.reached.wait()
+    second = await world.start(a_request())
+
+    events = await _cancelled(world, second)
+
+    assert [event.type for event in events] == ["error", "done"]
+    hold.until.set()
+    assert (await world.ended(first))["status"] == "succeeded"
+
+
+async def test_more_runs_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(
+        lambda _: Reply([Text("one two")], hold=hold),
+        RUNTALLY_MAX_CONCURRENT_RUNS=1,
+        RUNTALLY_MAX_QUEUED_RUNS=1,
+    )
+    runs = [await world.start(a_request(f"{number}", runId=f"r{number}")) for number in range(2)]
+
+    refused = await world.http.post("/v1/runs", json=a_request(runId="r2"))
+    joined = await world.http.post("/v1/runs", json=a_request("1", runId="r1"))
+
+    assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
+    assert int(refused.headers["retry-after"]) > 0
+    assert joined.status_code == 202
+    assert (await world.http.get("/v1/runs/r2")).status_code == 404
+    hold.until.set()
+    for run_id in runs:
+        assert (await world.ended(run_id))["status"] == "succeeded"
+
+
+async def test_a_killed_cli_ends_the_run_and_bills_what_was_heard(world_of: WorldOf) -> None:
+    hold = Hold(index=6)
+    world = await world_of(in_turn(Reply([Text("one two three four")], hold=hold)))
+    run_id = await world.start(a_request())
+    await hold.reached.wait()
+    await _heard(world, run_id, "three")
+
+    (cli,) = cli_processes()
+    cli.kill()
+
+    run = await world.ended(run_id)
+    assert (run["final"]["error"], run["final"]["finishReason"]) == ("internal", "error")
+    (receipt,) = await world.receipts(run_id)
+    assert receipt["basis"] == "partial"
+
+
+async def test_a_cut_stream_is_tried_again_and_both_messages_are_billed(world_of: WorldOf) -> None:
+    cut = Reply([Text("one two three")], cut_after=4)
+    whole = Reply([Text("all of it")])
+    world = await world_of(in_turn(cut, whole))
+
+    events = await world.run(a_request())
+
+    assert events[-1].data["finishReason"] == "stop"
+    receipts = {r["usageUnitId"]: r["basis"] for r in await world.receipts(events[0].data["runId"])}
+    assert receipts == {cut.message_id: "partial", whole.message_id: "final"}
+
+
+async def test_refusals_and_answers_cut_short_are_no_success(world_of: WorldOf) -> None:
+    for stop_reason in ("refusal", "pause_turn", "max_tokens"):
+        reasons = {"stop_reason": stop_reason}
+        world = await world_of(lambda _, reasons=reasons: Reply([Text("I")], **reasons))
+
+        events = await world.run(a_request())
+
+        assert _end(events) == ("internal", "error")
+        billed = await world.receipts(events[0].data["runId"])
+        assert {r["usageUnitId"] for r in billed} == {m.message_id for m in world.simulator.sent}
+
+
+async def test_two_empty_answers_are_a_success_without_words(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([]))
+
+    events = await world.run(a_request())
+
+    assert events[-2].data["content"] == ""
+    assert events[-1].data["finishReason"] == "stop"
+    assert len(await world.receipts(events[0].data["runId"])) == len(world.simulator.sent) == 2
+
+
+async def test_nothing_is_left_after_fifty_runs(world_of: WorldOf, tmp_path: Path) -> None:
+    def respond(request: ApiRequest) -> Answer:
+        match request.last_text.partition(" ")[0]:
+            case "fail":
+                return HttpError(400, "invalid_request_error")
+            case "tool" if not request.tool_results:
+                return Reply([ToolUse(CLOCK)])
+            case "cancel":
+                return Reply([Text("slow " * 200)], delta_delay_s=0.05)
+            case _:
+                return Reply([Text("fine")])
+
+    world = await world_of(respond, RUNTALLY_MAX_CONCURRENT_RUNS=4)
+    kinds = ["ok", "fail", "tool", "cancel", "cancel"]
+    started = time.monotonic()
+    runs = [await world.start(a_request(f"{kinds[n % 5]} {n}")) for n in range(50)]
+    cancels = [run_id for number, run_id in enumerate(runs) if kinds[number % 5] == "cancel"]
+    waiting = [asyncio.create_task(_cancel_once_running(world, run_id)) for run_id in cancels]
+    await asyncio.gather(*waiting)
+    statuses = [(await world.ended(run_id))["status"] for run_id in runs]
+
+    assert {status: statuses.count(status) for status in set(statuses)} == {
+        "succeeded": 20,
+        "failed": 10,
+        "cancelled": 20,
+    }
+    await until(lambda: not cli_processes())
+    await until(lambda: not list((tmp_path / "data" / "runs").glob("server-*/*")))
+    assert world.services.database.connections_in_use() == 0
+    assert time.monotonic() > started
+
+
+SLOW_TOOL = '''
+import asyncio, pathlib
+from pydantic import BaseModel
+from app.tools.tool import ToolContext, ToolOutput, tool
+
+class Args(BaseModel):
+    marker: str
+
+class Out(BaseModel):
+    pass
+
+@tool(id="slow__wait", description="Waits.", effect="read_only", redact=(), timeout_s=60)
+async def wait(args: Args, context: ToolContext) -> ToolOutput[Out]:
+    pathlib.Path(args.marker).touch()
+    await asyncio.sleep(60)
+    return ToolOutput(markdown="done", structured=Out())
+'''
+
+
+def _end(events: list[Heard]) -> tuple[str, str]:
+    """The error and the finish reason of a run that failed."""
+    error, done = events[-2:]
+    assert (error.type, done.type) == ("error", "done")
+    assert [event.type for event in events].count("done") == 1
+    return error.data["error"], done.data["finishReason"]
+
+
+async def _cancelled(world: World, run_id: str) -> list[Heard]:
+    response = await world.http.post(f"/v1/runs/{run_id}/cancel")
+    assert response.status_code == 202
+    began = time.monotonic()
+    await world.ended(run_id)
+    assert time.monotonic() - began < 5
+    return await _events(world, run_id)
+
+
+async def _cancel_once_running(world: World, run_id: str) -> None:
+    await _heard(world, run_id, "slow")
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+
+
+async def _heard(world: World, run_id: str, word: str) -> None:
+    async with asyncio.timeout(60):
+        async for event in world.follow(run_id):
+            if word in event.data.get("delta", ""):
+                return
+
+
+async def _events(world: World, run_id: str) -> list[Heard]:
+    return [event async for event in world.follow(run_id)]
