@@ -239,7 +239,8 @@ async def test_a_killed_cli_ends_the_run_and_bills_what_was_heard(world_of: Worl
 
 
 async def test_a_cut_stream_is_tried_again_and_both_messages_are_billed(world_of: WorldOf) -> None:
-    cut = Reply([Text("one two three")], cut_after=4)
+    # Slowly: of a stream that begins and breaks at once, the CLI shows nothing.
+    cut = Reply([Text("one two three")], cut_after=5, delta_delay_s=0.2)
     whole = Reply([Text("all of it")])
     world = await world_of(in_turn(cut, whole))
 

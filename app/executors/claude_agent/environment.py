@@ -6,6 +6,7 @@ instead: what is not named here does not exist there.
 """
 
 import shlex
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -70,15 +71,18 @@ def launcher(cli: Path, environment: Mapping[str, str], *, pid_file: Path) -> st
 
     The values stand in the file, not in an argument list, because any user of the machine can
     read another process's arguments. It notes its process id, which the CLI keeps, so that a
-    hung CLI can be killed.
+    hung CLI can be killed. Where the system can, it is told to die with the server: nobody would
+    read on, or bill, what it still generates.
     """
+    setpriv = shutil.which("setpriv")
+    dies_with_us = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
     return "\n".join(
         [
             "#!/usr/bin/env -iS /bin/sh",
             f"echo $$ > {shlex.quote(str(pid_file))}",
             *exports,
-            f'exec {shlex.quote(str(cli))} "$@"',
+            f'exec {shlex.join([*dies_with_us, str(cli)])} "$@"',
             "",
         ],
     )

@@ -1,0 +1,162 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+
+from app.simulator.script import Hold, Reply, Text, in_turn
+from app.simulator.server import Simulator
+from tests.e2e.stories import KEY, PATIENCE_S, a_client, a_request, until
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> None:
+    hold = Hold(index=6)
+    answers = in_turn(Reply([Text("one two three four")], hold=hold), Reply([Text("back")]))
+    async with Simulator(answers) as simulator:
+        async with a_server(tmp_path, simulator.url) as (server, http):
+            await http.post("/v1/runs", json=a_request(runId="killed-1"))
+            await hold.reached.wait()
+            family = server.children(recursive=True)
+            server.kill()
+            await until(lambda: not any(child.is_running() for child in family))
+        hold.until.set()
+
+        async with a_server(tmp_path, simulator.url) as (_, http):
+            whole = (await http.get("/v1/runs/killed-1/events")).text
+            rest = (await http.get("/v1/runs/killed-1/events", params={"after": 7})).text
+            final = (await http.get("/v1/runs/killed-1")).json()["final"]
+            again = (await http.post("/v1/runs/wait", json=a_request())).json()
+
+    assert 'id: 1\nevent: error\ndata: {"type":"error","error":"internal"}' in whole
+    assert "id: 8\nevent: error\n" in rest
+    assert "id: 9\nevent: done\n" in rest
+    assert (final["error"], final["finishReason"]) == ("internal", "error")
+    assert again["content"] == "back"
+    assert list((tmp_path / "runs").glob("server-*")) == []
+
+
+async def test_a_server_asked_to_stop_lets_its_runs_finish(tmp_path: Path) -> None:
+    reply = Reply([Text("one two three four five")], delta_delay_s=0.3)
+    async with Simulator(in_turn(reply)) as simulator:
+        async with a_server(tmp_path, simulator.url) as (server, http):
+            await http.post("/v1/runs", json=a_request(runId="drained-1"))
+            await until(lambda: bool(simulator.sent))
+            async with http.stream("GET", "/v1/runs/drained-1/events") as reader:
+                server.send_signal(signal.SIGTERM)
+                heard = "".join([text async for text in reader.aiter_text()])
+            await asyncio.to_thread(server.wait, PATIENCE_S)
+
+    assert heard.rstrip().endswith('"finishReason":"stop"}')
+    assert not simulator.sent[0].hung_up
+
+
+async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    async with Simulator(in_turn()) as simulator, a_server(tmp_path, simulator.url):
+        second = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "app", "serve", "--port", "0"],
+            env=an_environment(tmp_path, simulator.url),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+
+    assert second.returncode == 1
+    assert "RUNTALLY_DATA_DIR" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+async def test_keys_are_managed_beside_a_running_server(tmp_path: Path) -> None:
+    async with Simulator(in_turn()) as simulator, a_server(tmp_path, simulator.url) as (_, http):
+        environment = an_environment(tmp_path, simulator.url)
+        created = await keys(environment, "create", "--account", "acme", "--scope", "runs:read")
+        secret = created.splitlines()[0]
+        async with a_client(str(http.base_url), secret) as acme:
+            allowed = await acme.get("/v1/runs")
+            forbidden = await acme.get("/v1/receipts")
+        listed = await keys(environment, "list")
+        key_id = created.partition("id ")[2].partition(",")[0]
+        await keys(environment, "revoke", key_id)
+        async with a_client(str(http.base_url), secret) as acme:
+            revoked = await acme.get("/v1/runs")
+
+    assert secret.startswith("rt_")
+    assert secret not in listed
+    assert (allowed.status_code, forbidden.status_code, revoked.status_code) == (200, 403, 401)
+
+
+async def keys(environment: dict[str, str], *arguments: str) -> str:
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "app", "keys", *arguments],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@asynccontextmanager
+async def a_server(
+    directory: Path, provider_url: str
+) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
+    """`runtally serve` with its embedded database, in a process of its own."""
+    port = await asyncio.to_thread(_free_port)
+    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
+    server = psutil.Popen(
+        command,
+        env=an_environment(directory, provider_url),
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        async with a_client(f"http://127.0.0.1:{port}") as http:
+            await _until_ready(http)
+            yield server, http
+    finally:
+        if server.is_running() and server.status() != psutil.STATUS_ZOMBIE:
+            server.terminate()
+        await asyncio.to_thread(server.wait, PATIENCE_S)
+
+
+def an_environment(directory: Path, provider_url: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "COLUMNS": "200",
+        "RUNTALLY_DATA_DIR": str(directory),
+        "RUNTALLY_BOOTSTRAP_KEY": KEY,
+        "ANTHROPIC_API_KEY": "sk-test",
+        "ANTHROPIC_BASE_URL": provider_url,
+    }
+
+
+async def _until_ready(http: httpx.AsyncClient) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                if (await http.get("/readyz")).is_success:
+                    return
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
