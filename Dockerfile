@@ -6,7 +6,7 @@ WORKDIR /srv/runtally
 RUN python -m venv /opt/venv
 COPY requirements-runtime.lock ./
 RUN /opt/venv/bin/pip install --no-cache-dir --require-hashes --requirement requirements-runtime.lock
-COPY pyproject.toml README.md alembic.ini ./
+COPY alembic.ini ./
 COPY app ./app
 COPY migrations ./migrations
 RUN python -m compileall -q app migrations \
@@ -23,7 +23,8 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     RUNTALLY_DATA_DIR=/var/lib/runtally
 WORKDIR /srv/runtally
-USER runtally
+# By number, so that an orchestrator can see that it is not root.
+USER 10001
 VOLUME /var/lib/runtally
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \

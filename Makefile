@@ -63,7 +63,7 @@ $(READY): requirements.lock pyproject.toml
 		{ echo "Runtally needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Use: make PYTHON=python3.13 ..."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing the locked dependencies into $(VENV)"
 	@if command -v uv >/dev/null 2>&1; then \
 		VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements.lock && \

@@ -59,20 +59,34 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
-        if announced.isdigit() and int(announced) > self._max_bytes:
+        within = not announced.isdigit() or int(announced) <= self._max_bytes
+        body = await self._read(receive) if within else None
+        if body is None:
             await of_error(self._too_large())(scope, receive, send)
             return
-        seen = 0
 
-        async def receive_limited() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._max_bytes:
-                raise self._too_large()
+        async def receive_read() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message = {"type": "http.request", "body": body, "more_body": False}
+            body = None
             return message
 
-        await self._app(scope, receive_limited, send)
+        await self._app(scope, receive_read, send)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The body; None as soon as it is too large."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._max_bytes:
+                return None
+            if not message.get("more_body", False):
+                return b"".join(parts)
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The request body is larger than {self._max_bytes} bytes.")

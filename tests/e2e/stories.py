@@ -18,12 +18,11 @@ from app.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
 
+
 class OpenWorld(Protocol):
     """The fixture `open_world`."""
 
-    def __call__(
-        self, responder: Responder, **settings: Any
-    ) -> AbstractAsyncContextManager["World"]:
+    def __call__(self, responder: Responder, **settings: Any) -> AbstractAsyncContextManager["World"]:
         """`async with open_world(responder) as world:` serves over the test's database."""
         ...
 

@@ -100,18 +100,14 @@ async def test_an_idempotency_key_stands_in_for_a_run_id(world_of: WorldOf) -> N
     world = await world_of(in_turn(Reply([Text("once")])))
     headers = {"Idempotency-Key": "order 66"}
 
-    answers = [
-        await world.http.post("/v1/runs/wait", json=a_request(), headers=headers) for _ in range(2)
-    ]
+    answers = [await world.http.post("/v1/runs/wait", json=a_request(), headers=headers) for _ in range(2)]
 
     assert answers[0].json() == answers[1].json()
     assert len(world.simulator.requests) == 1
 
 
 def a_script() -> Responder:
-    return in_turn(
-        Reply([Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})]), Reply([Text(WORDS)])
-    )
+    return in_turn(Reply([Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})]), Reply([Text(WORDS)]))
 
 
 async def _stream_bytes(world: World, body: dict[str, object]) -> bytes:

@@ -1,4 +1,5 @@
 import json
+
 from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
 from tests.e2e.stories import ANALYST, CALCULATOR, CLOCK, WorldOf, a_request, said
 

@@ -305,7 +305,7 @@ async def test_nothing_is_left_after_fifty_runs(world_of: WorldOf, tmp_path: Pat
     assert time.monotonic() > started
 
 
-SLOW_TOOL = '''
+SLOW_TOOL = """
 import asyncio, pathlib
 from pydantic import BaseModel
 from app.tools.tool import ToolContext, ToolOutput, tool
@@ -321,7 +321,7 @@ async def wait(args: Args, context: ToolContext) -> ToolOutput[Out]:
     pathlib.Path(args.marker).touch()
     await asyncio.sleep(60)
     return ToolOutput(markdown="done", structured=Out())
-'''
+"""
 
 
 def _end(events: list[Heard]) -> tuple[str, str]:

@@ -19,13 +19,15 @@ from app.paging import MAX_PAGE
 router = APIRouter(prefix="/v1/receipts", tags=["receipts"])
 
 CSV = "text/csv"
+PLAIN = r"^[^\x00]+$"
+"""PostgreSQL has no text with U+0000 in it."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def receipt_filter(
-    run_id: Annotated[str | None, Query(alias="runId")] = None,
-    graph_id: Annotated[str | None, Query(alias="graphId")] = None,
-    model: str | None = None,
+    run_id: Annotated[str | None, Query(alias="runId", pattern=PLAIN)] = None,
+    graph_id: Annotated[str | None, Query(alias="graphId", pattern=PLAIN)] = None,
+    model: Annotated[str | None, Query(pattern=PLAIN)] = None,
     created_from: Annotated[AwareDatetime | None, Query(alias="from")] = None,
     created_to: Annotated[AwareDatetime | None, Query(alias="to", description="Exclusive.")] = None,
 ) -> ReceiptFilter:

@@ -1,5 +1,6 @@
 """Runs: start, follow, look up, stop, and what they were charged."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -22,9 +23,10 @@ from app.http.dependencies import (
 from app.http.encoders.native import NativeEncoder
 from app.http.schemas import AcceptedRun, Page, ReceiptShape, RunShape
 from app.http.sse import event_stream
-from app.ids import RunId, RunKey
+from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.paging import MAX_PAGE
 from app.runs.repository import RunRecord
+from app.runs.service import RunNotFound
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -168,4 +170,7 @@ async def _shown(
 
 
 def _key(caller: Principal, run_id: str) -> RunKey:
+    # What can be no id is not looked for: PostgreSQL would refuse some of it.
+    if not re.fullmatch(RUN_ID_PATTERN, run_id):
+        raise RunNotFound
     return RunKey(caller.account_id, RunId(run_id))

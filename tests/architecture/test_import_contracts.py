@@ -1,0 +1,94 @@
+"""The import contracts are kept, and each of them bites."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import BIN, ROOT, pyproject
+
+CONTRACTS = {contract["id"]: contract for contract in pyproject()["tool"]["importlinter"]["contracts"]}
+
+PLANTS = {
+    "layers": {"app/tools/planted.py": "import app.runs.service"},
+    "routes": {"app/http/routes/planted.py": "import app.http.routes.runs"},
+    "cycles": {
+        "app/tools/planted.py": "import app.tools.planted_too",
+        "app/tools/planted_too.py": "import app.tools.planted",
+    },
+    "settings": {"app/billing/planted.py": "import app.settings"},
+    "tables": {"app/billing/planted.py": "import app.billing.tables"},
+    "sql": {"app/runs/planted.py": "import sqlalchemy\nimport asyncpg"},
+    "vendors": {
+        "app/tools/planted.py": "\n".join(
+            f"import {vendor}" for vendor in CONTRACTS["vendors"]["forbidden_modules"]
+        )
+    },
+    "pure": {"app/http/encoders/planted.py": "import asyncio"},
+    "private-sql": {"app/runs/planted.py": "import app.billing.repository"},
+}
+"""One violation of each contract, as files to add to a copy of the project."""
+
+
+def lint_imports(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Check the imports of the `app` in this directory."""
+    return subprocess.run(
+        [BIN / "lint-imports", "--no-cache", "--no-logo", *options],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project to plant violations in."""
+    tree = tmp_path_factory.mktemp("planted")
+    shutil.copytree(ROOT / "app", tree / "app", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    return tree
+
+
+def test_every_contract_is_kept(copied: Path) -> None:
+    result = lint_imports(copied)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_contract_has_a_violation_to_be_tried_with() -> None:
+    assert PLANTS.keys() == CONTRACTS.keys()
+
+
+@pytest.mark.parametrize("contract", sorted(PLANTS))
+def test_a_violation_breaks_its_contract(copied: Path, contract: str) -> None:
+    planted = {copied / name: source for name, source in PLANTS[contract].items()}
+    try:
+        for path, source in planted.items():
+            path.write_text(f"{source}\n", encoding="utf-8")
+        result = lint_imports(copied, "--contract", contract)
+    finally:
+        for path in planted:
+            path.unlink(missing_ok=True)
+
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"{CONTRACTS[contract]['name']} BROKEN" in result.stdout
+    for source in PLANTS[contract].values():
+        for line in source.splitlines():
+            assert line.rpartition(".")[2].removeprefix("import ") in result.stdout
+
+
+def test_a_new_package_fails_until_somebody_decides_where_it_belongs(copied: Path) -> None:
+    package = copied / "app" / "planted"
+    package.mkdir()
+    try:
+        (package / "__init__.py").touch()
+        result = lint_imports(copied, "--contract", "layers")
+    finally:
+        shutil.rmtree(package)
+
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "planted" in result.stdout

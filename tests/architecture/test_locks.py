@@ -1,0 +1,52 @@
+"""The locks: hashed, without addresses, and what pyproject.toml asks for."""
+
+import re
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.architecture.tree import ROOT, pyproject
+
+LOCKS = ["requirements.lock", "requirements-runtime.lock"]
+
+_PIN = re.compile(r"(?P<name>[a-z0-9._-]+)==(?P<version>[^ ;]+)( ; [^\\]+)? \\")
+_HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+
+
+def locked(lock: str) -> dict[str, set[str]]:
+    """The versions a lock pins of each distribution."""
+    versions: dict[str, set[str]] = {}
+    for pin in _PIN.finditer((ROOT / lock).read_text(encoding="utf-8")):
+        versions.setdefault(canonicalize_name(pin["name"]), set()).add(pin["version"])
+    return versions
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_pins_and_hashes_and_no_address(lock: str) -> None:
+    lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
+    assert lines
+    odd = [line for line in lines if not (_PIN.fullmatch(line) or _HASH.fullmatch(line))]
+
+    assert odd == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "groups"), [(LOCKS[0], ["dev"]), (LOCKS[1], [])], ids=["everything", "runtime"]
+)
+def test_a_lock_satisfies_what_is_asked_for(lock: str, groups: list[str]) -> None:
+    wanted = list(pyproject()["project"]["dependencies"])
+    for group in groups:
+        wanted += pyproject()["dependency-groups"][group]
+    pinned = locked(lock)
+
+    for requirement in map(Requirement, wanted):
+        versions = pinned[canonicalize_name(requirement.name)]
+        assert all(requirement.specifier.contains(version) for version in versions), requirement
+
+
+def test_the_image_gets_the_versions_that_were_tested() -> None:
+    everything, runtime = (locked(lock) for lock in LOCKS)
+
+    assert runtime.items() <= everything.items()
+    assert "pytest" in everything.keys() - runtime.keys()

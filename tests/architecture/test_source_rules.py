@@ -1,0 +1,79 @@
+"""Rules of the source that no linter has."""
+
+import ast
+import re
+from pathlib import Path
+
+from tests.architecture.tree import parsed, shown, sources
+
+LINES_PER_FILE = 400
+LINES_PER_FUNCTION = 60
+
+CODE = sources("app", "tests", "benchmarks")
+PYTHON = [*CODE, *sources("migrations")]
+UNFINISHED = re.compile(r"\b(TO" + "DO|FIX" + "ME|XX" + "X|NotImplemented" + r"Error)\b")
+
+
+def calls(path: Path, *methods: str) -> list[int]:
+    """The lines on which a method of one of these names is called."""
+    return [
+        node.lineno
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
+    ]
+
+
+def imports(path: Path) -> set[str | None]:
+    """Every module and name a file imports."""
+    nodes = [n for n in ast.walk(parsed(path)) if isinstance(n, ast.Import | ast.ImportFrom)]
+    named = {alias.name for node in nodes for alias in node.names}
+    return named | {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+
+
+def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of a file."""
+    nodes = ast.walk(parsed(path))
+    return [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def test_a_file_fits_in_a_head() -> None:
+    lengths = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in CODE}
+
+    assert {name: length for name, length in lengths.items() if length > LINES_PER_FILE} == {}
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    lengths = {
+        f"{shown(path)}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in CODE
+        for node in functions(path)
+    }
+
+    assert {name: length for name, length in lengths.items() if length > LINES_PER_FUNCTION} == {}
+
+
+def test_nothing_is_left_for_later() -> None:
+    left = {shown(path): UNFINISHED.findall(path.read_text(encoding="utf-8")) for path in PYTHON}
+
+    assert {name: words for name, words in left.items() if words} == {}
+
+
+def test_only_the_database_opens_and_commits_transactions() -> None:
+    found = {shown(path) for path in sources("app") if calls(path, "commit", "begin", "begin_nested")}
+
+    assert found == {"app/db.py"}
+
+
+def test_an_init_file_holds_one_docstring_and_nothing_else() -> None:
+    for path in sources("app"):
+        if path.name == "__init__.py":
+            module = parsed(path)
+            assert ast.get_docstring(module), shown(path)
+            assert len(module.body) == 1, shown(path)
+
+
+def test_nothing_is_mocked() -> None:
+    tests = sources("tests")
+
+    assert {shown(path) for path in tests if imports(path) & {"mock", "unittest.mock"}} == set()
+    assert {shown(path) for path in tests if calls(path, "setattr")} == set()

@@ -1,0 +1,35 @@
+"""The project's own files, as the tests of its structure see them."""
+
+import ast
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def sources(*packages: str) -> list[Path]:
+    """The Python files of these directories."""
+    found = [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
+    assert found, packages
+    return found
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def shown(path: Path) -> str:
+    """A path as a reader of the project knows it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def pyproject() -> dict[str, Any]:
+    """The project's metadata and tool settings."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

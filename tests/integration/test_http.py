@@ -1,0 +1,302 @@
+import asyncio
+import csv
+import io
+from typing import Any
+
+import httpx
+import pytest
+
+from app.simulator.script import Reply, Text, in_turn
+from tests.e2e.stories import ASSISTANT, WorldOf, a_client, a_request
+
+USER = {"role": "user", "content": "hi"}
+NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"extra": 1}, "extra"),
+        ({"graphId": None}, "graphId"),
+        ({"graphId": "assistant"}, "graphId"),
+        ({"messages": []}, "messages"),
+        ({"messages": [USER, {"role": "assistant", "content": "hello"}]}, "messages"),
+        ({"messages": [{"role": "tool", "content": "hi"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user", "content": ""}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": []}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content"),
+        ({"messages": [{"role": "user", "content": [{"type": "video"}]}]}, "messages.0.content.0"),
+        ({"messages": [{"role": "user", "content": [NO_IMAGE]}]}, "messages.0.content.0.data"),
+        ({"model": "gpt-4"}, "model"),
+        ({"model": ""}, "model"),
+        ({"toolIds": ["nope"]}, "toolIds.0"),
+        ({"toolIds": "core__get_current_time"}, "toolIds"),
+        ({"runId": "a/b"}, "runId"),
+        ({"runId": ""}, "runId"),
+        ({"stateKey": "later"}, "stateKey"),
+        ({"limits": {"timeoutS": 0}}, "limits.timeoutS"),
+        ({"limits": {"maxTurns": 1.5}}, "limits.maxTurns"),
+        ({"limits": {"maxBudgetUsd": 0.1}}, "limits.maxBudgetUsd"),
+        ({"limits": {"maxBudgetUsd": "-1"}}, "limits.maxBudgetUsd"),
+        ({"limits": {"seconds": 1}}, "limits.seconds"),
+        ({"responseFormat": {"type": "json_schema", "schema": {"type": 5}}}, "responseFormat.schema"),
+        ({"responseFormat": {"type": "json_schema", "schema": {"type": "string"}}}, "responseFormat.schema"),
+        ({"responseFormat": {"type": "text"}}, "responseFormat.type"),
+    ],
+)
+async def test_a_wrong_field_is_named(world_of: WorldOf, change: dict[str, Any], field: str) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post("/v1/runs", json={**a_request(), **change})
+
+    problem = response.json()
+    assert response.status_code == 422, problem
+    assert response.headers["content-type"] == "application/problem+json"
+    assert field in [error["field"] for error in problem["errors"]]
+    assert set(problem) == {"type", "title", "status", "detail", "code", "errors"}
+    assert (await world.http.get("/v1/runs")).json()["items"] == []
+
+
+async def test_what_a_client_sent_is_not_repeated_to_it(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post("/v1/runs", json=a_request(model={"my": "secret-value"}))
+
+    assert response.status_code == 422
+    assert "secret-value" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b'{"graphId": NaN}', 422),
+        (b"\xff\xfe", 400),
+        (b"[" * 100_000, 400),
+    ],
+)
+async def test_a_body_that_is_no_request_is_refused(world_of: WorldOf, body: bytes, status: int) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post("/v1/runs", content=body, headers={"Content-Type": "application/json"})
+
+    assert response.status_code == status, response.text
+    assert response.json()["status"] == status
+
+
+async def test_only_json_is_taken(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post("/v1/runs", content=b"{}", headers={"Content-Type": "text/plain"})
+
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
+
+
+async def test_a_body_over_the_limit_is_refused(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), RUNTALLY_MAX_BODY_BYTES=2048)
+
+    async def endless() -> Any:
+        for _ in range(10):
+            yield b" " * 1024
+
+    announced = await world.http.post("/v1/runs", json=a_request("x" * 4096))
+    unannounced = await world.http.post(
+        "/v1/runs", content=endless(), headers={"Content-Type": "application/json"}
+    )
+
+    for response in (announced, unannounced):
+        assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
+        assert "x-request-id" in response.headers
+
+
+async def test_unknown_things_are_not_found(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    graph = await world.http.post("/v1/runs/stream", json=a_request(graphId="claude_agents:nope"))
+    provider = await world.http.post("/v1/runs", json=a_request(graphId="others:assistant"))
+    run = await world.http.get("/v1/runs/nope")
+    strange = await world.http.get("/v1/runs/%00")
+    path = await world.http.get("/v2")
+    method = await world.http.delete("/v1/runs")
+
+    assert (graph.status_code, graph.json()["code"]) == (404, "graph_not_found")
+    assert provider.status_code == 404
+    assert (run.status_code, run.json()["code"]) == (404, "run_not_found")
+    assert strange.status_code == 404
+    assert (path.status_code, path.json()["code"]) == (404, "not_found")
+    assert (method.status_code, method.json()["code"]) == (405, "method_not_allowed")
+
+
+async def test_without_a_good_key_nothing_opens(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    record, key = await world.services.accounts.create_key("acme", ["runs:read"])
+
+    async with httpx.AsyncClient(base_url=world.url) as nobody:
+        missing = await nobody.get("/v1/runs")
+        basic = await nobody.get("/v1/runs", auth=("user", key))
+    async with a_client(world.url, "rt_" + "x" * 40) as stranger:
+        unknown = await stranger.get("/v1/runs")
+    async with a_client(world.url, key) as acme:
+        allowed = await acme.get("/v1/runs")
+        forbidden = await acme.post("/v1/runs", json=a_request())
+        await world.services.accounts.revoke_key(record.id)
+        revoked = await acme.get("/v1/runs")
+
+    for response in (missing, basic, unknown, revoked):
+        assert (response.status_code, response.json()["code"]) == (401, "unauthenticated")
+        assert response.headers["www-authenticate"] == "Bearer"
+    assert allowed.status_code == 200
+    assert (forbidden.status_code, forbidden.json()["code"]) == (403, "forbidden")
+    assert "runs:write" in forbidden.json()["detail"]
+
+
+async def test_money_is_shown_to_those_who_may_see_it(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])))
+    _, key = await world.services.accounts.create_key("default", ["runs:read"])
+    await world.run(a_request(runId="money-1"))
+
+    async with a_client(world.url, key) as reader:
+        run = (await reader.get("/v1/runs/money-1")).json()
+
+    assert run["status"] == "succeeded"
+    assert run["billing"] is None
+
+
+async def test_lists_are_paged_without_gaps(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("hi")]))
+    made = [f"page-{number}" for number in range(5)]
+    for run_id in made:
+        await world.run(a_request(runId=run_id))
+
+    for path, name in (("/v1/runs", "runId"), ("/v1/receipts", "runId")):
+        seen, cursor = [], None
+        while True:
+            params = {"limit": 2, **({"cursor": cursor} if cursor else {})}
+            page = (await world.http.get(path, params=params)).json()
+            seen += [item[name] for item in page["items"]]
+            if (cursor := page["nextCursor"]) is None:
+                break
+        assert seen == made[::-1]
+
+
+async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("hi")]))
+    await world.run(a_request(runId="one"))
+    await world.run(a_request(runId="two", graphId="claude_agents:summarizer"))
+
+    async def found(**params: str) -> list[str]:
+        response = await world.http.get("/v1/receipts", params=params)
+        return [item["runId"] for item in response.raise_for_status().json()["items"]]
+
+    (first,) = await world.receipts("one")
+    assert await found(runId="one") == ["one"]
+    assert await found(graphId=ASSISTANT) == ["one"]
+    assert await found(model="claude-haiku-4-5") == ["two"]
+    assert await found(to=first["createdAt"]) == []
+    assert await found(**{"from": first["createdAt"]}) == ["two", "one"]
+    exported = await world.http.get("/v1/receipts", headers={"Accept": "text/csv"})
+    rows = list(csv.DictReader(io.StringIO(exported.text)))
+    assert [row["runId"] for row in rows] == ["two", "one"]
+    assert rows[1] == {name: _as_text(value) for name, value in first.items()}
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/receipts?limit=0", "limit"),
+        ("/v1/receipts?limit=201", "limit"),
+        ("/v1/receipts?cursor=nonsense", "cursor"),
+        ("/v1/runs?cursor=WyJhIiwgImIiXQ", "cursor"),
+        ("/v1/receipts?model=%00", "model"),
+        ("/v1/receipts?from=yesterday", "from"),
+        ("/v1/receipts?to=2026-01-01T00:00:00", "to"),
+    ],
+)
+async def test_a_wrong_parameter_is_named(world_of: WorldOf, path: str, field: str) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.get(path)
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"params": {"after": "-1"}}, "after"),
+        ({"params": {"after": "x"}}, "after"),
+        ({"params": {"after": str(10**30)}}, "after"),
+        ({"headers": {"Last-Event-ID": "abc"}}, "Last-Event-ID"),
+        ({"headers": {"Last-Event-ID": "-1"}}, "Last-Event-ID"),
+        ({"headers": {"Last-Event-ID": "9" * 40}}, "Last-Event-ID"),
+    ],
+)
+async def test_a_position_that_is_none_is_refused(
+    world_of: WorldOf, options: dict[str, Any], field: str
+) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])))
+    await world.run(a_request(runId="position-1"))
+
+    response = await world.http.get("/v1/runs/position-1/events", **options)
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+
+
+async def test_an_idempotency_key_must_be_plain(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post("/v1/runs", json=a_request(), headers={"Idempotency-Key": "x" * 256})
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "Idempotency-Key"
+
+
+async def test_the_same_run_posted_at_once_starts_once(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("once")])))
+    posts = [world.http.post("/v1/runs/wait", json=a_request(runId="race-1")) for _ in range(10)]
+
+    answers = await asyncio.gather(*posts)
+
+    assert {answer.json()["content"] for answer in answers} == {"once"}
+    assert len(world.simulator.requests) == 1
+    assert len(await world.receipts("race-1")) == 1
+
+
+async def test_a_request_id_is_taken_or_made(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    given = await world.http.get("/healthz", headers={"X-Request-ID": "abc-1"})
+    made = await world.http.get("/healthz")
+    bad = await world.http.get("/nowhere", headers={"X-Request-ID": "a b\t<script>"})
+
+    assert given.headers["x-request-id"] == "abc-1"
+    assert made.headers["x-request-id"] != ""
+    assert "<" not in bad.headers["x-request-id"]
+
+
+async def test_catalogues_and_health(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    graphs = (await world.http.get("/v1/graphs")).json()["items"]
+    tools = (await world.http.get("/v1/tools")).json()["items"]
+    async with httpx.AsyncClient(base_url=world.url) as nobody:
+        alive = await nobody.get("/healthz")
+        ready = await nobody.get("/readyz")
+        described = (await nobody.get("/openapi.json")).json()
+
+    assert ASSISTANT in [graph["id"] for graph in graphs]
+    assert all("prompt" not in graph for graph in graphs)
+    assert "core__get_current_time" in [tool["id"] for tool in tools]
+    assert tools[0]["inputSchema"]["type"] == "object"
+    assert (alive.status_code, ready.status_code) == (200, 200)
+    assert "/v1/runs/stream" in described["paths"]
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None else str(value)
