@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist loadfile
 
@@ -43,6 +44,7 @@ serve: $(READY) ## serve with the settings of .env
 migration: $(READY) ## a new migration file: make migration NAME=create_things
 	@test -n "$(NAME)" || { echo "say what it does: make migration NAME=create_things"; exit 2; }
 	$(BIN)/alembic revision -m "$(NAME)"
+	@$(BIN)/ruff format --quiet migrations/versions
 
 benchmark: $(READY) ## programs that print ratios, side by side in one run
 	$(BIN)/python -m benchmarks.first_event
@@ -57,19 +59,17 @@ LOCK_ARGS := --quiet --universal --generate-hashes --no-emit-index-url --no-emit
 clean: ## remove what was made here, the demo's data too
 	rm -rf $(VENV) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info
 
-# uv where there is one, because it is faster; plain pip does the same.
+# uv where there is one, because it is faster; pip where there is none or uv cannot.
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Runtally needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Use: make PYTHON=python3.13 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "Runtally needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Use: make PYTHON=python3.13 ..."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "installing the locked dependencies into $(VENV)"
-	@if command -v uv >/dev/null 2>&1; then \
-		VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements.lock && \
-		VIRTUAL_ENV=$(VENV) uv pip install --quiet --no-deps --no-build-isolation --editable .; \
-	else \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .; \
+	@if ! command -v uv >/dev/null 2>&1 || \
+		! VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements.lock; then \
+		$(PIP) --require-hashes --requirement requirements.lock; \
 	fi
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -4,13 +4,13 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NewType, TypeAlias
+from typing import Any, NewType, TypeAlias, cast
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import DateTime, MetaData, text
+from sqlalchemy import AsyncAdaptedQueuePool, DateTime, MetaData, text
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -124,7 +124,8 @@ class Database:
 
     def connections_in_use(self) -> int:
         """How many connections are open for somebody right now."""
-        return self._engine.pool.checkedout()  # type: ignore[attr-defined]
+        pool = cast("AsyncAdaptedQueuePool", self._engine.pool)
+        return pool.checkedout()
 
     async def migrate(self) -> None:
         """Run every migration that is missing."""

@@ -75,9 +75,10 @@ async def world_of(open_world: OpenWorld) -> AsyncIterator[WorldOf]:
             await stop.wait()
 
     async def enter(responder: Responder, **settings: Any) -> World:
-        ready = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[World] = asyncio.get_running_loop().create_future()
         worlds.append(asyncio.create_task(keep(ready, responder, settings)))
-        await asyncio.wait({ready, worlds[-1]}, return_when=asyncio.FIRST_COMPLETED)
+        waited: list[asyncio.Future[Any]] = [ready, worlds[-1]]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if worlds[-1].done():
             await worlds.pop()
         return await ready

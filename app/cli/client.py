@@ -91,7 +91,8 @@ async def show_run(client: Client, console: Console, graph_id: str, prompt: str)
             console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
     console.print()
     if error is not None:
-        raise RunFailed(f"The run failed: {error}.")
+        message = f"The run failed: {error}."
+        raise RunFailed(message)
     return run_id
 
 

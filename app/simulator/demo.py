@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from app.simulator.script import (
@@ -17,6 +17,8 @@ from app.simulator.script import (
 )
 
 CHARS_PER_TOKEN = 4
+CLOCK = "core__get_current_time"
+CALCULATOR = "core__calculate"
 
 _ZONES = {
     "tokyo": "Asia/Tokyo",
@@ -37,7 +39,6 @@ class DemoModel:
     """A responder: looks up the time and calculates with the tools it is offered, else chats."""
 
     word_delay_s: float = 0.03
-    _tools: tuple[str, str] = field(default=("core__get_current_time", "core__calculate"))
 
     def __call__(self, request: ApiRequest) -> Reply:
         """Answer one request; usage follows from the lengths of what is said."""
@@ -64,12 +65,8 @@ class DemoModel:
             found = "; ".join(text_of(result.get("content", "")) for result in results)
             return [Text(f"Here is what I found: {found}. Is there anything else?")]
         asked = _human_text(request)
-        clock, calculator = (_offered(request, tool) for tool in self._tools)
-        if clock and _ASKS_TIME.search(asked):
-            return [Text("Let me look at the clock."), ToolUse(clock, {"timezone": _zone(asked)})]
-        if calculator and (sum_ := _ARITHMETIC.search(asked)):
-            expression = sum_.group().strip()
-            return [Text("Let me calculate."), ToolUse(calculator, {"expression": expression})]
+        if call := _tool_call(request, asked):
+            return [Text("Let me look that up."), call]
         return [
             Text(
                 f"You said: “{asked.strip()[:200]}”. I am a simulated model, so this answer follows "
@@ -78,26 +75,30 @@ class DemoModel:
         ]
 
 
+def _tool_call(request: ApiRequest, asked: str) -> ToolUse | None:
+    clock, calculator = _offered(request, CLOCK), _offered(request, CALCULATOR)
+    if clock and _ASKS_TIME.search(asked):
+        return ToolUse(clock, {"timezone": _zone(asked)})
+    if calculator and (arithmetic := _ARITHMETIC.search(asked)):
+        return ToolUse(calculator, {"expression": arithmetic.group().strip()})
+    return None
+
+
 def instance_of(schema: dict[str, Any]) -> Any:
     """The smallest value a JSON schema describes, for the keywords schemas usually have."""
-    if "const" in schema:
-        return schema["const"]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    match schema.get("type"):
-        case "object":
-            properties = schema.get("properties", {})
-            return {name: instance_of(properties.get(name, {})) for name in schema.get("required", [])}
-        case "array":
-            return [instance_of(schema.get("items", {}))] * schema.get("minItems", 0)
-        case "integer" | "number":
-            return schema.get("minimum", 0)
-        case "boolean":
-            return False
-        case "null":
-            return None
-        case _:
-            return "simulated".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
+    if "const" in schema or schema.get("enum"):
+        return schema.get("const", next(iter(schema.get("enum", [])), None))
+    kind = schema.get("type")
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: instance_of(properties.get(name, {})) for name in schema.get("required", [])}
+    if kind == "array":
+        return [instance_of(schema.get("items", {}))] * schema.get("minItems", 0)
+    if kind in {"boolean", "null"}:
+        return False if kind == "boolean" else None
+    if kind in {"integer", "number"}:
+        return schema.get("minimum", 0)
+    return "simulated".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
 
 
 def _wanted_schema(request: ApiRequest) -> dict[str, Any] | None:

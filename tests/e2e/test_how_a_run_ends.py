@@ -251,16 +251,15 @@ async def test_a_cut_stream_is_tried_again_and_both_messages_are_billed(world_of
     assert receipts == {cut.message_id: "partial", whole.message_id: "final"}
 
 
-async def test_refusals_and_answers_cut_short_are_no_success(world_of: WorldOf) -> None:
-    for stop_reason in ("refusal", "pause_turn", "max_tokens"):
-        reasons = {"stop_reason": stop_reason}
-        world = await world_of(lambda _, reasons=reasons: Reply([Text("I")], **reasons))
+@pytest.mark.parametrize("stop_reason", ["refusal", "pause_turn", "max_tokens"])
+async def test_refusals_and_answers_cut_short_are_no_success(world_of: WorldOf, stop_reason: str) -> None:
+    world = await world_of(lambda _: Reply([Text("I")], stop_reason=stop_reason))
 
-        events = await world.run(a_request())
+    events = await world.run(a_request())
 
-        assert _end(events) == ("internal", "error")
-        billed = await world.receipts(events[0].data["runId"])
-        assert {r["usageUnitId"] for r in billed} == {m.message_id for m in world.simulator.sent}
+    assert _end(events) == ("internal", "error")
+    billed = await world.receipts(events[0].data["runId"])
+    assert {r["usageUnitId"] for r in billed} == {m.message_id for m in world.simulator.sent}
 
 
 async def test_two_empty_answers_are_a_success_without_words(world_of: WorldOf) -> None:

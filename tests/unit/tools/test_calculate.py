@@ -18,7 +18,8 @@ from app.tools.builtin.calculate import (
     written,
 )
 from app.tools.policy import ToolPolicy
-from app.tools.runner import ToolResult, ToolRunner
+from app.tools.result import ToolResult
+from app.tools.runner import ToolRunner
 from app.tools.tool import ToolContext
 
 CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", None)

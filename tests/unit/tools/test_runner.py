@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.policy import ToolPolicy
-from app.tools.runner import ToolResult, ToolRunner
+from app.tools.result import ToolResult
+from app.tools.runner import ToolRunner
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
 
 CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", "request-1")
@@ -286,7 +287,7 @@ class Other(BaseModel):
         ToolOutput("md", Other()),
         ToolOutput(None, Out()),  # type: ignore[arg-type]
         ToolOutput("\ud800", Out()),
-        ToolOutput("md", Out.model_construct(short_summary=b"bytes")),
+        ToolOutput("md", Out.model_construct(short_summary=b"bytes")),  # type: ignore[arg-type]
     ],
 )
 async def test_an_output_that_is_not_what_was_declared_fails(output: Any) -> None:

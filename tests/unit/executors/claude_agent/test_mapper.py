@@ -1,0 +1,80 @@
+import pytest
+from claude_agent_sdk import Message, TextBlock, ToolResultBlock, ToolUseBlock
+
+from app.events import (
+    SpokenEvent,
+    Status,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+    ToolCallStart,
+)
+from app.executors.claude_agent.mapper import EventMapper, whole, whole_json
+from app.tools.result import ToolResult
+from tests.unit.executors.claude_agent.frames import assistant, started, stream, text, user
+
+CALL = ToolUseBlock("toolu_1", "mcp__runtally__core__get_current_time", {"timezone": "UTC"})
+ANSWER = ToolResultBlock("toolu_1", [{"type": "text", "text": "for the model only"}], is_error=False)
+
+
+def heard(*frames: Message, show_thinking: bool = False, **results: ToolResult) -> list[SpokenEvent]:
+    mapper = EventMapper(
+        tool_ids=frozenset({"core__get_current_time"}),
+        results=results,
+        show_thinking=show_thinking,
+        step_budget=8,
+    )
+    return [event for frame in frames for event in mapper.feed(frame)]
+
+
+def test_text_is_told_once_though_the_message_repeats_it() -> None:
+    events = heard(started(), text("hel"), text("lo"), assistant(TextBlock("hello")))
+
+    assert events == [TextDelta(message_id="msg_1", delta="hel"), TextDelta(message_id="msg_1", delta="lo")]
+
+
+def test_text_that_was_not_streamed_is_told_from_the_message() -> None:
+    assert heard(assistant(TextBlock("hello"))) == [TextDelta(message_id="msg_1", delta="hello")]
+
+
+def test_the_clis_own_error_text_is_never_told() -> None:
+    error = assistant(TextBlock("API Error: 500 upstream"), message_id="7f1c", model="<synthetic>")
+
+    assert heard(error) == []
+
+
+def test_clients_see_the_tools_own_id_and_only_the_visible_result() -> None:
+    result = ToolResult(markdown="for the model only", visible={"iso8601": "x"})
+
+    events = heard(started(), assistant(CALL), user(ANSWER), toolu_1=result)
+
+    assert events == [
+        ToolCallStart(tool_call_id="toolu_1", tool_name="core__get_current_time", args={"timezone": "UTC"}),
+        ToolCallResult(tool_call_id="toolu_1", result={"iso8601": "x"}, is_error=False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("mcp__runtally__core__get_current_time", "failed"), ("Bash", "unknown_tool")],
+)
+def test_what_the_cli_answers_for_a_tool_is_never_told(name: str, code: str) -> None:
+    events = heard(assistant(ToolUseBlock("toolu_1", name, {})), user(ANSWER))
+
+    assert events[-1] == ToolCallResult(tool_call_id="toolu_1", result={"error": code}, is_error=True)
+
+
+def test_thinking_is_told_only_where_the_graph_allows_it() -> None:
+    begin = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}}
+    delta = {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": "hm"}}
+    frames = [started(), stream(begin), stream(delta)]
+    busy = Status(phase="thinking", label="Thinking")
+
+    assert heard(*frames) == [busy]
+    assert heard(*frames, show_thinking=True) == [busy, ThinkingDelta(message_id="msg_1", delta="hm")]
+
+
+def test_half_a_character_does_no_harm() -> None:
+    assert whole("a\ud83db") == "a\ufffdb"
+    assert whole("\ud83d\ude00") == "\U0001f600"
+    assert whole_json({"a\ud83d": ["\ude00", 1, None]}) == {"a\ufffd": ["\ufffd", 1, None]}

@@ -1,0 +1,85 @@
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ResultMessage
+from claude_agent_sdk.types import AssistantMessageError
+
+from app.executors.claude_agent.outcome import answer, failure, has_succeeded
+from app.executors.port import Ending, ExecutionFailed
+from app.graph import ResponseFormat
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+FORMAT = ResponseFormat(type="json_schema", schema_=SCHEMA)
+
+
+def a_result(**fields: Any) -> ResultMessage:
+    defaults: dict[str, Any] = {
+        "subtype": "success",
+        "duration_ms": 1,
+        "duration_api_ms": 1,
+        "is_error": False,
+        "num_turns": 1,
+        "session_id": "s",
+        "terminal_reason": "completed",
+        "stop_reason": "end_turn",
+        "result": "hello",
+    }
+    return ResultMessage(**{**defaults, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "succeeded"),
+    [
+        ({}, True),
+        ({"is_error": True}, False),
+        ({"terminal_reason": "api_error"}, False),
+        ({"terminal_reason": "aborted_streaming"}, False),
+        ({"terminal_reason": None}, False),
+    ],
+)
+def test_a_success_is_neither_an_error_nor_incomplete(fields: dict[str, Any], *, succeeded: bool) -> None:
+    assert has_succeeded(a_result(**fields)) is succeeded
+
+
+@pytest.mark.parametrize(
+    ("fields", "last_error", "ending"),
+    [
+        ({"subtype": "error_max_turns"}, None, ("timeout", "max_turns")),
+        ({"terminal_reason": "max_turns"}, None, ("timeout", "max_turns")),
+        ({"subtype": "error_max_budget_usd"}, None, ("rate_limit", "budget")),
+        ({"terminal_reason": "budget_exhausted"}, None, ("rate_limit", "budget")),
+        ({"api_error_status": 401}, "authentication_failed", ("provider_unavailable", "error")),
+        ({"api_error_status": 429}, "rate_limit", ("rate_limit", "error")),
+        ({"api_error_status": 529}, "server_error", ("provider_unavailable", "error")),
+        ({"api_error_status": 400}, "invalid_request", ("invalid_request", "error")),
+        ({"api_error_status": 418}, "unknown", ("internal", "error")),
+        ({"api_error_status": None}, "server_error", ("provider_unavailable", "error")),
+        ({"api_error_status": None}, "invalid_request", ("internal", "error")),
+        ({"api_error_status": None}, "max_output_tokens", ("internal", "error")),
+        ({"subtype": "error_during_execution"}, None, ("internal", "error")),
+    ],
+)
+def test_every_failure_has_a_name(
+    fields: dict[str, Any], last_error: AssistantMessageError | None, ending: Ending
+) -> None:
+    result = a_result(**{"is_error": True, "terminal_reason": "api_error", **fields})
+
+    assert failure(result, last_error).ending == ending
+
+
+@pytest.mark.parametrize("stop_reason", ["pause_turn", "refusal", "max_tokens"])
+def test_an_answer_cut_short_is_no_answer(stop_reason: str) -> None:
+    with pytest.raises(ExecutionFailed):
+        answer(a_result(stop_reason=stop_reason), None)
+
+
+@pytest.mark.parametrize("structured", [None, {}, {"n": "one"}, []])
+def test_a_structured_answer_must_match_its_schema(structured: object) -> None:
+    with pytest.raises(ExecutionFailed):
+        answer(a_result(structured_output=structured), FORMAT)
+
+
+def test_a_structured_answer_that_matches_is_given() -> None:
+    final = answer(a_result(stop_reason="tool_use", structured_output={"n": 1}), FORMAT)
+
+    assert final.structured_output == {"n": 1}
