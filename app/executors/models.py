@@ -6,9 +6,9 @@ from collections.abc import Callable
 from app.errors import Invalid
 
 ALIASES = {
-    "haiku": "claude-haiku-4-5",
-    "opus": "claude-opus-4-5",
-    "sonnet": "claude-sonnet-4-5",
+    "haiku": "claude-haiku-5-5",
+    "opus": "claude-opus-5-5",
+    "sonnet": "claude-sonnet-5-5",
 }
 """Ours, not the CLI's: it maps the same words to other models with every release."""
 

@@ -14,7 +14,7 @@ import uvicorn
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 
-MODELS = ("claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5")
+MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-sonnet-4-5")
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]

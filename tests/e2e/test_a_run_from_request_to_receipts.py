@@ -29,7 +29,7 @@ SECOND = Reply(
 async def test_each_message_is_charged_once_with_the_last_numbers(world_of: WorldOf) -> None:
     world = await world_of(in_turn(FIRST, SECOND))
 
-    events = await world.run(a_request(graphId=ANALYST))
+    events = await world.run(a_request(graphId=ANALYST, model="claude-opus-4-5"))
 
     run_id = events[0].data["runId"]
     one, two = await world.receipts(run_id)

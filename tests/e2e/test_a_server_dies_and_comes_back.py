@@ -46,14 +46,16 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> 
 
 async def test_a_server_asked_to_stop_lets_its_runs_finish(tmp_path: Path) -> None:
     reply = Reply([Text("one two three four five")], delta_delay_s=0.3)
-    async with Simulator(in_turn(reply)) as simulator:
-        async with a_server(tmp_path, simulator.url) as (server, http):
-            await http.post("/v1/runs", json=a_request(runId="drained-1"))
-            await until(lambda: bool(simulator.sent))
-            async with http.stream("GET", "/v1/runs/drained-1/events") as reader:
-                server.send_signal(signal.SIGTERM)
-                heard = "".join([text async for text in reader.aiter_text()])
-            await asyncio.to_thread(server.wait, PATIENCE_S)
+    async with (
+        Simulator(in_turn(reply)) as simulator,
+        a_server(tmp_path, simulator.url) as (server, http),
+    ):
+        await http.post("/v1/runs", json=a_request(runId="drained-1"))
+        await until(lambda: bool(simulator.sent))
+        async with http.stream("GET", "/v1/runs/drained-1/events") as reader:
+            server.send_signal(signal.SIGTERM)
+            heard = "".join([text async for text in reader.aiter_text()])
+        await asyncio.to_thread(server.wait, PATIENCE_S)
 
     assert heard.rstrip().endswith('"finishReason":"stop"}')
     assert not simulator.sent[0].hung_up

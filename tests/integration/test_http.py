@@ -195,7 +195,7 @@ async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
     (first,) = await world.receipts("one")
     assert await found(runId="one") == ["one"]
     assert await found(graphId=ASSISTANT) == ["one"]
-    assert await found(model="claude-haiku-4-5") == ["two"]
+    assert await found(model="claude-haiku-5-5") == ["two"]
     assert await found(to=first["createdAt"]) == []
     assert await found(**{"from": first["createdAt"]}) == ["two", "one"]
     exported = await world.http.get("/v1/receipts", headers={"Accept": "text/csv"})

@@ -11,7 +11,9 @@ def test_keys_are_long_random_and_recognisable() -> None:
     assert all(is_key(key) and len(key) >= 46 for key in minted)
 
 
-@pytest.mark.parametrize("text", ["", "rt_", "rt_short", "sk_" + "x" * 40, "rt_" + "x" * 400, "rt_" + "é" * 30])
+@pytest.mark.parametrize(
+    "text", ["", "rt_", "rt_short", "sk_" + "x" * 40, "rt_" + "x" * 400, "rt_" + "é" * 30]
+)
 def test_what_is_no_key_is_known_without_asking(text: str) -> None:
     assert not is_key(text)
 

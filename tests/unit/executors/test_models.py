@@ -3,7 +3,7 @@ import pytest
 from app.errors import Invalid
 from app.executors.models import ALIASES, ModelRegistry, UnknownModel
 
-PRICED = frozenset({"claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5", "claude-sonnet-4-5-20250929"})
+PRICED = frozenset({"claude-sonnet-4-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-sonnet-4-5-20250929"})
 
 
 def a_registry(default: str = "claude-sonnet-4-5") -> ModelRegistry:
@@ -14,8 +14,8 @@ def a_registry(default: str = "claude-sonnet-4-5") -> ModelRegistry:
     ("requested", "of_graph", "model"),
     [
         (None, None, "claude-sonnet-4-5"),
-        (None, "haiku", "claude-haiku-4-5"),
-        ("opus", "haiku", "claude-opus-4-5"),
+        (None, "haiku", "claude-haiku-5-5"),
+        ("opus", "haiku", "claude-opus-5-5"),
         ("claude-sonnet-4-5-20250929", None, "claude-sonnet-4-5-20250929"),
     ],
 )
@@ -31,7 +31,7 @@ def test_an_alias_becomes_a_full_id(alias: str) -> None:
 
 
 def test_the_default_may_be_an_alias() -> None:
-    assert a_registry("haiku").resolve(None, None) == "claude-haiku-4-5"
+    assert a_registry("haiku").resolve(None, None) == "claude-haiku-5-5"
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,11 @@ def test_lanes_of_subagents_do_not_mix() -> None:
             {"cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}},
             {"cache_creation": {"ephemeral_5m_input_tokens": 4}},
         ),
-        ({}, {"server_tool_use": {"web_search_requests": 2}}, {"server_tool_use": {"web_search_requests": 2}}),
+        (
+            {},
+            {"server_tool_use": {"web_search_requests": 2}},
+            {"server_tool_use": {"web_search_requests": 2}},
+        ),
     ],
 )
 def test_a_delta_is_merged_as_the_api_means_it(
@@ -133,7 +137,16 @@ def test_cache_writes_beyond_the_breakdown_are_five_minute_ones(
 
 
 FRAMES = st.sampled_from(
-    [started("msg_1"), started("msg_2"), text("abc"), ended(output_tokens=3), ended(None), stopped(), assistant(), user()]
+    [
+        started("msg_1"),
+        started("msg_2"),
+        text("abc"),
+        ended(output_tokens=3),
+        ended(None),
+        stopped(),
+        assistant(),
+        user(),
+    ]
 )
 
 
@@ -142,4 +155,6 @@ def test_no_order_of_frames_states_a_message_twice(frames: list[Message]) -> Non
     stated = [message.message_id for message in fold(*frames)]
 
     assert len(stated) == len(set(stated))
-    assert set(stated) == {f.event["message"]["id"] for f in frames if getattr(f, "event", {}).get("type") == "message_start"}
+    assert set(stated) == {
+        f.event["message"]["id"] for f in frames if getattr(f, "event", {}).get("type") == "message_start"
+    }

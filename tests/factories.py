@@ -1,0 +1,36 @@
+"""Plain functions with defaults that make what tests need."""
+
+from typing import Any
+
+from app.auth.accounts import Accounts
+from app.auth.repository import KeyRecord
+from app.db import Database
+from app.ids import MessageId, RunId, RunKey
+from app.usage import Attribution, TokenUsage, UsageFact
+
+
+async def an_account(database: Database, name: str = "acme") -> KeyRecord:
+    """An account with a key of every run and receipt scope."""
+    scopes = ["runs:write", "runs:read", "receipts:read"]
+    record, _ = await Accounts(database).create_key(name, scopes)
+    return record
+
+
+def a_fact(key: KeyRecord, message: str = "msg_1", run: str = "run-1", **fields: Any) -> UsageFact:
+    """What one message used."""
+    defaults: dict[str, Any] = {
+        "attempt": 0,
+        "model": "claude-sonnet-4-5",
+        "usage": TokenUsage(input_tokens=1000, output_tokens=100),
+        "executor_type": "claude_sdk",
+    }
+    return UsageFact(
+        run=RunKey(key.account_id, RunId(run)),
+        message_id=MessageId(message),
+        **{**defaults, **fields},
+    )
+
+
+def an_attribution(key: KeyRecord) -> Attribution:
+    """Whom a receipt names."""
+    return Attribution(key.id, "claude_agents:assistant", "req-1")

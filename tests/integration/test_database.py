@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import asyncpg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+import app.auth.tables
+import app.billing.tables
+import app.runs.tables  # noqa: F401 - each adds its tables to the metadata
+from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, metadata
+from app.embedded import EmbeddedPostgres
+
+
+async def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
+    def difference(connection: Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        return list(compare_metadata(context, metadata))
+
+    async with database.transaction() as tx:
+        assert await tx.run_sync(difference) == []
+
+
+async def test_migrating_twice_changes_nothing(database: Database) -> None:
+    await database.migrate()
+
+    await database.require_current_schema()
+
+
+async def test_an_old_schema_is_refused_with_the_command_to_run(database: Database) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = '2f6b9c47d512'"))
+
+    with pytest.raises(SchemaOutdated, match="runtally migrate"):
+        await database.require_current_schema()
+
+
+async def test_an_empty_database_is_refused(postgres: str) -> None:
+    admin = await asyncpg.connect(postgres)
+    await admin.execute("CREATE DATABASE empty")
+    database = await Database.open(postgres.rpartition("/")[0] + "/empty")
+
+    with pytest.raises(SchemaOutdated):
+        await database.require_current_schema()
+
+    await database.aclose()
+    await admin.execute("DROP DATABASE empty")
+    await admin.close()
+
+
+async def test_a_schema_of_the_future_is_told_apart(database: Database) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = 'ffffffffffff'"))
+
+    with pytest.raises(SchemaUnknown):
+        await database.require_current_schema()
+
+
+async def test_leaving_commits_and_an_error_rolls_back(database: Database) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text("CREATE TABLE kept (n int)"))
+
+    async def fail() -> None:
+        async with database.transaction() as tx:
+            await tx.execute(text("INSERT INTO kept VALUES (1)"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+
+    async with database.snapshot() as reader:
+        assert (await reader.execute(text("SELECT count(*) FROM kept"))).scalar_one() == 0
+
+
+async def test_a_snapshot_cannot_write(database: Database) -> None:
+    with pytest.raises(DBAPIError, match="read-only"):
+        async with database.snapshot() as reader:
+            await reader.execute(text("CREATE TABLE sneaky (n int)"))
+
+
+async def test_a_wrong_statement_is_no_outage(database: Database) -> None:
+    with pytest.raises(DBAPIError):
+        async with database.snapshot() as reader:
+            await reader.execute(text("SELECT nonsense"))
+
+
+async def test_a_database_that_is_away_is_unavailable_and_comes_back(tmp_path: Path) -> None:
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        database = await Database.open(server.url)
+        admin = await asyncpg.connect(server.url)
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        await admin.close()
+        await database.ping()
+    with pytest.raises(DatabaseUnavailable) as raised:
+        await database.ping()
+    await database.aclose()
+
+    assert "127.0.0.1" not in raised.value.detail
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secret@127.0.0.1:9/x", "postgres://u:secret@127.0.0.1:9/x"])
+async def test_nobody_there_is_unavailable_and_says_no_secret(url: str) -> None:
+    with pytest.raises(DatabaseUnavailable) as raised:
+        await Database.open(url)
+
+    assert "secret" not in raised.value.detail

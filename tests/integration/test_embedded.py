@@ -1,0 +1,142 @@
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+
+from app.embedded import DataDirectoryInUse, EmbeddedPostgres, EmbeddedPostgresFailed
+from tests.e2e.stories import until
+
+ROOT = Path(__file__).parents[2]
+HOLD = """
+import asyncio, sys
+from pathlib import Path
+from app.embedded import EmbeddedPostgres
+
+async def main():
+    async with EmbeddedPostgres.start(Path(sys.argv[1])) as server:
+        print(server.url, flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def query(url: str, statement: str) -> object:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(statement)
+    finally:
+        await connection.close()
+
+
+async def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
+
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        assert await query(server.url, "SELECT n FROM kept") == 42
+        assert await query(server.url, "SHOW fsync") == "on"
+
+
+async def test_it_works_below_a_private_parent_that_is_missing(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+
+    async with EmbeddedPostgres.start(private / "a" / "b") as server:
+        assert await query(server.url, "SELECT 1") == 1
+
+    assert private.stat().st_mode & 0o777 == 0o700
+    assert (private / "a" / "b" / "postgres").stat().st_mode & 0o777 == 0o700
+
+
+async def test_its_password_is_needed_and_private(tmp_path: Path) -> None:
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            await query(server.url.replace(_password(tmp_path), "guess"), "SELECT 1")
+
+        for name in ("password", "url"):
+            assert (tmp_path / "postgres" / name).stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_second_server_is_refused_and_a_neighbour_may_attach(tmp_path: Path) -> None:
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        with pytest.raises(DataDirectoryInUse, match="RUNTALLY_DATA_DIR"):
+            async with EmbeddedPostgres.start(tmp_path):
+                pass
+        async with EmbeddedPostgres.attach(tmp_path) as neighbour:
+            assert neighbour.url == server.url
+        assert await query(server.url, "SELECT 1") == 1
+
+    async with EmbeddedPostgres.attach(tmp_path) as alone:
+        assert await query(alone.url, "SELECT 1") == 1
+
+
+async def test_a_killed_parent_leaves_no_server_and_no_damage(tmp_path: Path) -> None:
+    parent, url = await _held(tmp_path)
+    await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
+    family = parent.children(recursive=True)
+
+    parent.kill()
+    parent.wait()
+
+    await until(lambda: not any(process.is_running() for process in family))
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        assert await query(server.url, "SELECT n FROM kept") == 42
+
+
+async def test_everything_killed_at_once_is_recovered(tmp_path: Path) -> None:
+    parent, url = await _held(tmp_path)
+    await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
+
+    for process in [*parent.children(recursive=True), parent]:
+        # Those killed first may take others with them.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    parent.wait()
+
+    async with EmbeddedPostgres.start(tmp_path) as server:
+        assert await query(server.url, "SELECT n FROM kept") == 42
+
+
+async def test_control_c_reaches_the_server_first(tmp_path: Path) -> None:
+    parent, url = await _held(tmp_path)
+
+    os.killpg(parent.pid, signal.SIGINT)
+    await asyncio.to_thread(parent.wait)
+
+    with pytest.raises(OSError, match="Connect call failed"):
+        await query(url, "SELECT 1")
+
+
+async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(EmbeddedPostgresFailed, match="RUNTALLY_DATA_DIR"):
+        async with EmbeddedPostgres.start(tmp_path / "file" / "data"):
+            pass
+
+
+async def _held(directory: Path) -> tuple[psutil.Popen, str]:
+    parent = psutil.Popen(
+        [sys.executable, "-c", HOLD, str(directory)],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    with parent.stdout as output:
+        url = await asyncio.to_thread(output.readline)
+    return parent, url.strip()
+
+
+def _password(directory: Path) -> str:
+    return (directory / "postgres" / "password").read_text()
