@@ -147,7 +147,7 @@ async def test_messages_have_ids_of_their_own() -> None:
 
 
 async def test_the_demos_model_uses_the_tools_it_is_offered() -> None:
-    tools = [
+    tools: list[Any] = [
         {"name": f"mcp__x__core__{name}", "input_schema": {"type": "object"}}
         for name in ("get_current_time", "calculate")
     ]

@@ -3,7 +3,15 @@ import pytest
 from app.errors import Invalid
 from app.executors.models import ALIASES, ModelRegistry, UnknownModel
 
-PRICED = frozenset({"claude-sonnet-4-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-sonnet-4-5-20250929"})
+PRICED = frozenset(
+    {
+        "claude-sonnet-4-5",
+        "claude-sonnet-4-5-20250929",
+        "claude-opus-5-5",
+        "claude-haiku-5-5",
+        "claude-sonnet-5-5",
+    }
+)
 
 
 def a_registry(default: str = "claude-sonnet-4-5") -> ModelRegistry:
@@ -27,7 +35,7 @@ def test_the_request_wins_over_the_graph_and_the_graph_over_the_default(
 
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_an_alias_becomes_a_full_id(alias: str) -> None:
-    assert a_registry().resolve(alias, None) == f"claude-{alias}-4-5"
+    assert a_registry().resolve(alias, None) == f"claude-{alias}-5-5"
 
 
 def test_the_default_may_be_an_alias() -> None:

@@ -1,7 +1,7 @@
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
-from claude_agent_sdk import Message
+from claude_agent_sdk import Message, StreamEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -155,6 +155,9 @@ def test_no_order_of_frames_states_a_message_twice(frames: list[Message]) -> Non
     stated = [message.message_id for message in fold(*frames)]
 
     assert len(stated) == len(set(stated))
-    assert set(stated) == {
-        f.event["message"]["id"] for f in frames if getattr(f, "event", {}).get("type") == "message_start"
-    }
+    begun = {frame.event["message"]["id"] for frame in frames if _begins(frame)}
+    assert set(stated) == begun
+
+
+def _begins(frame: Message) -> TypeGuard[StreamEvent]:
+    return isinstance(frame, StreamEvent) and frame.event["type"] == "message_start"
