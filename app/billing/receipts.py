@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from uuid import UUID
@@ -45,14 +46,19 @@ class ReceiptWriter:
         """
         priced = self._price(fact)
         pause_s = _FIRST_PAUSE_S
-        while True:
-            try:
-                async with self._database.transaction() as tx:
-                    return await insert_receipt(tx, fact, attribution, priced)
-            except Unavailable as error:
-                log.warning("a receipt must wait", reason=error.detail, of=fact.source_reference)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        try:
+            while True:
+                try:
+                    async with self._database.transaction() as tx:
+                        return await insert_receipt(tx, fact, attribution, priced)
+                except Unavailable as error:
+                    log.warning("a receipt must wait", reason=error.detail, of=fact.source_reference)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        except asyncio.CancelledError:
+            # The server stops while the database is away: the log is where the numbers are left.
+            log.critical("a receipt may be missing", fact=asdict(fact), charge=asdict(priced))
+            raise
 
     def _price(self, fact: UsageFact) -> Charge:
         try:

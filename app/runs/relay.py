@@ -112,8 +112,12 @@ class Relay:
             # One bad run must not end its neighbours.
             log.exception("run failed")
         finally:
+            final = tally.final(context)
             with anyio.CancelScope(shield=True):
-                final = await self._end(context, tally.final(context))
+                unkept = await self._end(context.run, final)
+        while unkept is not None:
+            await asyncio.sleep(_RETRY_S)
+            unkept = await self._keep(context.run, final, unkept)
         return final
 
     async def _begin(self, request: GraphRunRequest, context: RunContext) -> None:
@@ -129,12 +133,11 @@ class Relay:
         )
         await self._log.append(context.run, started)
 
-    async def _end(self, context: RunContext, final: GraphFinal) -> GraphFinal:
-        """Keep the run and its events, then let readers hear the end.
+    async def _end(self, run: RunKey, final: GraphFinal) -> Sequence[LogEntry] | None:
+        """Keep the run and its events, then let readers hear the end; returns what is not kept yet.
 
         With the database away readers hear it first, and the run is kept as soon as it is back.
         """
-        run = context.run
         terminal = terminal_events(final)
         try:
             told = await self._log.read(run)
@@ -142,24 +145,27 @@ class Relay:
             # Without the log only the end can be kept; it is told wherever a reader has got to.
             log.error("the events of a run are lost", reason=error.detail)  # noqa: TRY400
             told = ()
-        entries = [*told, *numbered(terminal, after=len(told))]
-        kept = await self._keep(run, final, entries)
+        unkept = await self._keep(run, final, [*told, *numbered(terminal, after=len(told))])
         await close_log(self._log, run, terminal)
-        while not kept:
-            await asyncio.sleep(_RETRY_S)
-            kept = await self._keep(run, final, entries)
-        return final
+        log.info("run ended", error=final.error, finish_reason=final.finish_reason)
+        return unkept
 
-    async def _keep(self, run: RunKey, final: GraphFinal, entries: Sequence[LogEntry]) -> bool:
+    async def _keep(
+        self,
+        run: RunKey,
+        final: GraphFinal,
+        entries: Sequence[LogEntry],
+    ) -> Sequence[LogEntry] | None:
+        """Try to keep a run; returns the entries for another try."""
         try:
             async with self._database.transaction() as tx:
                 ours = await finish_run(tx, run, status=status_of(final), final=final, events=pack(entries))
         except Unavailable as error:
             log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400
-            return False
+            return entries
         if not ours:
             log.error("another process had ended this run already")
-        return True
+        return None
 
 
 async def close_log(event_log: EventLog, run: RunKey, terminal: Sequence[ClientEvent]) -> None:

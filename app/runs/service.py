@@ -214,7 +214,7 @@ class RunService:
         for live in self._live.values():
             live.stop.set()
         if late:
-            await asyncio.wait(late)
+            await asyncio.wait(late, timeout=within_s)
 
     @contextmanager
     def _admission(self) -> Iterator[ExitStack]:

@@ -93,3 +93,30 @@ async def test_an_old_schema_stops_the_server_and_migrate_mends_it(postgres: str
     assert (refused.returncode, "runtally migrate" in refused.stderr) == (1, True)
     assert migrated.returncode == 0, migrated.stderr
     assert keyed.stdout.startswith("rt_")
+
+
+async def test_a_refused_key_is_told_to_the_operator_at_start(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn())
+    for key, word in (("sk-wrong", "ANTHROPIC_API_KEY was refused"), ("", "ANTHROPIC_API_KEY is not set")):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(tmp_path),
+            "DATABASE_URL": str(world.services.settings.database_url),
+            "ANTHROPIC_API_KEY": key,
+            "ANTHROPIC_BASE_URL": world.simulator.url,
+        }
+        server = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app", "serve", "--port", "0"),
+            env=environment,
+            cwd=tmp_path,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert server.stderr is not None
+        async with asyncio.timeout(PATIENCE_S):
+            while word not in (line := (await server.stderr.readline()).decode()):
+                assert line, "the server ended without a word about its key"
+        server.terminate()
+        await server.communicate()
+        assert server.returncode == 0
+        assert "sk-wrong" not in line

@@ -18,7 +18,8 @@ async def test_a_key_opens_its_account_until_it_is_revoked(database: Database) -
     await accounts.revoke_key(record.id)
     await accounts.revoke_key(record.id)
 
-    assert (principal.account_id, principal.scopes) == (record.account_id, {"runs:read"})
+    assert principal.account_id == record.account_id
+    assert principal.scopes == {"runs:read"}
     with pytest.raises(Forbidden, match="receipts:read"):
         principal.require("receipts:read")
     with pytest.raises(Unauthenticated):

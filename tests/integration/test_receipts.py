@@ -112,7 +112,8 @@ async def test_a_message_of_an_unpriced_model_keeps_its_tokens(database: Databas
     await writer(database).record(a_fact(key, model="claude-unheard-of-9"), an_attribution(key))
 
     (receipt,) = await Receipts(database).of_run(a_fact(key).run)
-    assert (receipt.cost_usd, receipt.charged_credits, receipt.input_tokens) == (0, 0, 1000)
+    assert receipt.cost_usd == 0
+    assert (receipt.charged_credits, receipt.input_tokens) == (0, 1000)
 
 
 @pytest.mark.parametrize(

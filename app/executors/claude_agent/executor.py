@@ -140,4 +140,10 @@ async def _converse(process: CliProcess, turn: Turn, guard: _Guard) -> AsyncGene
         log.error("the CLI failed", reason=str(error), stderr=list(process.stderr))  # noqa: TRY400
     for event in turn.cut_off():
         yield event
-    yield turn.answer(guard.stopped)
+    try:
+        answer = turn.answer(guard.stopped)
+    except ExecutionFailed as error:
+        # The provider's own words are for the operator alone.
+        log.warning("a run ended without an answer", ending=error.ending, reason=turn.reason())
+        raise
+    yield answer

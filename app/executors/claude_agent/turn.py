@@ -17,6 +17,9 @@ from app.tools.result import ToolResult
 from app.usage import UsageFact
 
 
+_REASON_CHARS = 500
+
+
 class Turn:
     """One run's conversation with the CLI."""
 
@@ -70,6 +73,14 @@ class Turn:
         if result is None:
             raise ExecutionFailed("internal")
         raise failure(result, self._last_error)
+
+    def reason(self) -> str | None:
+        """What the CLI said of the end: it may hold the provider's words, so it is never shown."""
+        result = self._result
+        if result is None:
+            return None
+        said = [result.terminal_reason, result.api_error_status, result.result, *(result.errors or ())]
+        return " | ".join(str(part) for part in said if part)[:_REASON_CHARS]
 
     def _state(self, messages: Iterable[MeteredMessage]) -> Iterator[AiEvent]:
         for message in messages:

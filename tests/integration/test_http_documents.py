@@ -1,0 +1,180 @@
+"""What every answer has in common, over a real server."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+from app.simulator.script import Reply, Text, in_turn
+from tests.e2e.stories import WorldOf, a_client, a_request, a_world
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"graphId": "a:b", "graphId": "a:b", "messages": []}', "graphId"),
+        (b'{"graphId": "a:b", "limits": {"timeoutS": Infinity}}', "body"),
+        (b'{"messages": [{"role": "user", "content": "\\u0000"}]}', "messages.0.content"),
+        (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', "messages.0.content"),
+        (b"[" * 65 + b"]" * 65, "body"),
+    ],
+)
+async def test_json_that_cannot_be_kept_is_refused(world_of: WorldOf, body: bytes, field: str) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post("/v1/runs", content=body, headers=JSON)
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+
+
+async def test_a_schema_as_deep_as_may_be_is_taken(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])))
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(60):
+        schema = {"type": "object", "not": schema}
+
+    wanted = {"type": "json_schema", "schema": schema}
+    response = await world.http.post("/v1/runs", json=a_request(responseFormat=wanted))
+
+    assert response.status_code == 202
+
+
+async def test_who_asks_matters_before_what_is_asked(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    _, key = await world.services.accounts.create_key("acme", ["runs:read"])
+
+    async with httpx.AsyncClient(base_url=world.url) as nobody:
+        missing = await nobody.post("/v1/runs", content=b'{"a": NaN}', headers=JSON)
+    async with a_client(world.url, key) as reader:
+        forbidden = await reader.post("/v1/runs", content=b"plain", headers={"Content-Type": "text/plain"})
+
+    assert (missing.status_code, forbidden.status_code) == (401, 403)
+
+
+async def test_every_answer_has_a_request_id_and_every_error_is_a_problem(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    requests = [
+        ("GET", "/nowhere"),
+        ("GET", "/v1/runs/"),
+        ("PUT", "/v1/runs"),
+        ("OPTIONS", "/v1/receipts"),
+        ("GET", "/v1/runs/a%2Fb"),
+        ("GET", "/v1/receipts?from=0001-01-01T00:00:00%2B05:00"),
+        ("GET", "/v1/receipts?to=9999-12-31T23:59:59-05:00"),
+    ]
+
+    for method, path in requests:
+        response = await world.http.request(method, path, headers={"X-Request-ID": "mine-1"})
+        problem = response.json()
+        assert response.headers["x-request-id"] == "mine-1"
+        assert response.headers["content-type"] == "application/problem+json"
+        assert problem["status"] == response.status_code < 500, (method, path)
+        assert problem["type"] == f"urn:runtally:problem:{problem['code']}"
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/runs", "GET, POST, HEAD"),
+        ("/v1/runs/wait", "GET, POST, HEAD"),
+        ("/v1/runs/x/cancel", "POST"),
+        ("/healthz", "GET, HEAD"),
+    ],
+)
+async def test_a_method_refused_names_those_taken(world_of: WorldOf, path: str, allowed: str) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.delete(path)
+
+    assert (response.status_code, response.headers["allow"]) == (405, allowed)
+
+
+async def test_head_answers_like_get(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    for path in ("/healthz", "/readyz", "/v1/graphs", "/v1/runs/nope", "/v1/receipts"):
+        head, get = await world.http.head(path), await world.http.get(path)
+        assert head.status_code == get.status_code
+        assert head.headers["content-type"] == get.headers["content-type"]
+        assert head.content == b""
+
+
+async def test_a_database_that_is_away_is_said_without_saying_where(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(AsyncExitStack())
+        server = await running.enter_async_context(EmbeddedPostgres.start(tmp_path / "postgres"))
+        database = await Database.open(server.url)
+        await database.migrate()
+        await database.aclose()
+        world = await stack.enter_async_context(a_world(tmp_path, server.url, in_turn()))
+        await running.aclose()
+
+        answers = [
+            await world.http.get("/readyz"),
+            await world.http.get("/v1/runs"),
+            await world.http.post("/v1/runs/stream", json=a_request()),
+            await world.http.get("/v1/receipts", headers={"Accept": "text/csv"}),
+        ]
+        alive = await world.http.get("/healthz")
+
+    assert alive.status_code == 200
+    assert answers[0].json()["detail"] == "Not available: database."
+    for response in answers:
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) > 0
+        assert response.headers["content-type"] == "application/problem+json"
+        assert "127.0.0.1" not in response.text
+
+
+async def test_an_event_log_that_is_away_is_said(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    await world.services.log.aclose()
+
+    response = await world.http.get("/readyz")
+
+    assert (response.status_code, response.json()["detail"]) == (503, "Not available: event log.")
+
+
+async def test_an_export_has_every_receipt_however_many(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("hi")]))
+    await world.run(a_request(runId="export-1"))
+    (receipt,) = await world.receipts("export-1")
+
+    everything = await world.http.get("/v1/receipts?limit=1", headers={"Accept": "text/csv"})
+    nothing = await world.http.get("/v1/receipts?runId=other", headers={"Accept": "text/csv"})
+
+    header, row = everything.text.splitlines()
+    assert everything.headers["content-type"].startswith("text/csv")
+    assert "attachment" in everything.headers["content-disposition"]
+    assert header.split(",") == list(receipt)
+    assert receipt["id"] in row
+    assert nothing.text.splitlines() == [header]
+
+
+async def test_the_api_describes_itself(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    async with httpx.AsyncClient(base_url=world.url) as nobody:
+        described = (await nobody.get("/openapi.json")).json()
+        docs = await nobody.get("/docs")
+
+    operations = [operation for path in described["paths"].values() for operation in path.values()]
+    assert described["info"]["title"] == "Runtally"
+    assert {"/v1/runs/{runId}/events", "/v1/receipts", "/readyz"} <= set(described["paths"])
+    assert described["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+    body = described["components"]["schemas"]["GraphRunRequest"]
+    assert {"runId", "graphId", "messages", "toolIds", "limits"} <= set(body["properties"])
+    for operation in operations:
+        assert operation["summary"]
+        assert operation["tags"]
+        assert set(operation["responses"]["4XX"]["content"]) == {"application/problem+json"}
+    stream = described["paths"]["/v1/runs/stream"]["post"]["responses"]["200"]
+    assert set(stream["content"]) == {"text/event-stream"}
+    assert "text/html" in docs.headers["content-type"]

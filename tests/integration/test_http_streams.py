@@ -1,0 +1,159 @@
+"""Streams over a real server: what readers who leave, silence and shutdown do to them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+import uvicorn
+
+from app.cli.serve import listen, url_of
+from app.http.app import create_app
+from app.http.encoders.encoder import HEARTBEAT, RETRY
+from app.simulator.script import Hold, Reply, Text, in_turn
+from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
+
+
+async def test_a_silent_stream_beats_and_its_events_stay_the_same(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    await world.start(a_request(runId="silent-1"))
+    await hold.reached.wait()
+
+    async with another_server(world, heartbeat_s=0.05) as client:
+        heard = b""
+        async with client.stream("GET", "/v1/runs/silent-1/events") as response:
+            async for chunk in response.aiter_bytes():
+                heard += chunk
+                if heard.count(HEARTBEAT) == 3:
+                    hold.until.set()
+
+    assert heard.startswith(RETRY)
+    assert heard.count(HEARTBEAT) >= 3
+    assert events_only(heard) == await world.raw("silent-1")
+    assert events_only(heard) == heard.replace(RETRY, b"").replace(HEARTBEAT, b"")
+
+
+async def test_readers_who_leave_leave_nothing_behind(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    await world.start(a_request(runId="crowd-1"))
+    await hold.reached.wait()
+    await leave_at_the_first_event(world, "crowd-1")
+    before = len(asyncio.all_tasks())
+
+    await asyncio.gather(*[leave_at_the_first_event(world, "crowd-1") for _ in range(30)])
+
+    await until(lambda: len(asyncio.all_tasks()) <= before)
+    assert world.services.database.connections_in_use() == 0
+    hold.until.set()
+    assert (await world.ended("crowd-1"))["status"] == "succeeded"
+
+
+async def test_open_streams_hold_no_database_connection(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    await world.start(a_request(runId="open-1"))
+    await hold.reached.wait()
+    readers = [asyncio.create_task(world.raw("open-1")) for _ in range(20)]
+
+    async with asyncio.timeout(PATIENCE_S):
+        while world.services.database.connections_in_use():
+            await asyncio.sleep(0.01)
+        ready = await world.http.get("/readyz")
+    hold.until.set()
+
+    assert ready.status_code == 200
+    assert len(set(await asyncio.gather(*readers))) == 1
+
+
+async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    await world.start(a_request(runId="stop-1"))
+    await hold.reached.wait()
+
+    async with another_server(world) as client, client.stream("GET", "/v1/runs/stop-1/events") as response:
+        chunks = response.aiter_bytes()
+        assert await anext(chunks) == RETRY
+
+    hold.until.set()
+    assert (await world.ended("stop-1"))["status"] == "succeeded"
+
+
+async def test_hanging_up_on_wait_does_not_stop_the_run(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    waiting = asyncio.create_task(world.http.post("/v1/runs/wait", json=a_request(runId="wait-1")))
+    await hold.reached.wait()
+
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    hold.until.set()
+
+    assert (await world.ended("wait-1"))["final"]["content"] == "one two three"
+
+
+async def test_an_error_before_the_first_byte_is_a_problem_document(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    posted = await world.http.post("/v1/runs/stream", json=a_request(toolIds=["nope"]))
+    joined = await world.http.get("/v1/runs/nope/events", headers={"Accept": "text/event-stream"})
+
+    assert (posted.status_code, joined.status_code) == (422, 404)
+    for response in (posted, joined):
+        assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_the_header_of_a_reconnecting_reader_wins(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("one two three")])))
+    await world.run(a_request(runId="both-1"))
+
+    both = await world.raw("both-1", params={"after": 1}, headers={"Last-Event-ID": "3"})
+    empty = await world.raw("both-1", params={"after": 1}, headers={"Last-Event-ID": ""})
+
+    assert both.startswith(b"id: 4\n")
+    assert empty.startswith(b"id: 2\n")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_stream_can_be_asked_for_its_head(world_of: WorldOf, method: str) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    await world.start(a_request(runId="head-1"))
+    await hold.reached.wait()
+
+    async with world.http.stream(method, "/v1/runs/head-1/events") as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        if method == "HEAD":
+            assert await response.aread() == b""
+    assert (await world.http.get("/healthz")).status_code == 200
+    hold.until.set()
+
+
+@asynccontextmanager
+async def another_server(world: World, heartbeat_s: float = 60.0) -> AsyncIterator[httpx.AsyncClient]:
+    """A second way to the same services, by itself."""
+    app = create_app(world.services, heartbeat_s=heartbeat_s)
+    config = uvicorn.Config(app, lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    with listen("127.0.0.1", 0) as sock:
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        await until(lambda: server.started)
+        async with a_client(url_of(sock), KEY) as client:
+            yield client
+            server.should_exit = True
+            async with asyncio.timeout(PATIENCE_S):
+                await serving
+
+
+async def leave_at_the_first_event(world: World, run_id: str) -> None:
+    """Read a stream until it says something, then hang up."""
+    async with a_client(world.url) as client, client.stream("GET", f"/v1/runs/{run_id}/events") as response:
+        heard = b""
+        async for chunk in response.aiter_bytes():
+            heard += chunk
+            if b"id: 1\n" in heard:
+                return
