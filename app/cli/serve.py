@@ -47,8 +47,8 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal; do not wait any longer at the second."""
         if self._draining is None and self.started:
-            log.info("stopping: no new runs; those under way may finish", within_s=DRAIN_S)
-            self._loop.call_soon_threadsafe(self.drain)
+            # Later, in the loop: the signal may have interrupted a line that was being logged.
+            self._loop.call_soon_threadsafe(self._stop)
         else:
             super().handle_exit(sig, frame)
 
@@ -56,6 +56,10 @@ class _Server(uvicorn.Server):
         """Stop once every run has ended."""
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
+
+    def _stop(self) -> None:
+        log.info("stopping: no new runs; those under way may finish", within_s=DRAIN_S)
+        self.drain()
 
     async def _drain(self) -> None:
         await self._services.runs.drain(within_s=DRAIN_S)
