@@ -1,36 +1,58 @@
 """The ASGI app: middleware, routes, and one way to say that something went wrong."""
 
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 
 from app.bootstrap import Services
 from app.http import problems
-from app.http.middleware import BodyLimit, RequestIds
+from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.routes import catalogues, health, receipts, runs
 from app.http.schemas import Problem
+from app.http.sse import HEARTBEAT_S
 
 DESCRIPTION: Final = """
 Runs agent graphs and keeps the tally. Authenticate with `Authorization: Bearer rt_…`.
 Every error is a problem document (RFC 9457).
 """
 
+_ERRORS: Final = ("4XX", "5XX")
 
-def create_app(services: Services) -> FastAPI:
+
+class _DocumentedApp(FastAPI):
+    """An app whose OpenAPI document says that errors are problem documents, and nothing else."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        made = self.openapi_schema is not None
+        document = super().openapi()
+        if not made:
+            for path in document["paths"].values():
+                for operation in path.values():
+                    for status in _ERRORS:
+                        content = operation["responses"][status]["content"]
+                        content[problems.MEDIA_TYPE] = content.pop("application/json")
+        return document
+
+
+def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastAPI:
     """Build the app over open services; whoever opened them closes them."""
-    app = FastAPI(
+    app = _DocumentedApp(
         title="Runtally",
         version="1",
         description=DESCRIPTION,
-        responses={
-            "4XX": {"model": Problem, "content": {problems.MEDIA_TYPE: {}}},
-            "5XX": {"model": Problem, "content": {problems.MEDIA_TYPE: {}}},
-        },
+        responses={status: {"model": Problem} for status in _ERRORS},
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.services = services
+    app.state.heartbeat_s = heartbeat_s
     problems.install(app)
     for router in (runs.router, receipts.router, catalogues.router, health.router):
         app.include_router(router)
+    # The last one added is the outermost.
+    app.add_middleware(Heads)
     app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
+    app.add_middleware(UnexpectedErrors)
     app.add_middleware(RequestIds)
     return app

@@ -12,6 +12,7 @@ from app.auth.keys import Scope
 from app.bootstrap import Services
 from app.errors import Invalid
 from app.http.middleware import REQUEST_ID
+from app.http.strict_json import check_json
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
 _MAX_KEY_CHARS = 255
@@ -25,6 +26,15 @@ def services(request: Request) -> Services:
 
 
 ServicesDep: TypeAlias = Annotated[Services, Depends(services)]
+
+
+def heartbeat_s(request: Request) -> float:
+    """How long a stream may be silent."""
+    found: float = request.app.state.heartbeat_s
+    return found
+
+
+HeartbeatS: TypeAlias = Annotated[float, Depends(heartbeat_s)]
 
 
 def caller_with(scope: Scope) -> Callable[..., Awaitable[Principal]]:
@@ -58,7 +68,10 @@ RequestId: TypeAlias = Annotated[str, Depends(request_id)]
 
 def idempotency_key(
     idempotency_key: Annotated[
-        str | None, Header(description="Stands in for `runId`: the same key joins the same run.")
+        str | None,
+        Header(
+            alias="Idempotency-Key", description="Stands in for `runId`: the same key joins the same run."
+        ),
     ] = None,
 ) -> str | None:
     """The `Idempotency-Key`; raises `Invalid` for one that is empty, too long or not plain text."""
@@ -73,18 +86,25 @@ def idempotency_key(
 IdempotencyKey: TypeAlias = Annotated[str | None, Depends(idempotency_key)]
 
 
-def json_body(content_type: Annotated[str, Header(include_in_schema=False)] = "") -> None:
-    """Require `Content-Type: application/json`.
+async def json_body(
+    request: Request,
+    _caller: Writer,
+    content_type: Annotated[str, Header(include_in_schema=False)] = "",
+) -> None:
+    """Require a caller, `Content-Type: application/json` and JSON that can be read one way only.
 
     A page of another site can post plain text without asking; it cannot post JSON.
     """
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(_UNSUPPORTED)
+    if body := await request.body():
+        check_json(body)
 
 
 def last_event_id(
     last_event_id: Annotated[
-        str | None, Header(description="Resume after this event; wins over `after`.")
+        str | None,
+        Header(alias="Last-Event-ID", description="Resume after this event; wins over `after`."),
     ] = None,
 ) -> int | None:
     """The position a reconnecting reader has got to; raises `Invalid` for what is no position."""

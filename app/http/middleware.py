@@ -1,12 +1,13 @@
-"""What happens to every request: an id, and a limit on the body. Plain ASGI, so streams stay streams."""
+"""What happens to every request, whatever its route. Plain ASGI, so streams stay streams."""
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import structlog
 
-from app.errors import TooLarge
+from app.errors import AppError, TooLarge
 from app.http.problems import of_error
 from app.ids import new_uuid
 
@@ -15,6 +16,8 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = structlog.get_logger(__name__)
 
 REQUEST_ID = "request_id"
 _HEADER = b"x-request-id"
@@ -46,6 +49,74 @@ class RequestIds:
             await self._app(scope, receive, send_with_id)
 
 
+class UnexpectedErrors:
+    """Answers what nobody foresaw with a bare problem document; the log has the rest."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def note_start(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_start)
+        except Exception as error:
+            if not started:
+                log.exception("unexpected error", path=scope["path"])
+                await of_error(AppError())(scope, receive, send)
+            else:
+                # Its end never comes: that is how the client learns that it was cut short.
+                _log_cut_short(scope["path"], error)
+
+
+def _log_cut_short(path: str, error: Exception) -> None:
+    if isinstance(error.__cause__, AppError):
+        log.error("a response was cut short", path=path, reason=error.__cause__.detail)
+    else:
+        log.error("a response was cut short", path=path, exc_info=error)
+
+
+class _HeadSent(Exception):
+    """All that HEAD asks for has been said."""
+
+
+class Heads:
+    """Answers HEAD as GET without the body: what watches over servers asks that way."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_head(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                return
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            # A stream would go on for as long as its run.
+            raise _HeadSent
+
+        with suppress(_HeadSent):
+            await self._app({**scope, "method": "GET"}, receive, send_head)
+
+
+class _ClientLeft(Exception):
+    """Half a request must not be mistaken for a whole one."""
+
+
 class BodyLimit:
     """Refuses a body above the limit, announced or not, before it is held in memory."""
 
@@ -59,10 +130,14 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
-        within = not announced.isdigit() or int(announced) <= self._max_bytes
-        body = await self._read(receive) if within else None
-        if body is None:
-            await of_error(self._too_large())(scope, receive, send)
+        try:
+            if announced.isdigit() and int(announced) > self._max_bytes:
+                raise self._too_large()
+            body: bytes | None = await self._read(receive)
+        except TooLarge as error:
+            await of_error(error)(scope, receive, send)
+            return
+        except _ClientLeft:
             return
 
         async def receive_read() -> Message:
@@ -75,16 +150,17 @@ class BodyLimit:
 
         await self._app(scope, receive_read, send)
 
-    async def _read(self, receive: Receive) -> bytes | None:
-        """The body; None as soon as it is too large."""
+    async def _read(self, receive: Receive) -> bytes:
         parts: list[bytes] = []
         size = 0
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientLeft
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > self._max_bytes:
-                return None
+                raise self._too_large()
             if not message.get("more_body", False):
                 return b"".join(parts)
 

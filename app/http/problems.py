@@ -9,20 +9,30 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from app.errors import AppError, FieldError, Invalid, Unauthenticated
+from app.http.field_errors import field_errors
 
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
 _BAD_JSON = "json_invalid"
-_SOURCES = {"body", "query", "path", "header"}
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_RETRY_AFTER_S = 5
+_TRANSIENT = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _CODES = {
-    HTTPStatus.BAD_REQUEST: "malformed_request",
+    HTTPStatus.BAD_REQUEST: "malformed_json",
     HTTPStatus.NOT_FOUND: "not_found",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "unsupported_media_type",
+}
+_SENTENCES = {
+    HTTPStatus.BAD_REQUEST: "The body is not valid JSON.",
+    HTTPStatus.NOT_FOUND: "There is nothing at this path.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This path does not take this method.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Send the body as JSON, with Content-Type: application/json.",
 }
 
 
@@ -58,8 +68,8 @@ def of_error(error: AppError) -> ProblemResponse:
     headers = {}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"
-    if error.retry_after_s is not None:
-        headers["Retry-After"] = str(error.retry_after_s)
+    if error.status in _TRANSIENT:
+        headers["Retry-After"] = str(error.retry_after_s or _RETRY_AFTER_S)
     return problem(error.status, error.code, error.detail, errors=error.errors, headers=headers)
 
 
@@ -68,23 +78,13 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(AppError, _app_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_exception)
-    app.add_exception_handler(Exception, _unexpected)
-
-
-def field_errors(details: Sequence[Mapping[str, Any]]) -> list[FieldError]:
-    """What pydantic found, by JSON path; never with the value that was sent."""
-    found: dict[str, FieldError] = {}
-    for detail in details:
-        field = _path(detail["loc"])
-        found.setdefault(field, FieldError(field, _sentence(detail)))
-    return list(found.values())
 
 
 async def _app_error(_request: Request, error: Exception) -> ProblemResponse:
     if not isinstance(error, AppError):
         raise error
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        log.error("request failed", code=error.code, reason=error.detail)
+        log.error("request failed", code=error.code, reason=error.detail, cause=repr(error.__cause__))
     return of_error(error)
 
 
@@ -93,49 +93,35 @@ async def _validation_error(_request: Request, error: Exception) -> ProblemRespo
         raise error
     details = error.errors()
     if any(detail["type"] == _BAD_JSON for detail in details):
-        return problem(HTTPStatus.BAD_REQUEST, "malformed_json", "The body is not valid JSON.")
-    errors = field_errors(details)
+        return _of_status(HTTPStatus.BAD_REQUEST)
+    errors = field_errors(details, error.body)
     first = errors[0]
     return of_error(Invalid(f"{first.field}: {first.message}", errors=errors))
 
 
-async def _http_exception(_request: Request, error: Exception) -> ProblemResponse:
+async def _http_exception(request: Request, error: Exception) -> ProblemResponse:
     if not isinstance(error, HTTPException):
         raise error
     status = HTTPStatus(error.status_code)
+    headers = dict(error.headers or {})
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = _allowed(request)
+    return _of_status(status, headers=headers)
+
+
+def _of_status(status: HTTPStatus, headers: Mapping[str, str] | None = None) -> ProblemResponse:
     code = _CODES.get(status, status.phrase.lower().replace(" ", "_"))
-    return problem(status, code, f"{status.description or status.phrase}.", headers=error.headers)
+    return problem(status, code, _SENTENCES.get(status, f"{status.phrase}."), headers=headers)
 
 
-async def _unexpected(request: Request, error: Exception) -> ProblemResponse:
-    log.error("unexpected error", path=request.url.path, exc_info=error)
-    return of_error(AppError())
-
-
-def _path(location: Sequence[str | int]) -> str:
-    """`("body", "messages", 0, "content")` -> `messages.0.content`.
-
-    Pydantic puts the name of a union's member into the path; a client has never heard of it.
-    """
-    parts = list(location)
-    if parts and parts[0] in _SOURCES:
-        parts = parts[1:]
-    named = [str(part) for part in parts if not _is_union_member(part)]
-    return ".".join(named) or "body"
-
-
-def _is_union_member(part: str | int) -> bool:
-    return isinstance(part, str) and (
-        part in {"str", "text", "image"} or part.startswith(("list[", "constrained-", "function-"))
-    )
-
-
-def _sentence(detail: Mapping[str, Any]) -> str:
-    match detail["type"]:
-        case "missing":
-            return "is required"
-        case "extra_forbidden":
-            return "is not a field of this request"
-        case _:
-            message: str = detail["msg"]
-            return message.removeprefix("Value error, ")
+def _allowed(request: Request) -> str:
+    """Every method this path knows; the router names those of one route only."""
+    known = [
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.router.routes
+        )
+    ]
+    return ", ".join([*known, *(["HEAD"] if "GET" in known else [])])

@@ -8,7 +8,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from app.http.encoders.encoder import RETRY, Encoder
 from app.streams.port import LogEntry
 
-HEARTBEAT_S = 15
+HEARTBEAT_S = 15.0
 
 _HEADERS = {
     # Proxies may neither keep nor compress nor collect what is meant to arrive at once.
@@ -20,12 +20,14 @@ _HEADERS = {
 def event_stream(
     batches: AsyncGenerator[Sequence[LogEntry], None],
     encoder: Encoder,
+    *,
+    heartbeat_s: float = HEARTBEAT_S,
 ) -> EventSourceResponse:
     """Stream what a run says. A client that leaves closes `batches`, and that is all."""
     return EventSourceResponse(
         _chunks(batches, encoder),
         headers=_HEADERS,
-        ping=HEARTBEAT_S,
+        ping=heartbeat_s,
         ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
         sep="\n",
     )

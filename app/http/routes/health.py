@@ -1,5 +1,8 @@
 """Is the server alive, and can it work?"""
 
+from collections.abc import Awaitable, Callable
+
+import anyio
 from fastapi import APIRouter
 
 from app.errors import Unavailable
@@ -8,7 +11,8 @@ from app.http.schemas import Health
 
 router = APIRouter(tags=["health"])
 
-RETRY_AFTER_S = 5
+PATIENCE_S = 2.0
+"""A part that takes longer to say that it is there is not."""
 
 
 @router.get("/healthz", summary="Is the process alive?")
@@ -19,11 +23,19 @@ async def alive() -> Health:
 
 @router.get("/readyz", summary="Can it take runs?")
 async def ready(services: ServicesDep) -> Health:
-    """Answer 503 naming the part that is away."""
-    for part, ping in (("database", services.database.ping), ("event log", services.log.ping)):
-        try:
-            await ping()
-        except Unavailable as error:
-            message = f"The {part} is not available."
-            raise Unavailable(message, retry_after_s=RETRY_AFTER_S) from error
+    """Answer 503 naming the parts that are away."""
+    parts = {"database": services.database.ping, "event log": services.log.ping}
+    away = [part for part, ping in parts.items() if not await _answers(ping)]
+    if away:
+        message = f"Not available: {', '.join(away)}."
+        raise Unavailable(message)
     return Health(status="ok")
+
+
+async def _answers(ping: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        with anyio.fail_after(PATIENCE_S):
+            await ping()
+    except (Unavailable, TimeoutError):
+        return False
+    return True

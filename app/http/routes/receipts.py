@@ -1,35 +1,29 @@
 """Receipts: what dashboards read."""
 
-import csv
-import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime
 
+from app.auth.accounts import Principal
 from app.billing.receipts import Receipts
-from app.billing.repository import ReceiptFilter
+from app.billing.repository import Receipt, ReceiptFilter
+from app.http.csv_export import CSV, csv_line, wants_csv
 from app.http.dependencies import ReceiptReader, ServicesDep
+from app.http.parameters import Moment, StoredText
 from app.http.schemas import Page, ReceiptShape
-from app.ids import AccountId
 from app.paging import MAX_PAGE
 
 router = APIRouter(prefix="/v1/receipts", tags=["receipts"])
 
-CSV = "text/csv"
-PLAIN = r"^[^\x00]+$"
-"""PostgreSQL has no text with U+0000 in it."""
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
 
 def receipt_filter(
-    run_id: Annotated[str | None, Query(alias="runId", pattern=PLAIN)] = None,
-    graph_id: Annotated[str | None, Query(alias="graphId", pattern=PLAIN)] = None,
-    model: Annotated[str | None, Query(pattern=PLAIN)] = None,
-    created_from: Annotated[AwareDatetime | None, Query(alias="from")] = None,
-    created_to: Annotated[AwareDatetime | None, Query(alias="to", description="Exclusive.")] = None,
+    run_id: Annotated[StoredText | None, Query(alias="runId")] = None,
+    graph_id: Annotated[StoredText | None, Query(alias="graphId")] = None,
+    model: StoredText | None = None,
+    created_from: Annotated[Moment | None, Query(alias="from")] = None,
+    created_to: Annotated[Moment | None, Query(alias="to", description="Exclusive.")] = None,
 ) -> ReceiptFilter:
     """Collect the filters of a request."""
     return ReceiptFilter(run_id, graph_id, model, created_from, created_to)
@@ -42,18 +36,16 @@ def receipt_filter(
     responses={200: {"content": {CSV: {}}}},
 )
 async def list_receipts(
-    request: Request,
     services: ServicesDep,
     caller: ReceiptReader,
     wanted: Annotated[ReceiptFilter, Depends(receipt_filter)],
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Any:
     """Receipts of the key's account, newest first. `Accept: text/csv` exports all that match."""
-    if CSV in request.headers.get("accept", ""):
-        rows = _csv(services.receipts, caller.account_id, wanted)
-        headers = {"Content-Disposition": 'attachment; filename="receipts.csv"'}
-        return StreamingResponse(rows, media_type=CSV, headers=headers)
+    if wants_csv(accept):
+        return await _exported(services.receipts, caller, wanted)
     receipts, next_cursor = await services.receipts.search(
         caller.account_id, wanted, limit=limit, cursor=cursor
     )
@@ -61,29 +53,29 @@ async def list_receipts(
     return Page[ReceiptShape](items=items, next_cursor=next_cursor)
 
 
-async def _csv(
+async def _exported(
     receipts: Receipts,
-    account_id: AccountId,
+    caller: Principal,
     wanted: ReceiptFilter,
-) -> AsyncIterator[str]:
-    yield csv_line(field.alias or name for name, field in ReceiptShape.model_fields.items())
-    cursor: str | None = None
-    while True:
-        page, cursor = await receipts.search(account_id, wanted, limit=MAX_PAGE, cursor=cursor)
-        rows = (ReceiptShape.of(receipt).model_dump(mode="json") for receipt in page)
-        yield "".join(csv_line(row.values()) for row in rows)
-        if cursor is None:
-            return
+) -> StreamingResponse:
+    async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
+        return await receipts.search(caller.account_id, wanted, limit=MAX_PAGE, cursor=cursor)
+
+    # Read before the response begins, so that an error can still be a problem document.
+    page, cursor = await page_after(None)
+
+    async def lines() -> AsyncIterator[str]:
+        nonlocal page, cursor
+        yield csv_line(field.alias or name for name, field in ReceiptShape.model_fields.items())
+        yield _rows(page)
+        while cursor is not None:
+            page, cursor = await page_after(cursor)
+            yield _rows(page)
+
+    headers = {"Content-Disposition": 'attachment; filename="receipts.csv"', "Vary": "Accept"}
+    return StreamingResponse(lines(), media_type=CSV, headers=headers)
 
 
-def csv_line(values: Iterable[Any]) -> str:
-    """One line of CSV; no value can pose as a spreadsheet's formula."""
-    line = io.StringIO()
-    csv.writer(line).writerow(_harmless(value) for value in values)
-    return line.getvalue()
-
-
-def _harmless(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    return value
+def _rows(receipts: list[Receipt]) -> str:
+    shapes = (ReceiptShape.of(receipt).model_dump(mode="json") for receipt in receipts)
+    return "".join(csv_line(shape.values()) for shape in shapes)

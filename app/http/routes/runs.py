@@ -4,13 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
 from app.bootstrap import Services
 from app.graph import GraphFinal, GraphRunRequest
 from app.http.dependencies import (
+    HeartbeatS,
     IdempotencyKey,
     LastEventId,
     ReceiptReader,
@@ -64,10 +65,11 @@ async def stream_run(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    heartbeat_s: HeartbeatS,
 ) -> EventSourceResponse:
     """Stream the run's events from the first to `done`. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    return event_stream(services.runs.follow(run.key), NativeEncoder())
+    return event_stream(services.runs.follow(run.key), NativeEncoder(), heartbeat_s=heartbeat_s)
 
 
 @router.post("/wait", dependencies=[Depends(json_body)], summary="Start a run and wait for its end")
@@ -95,8 +97,10 @@ async def list_runs(
     return Page(items=await _shown(services, caller, runs), next_cursor=next_cursor)
 
 
-@router.get("/{run_id}", summary="Look up a run")
-async def get_run(run_id: str, services: ServicesDep, caller: RunReader) -> RunShape:
+@router.get("/{runId}", summary="Look up a run")
+async def get_run(
+    run_id: Annotated[str, Path(alias="runId")], services: ServicesDep, caller: RunReader
+) -> RunShape:
     """The run as it stands."""
     run = await services.runs.get(_key(caller, run_id))
     (shown,) = await _shown(services, caller, [run])
@@ -104,34 +108,38 @@ async def get_run(run_id: str, services: ServicesDep, caller: RunReader) -> RunS
 
 
 @router.get(
-    "/{run_id}/events",
+    "/{runId}/events",
     response_class=EventSourceResponse,
     responses=STREAM,
     summary="Follow a run's events",
 )
 async def follow_run(
-    run_id: str,
+    run_id: Annotated[str, Path(alias="runId")],
     services: ServicesDep,
     caller: RunReader,
     last_event_id: LastEventId,
+    heartbeat_s: HeartbeatS,
     after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
 ) -> EventSourceResponse:
     """Stream a run's events after a position, from anywhere, as often as wanted."""
     run = await services.runs.get(_key(caller, run_id))
     position = after if last_event_id is None else last_event_id
-    return event_stream(services.runs.follow(run.key, after=position), NativeEncoder())
+    batches = services.runs.follow(run.key, after=position)
+    return event_stream(batches, NativeEncoder(), heartbeat_s=heartbeat_s)
 
 
-@router.post("/{run_id}/cancel", status_code=202, summary="Cancel a run")
-async def cancel_run(run_id: str, services: ServicesDep, caller: Writer) -> AcceptedRun:
+@router.post("/{runId}/cancel", status_code=202, summary="Cancel a run")
+async def cancel_run(
+    run_id: Annotated[str, Path(alias="runId")], services: ServicesDep, caller: Writer
+) -> AcceptedRun:
     """Ask a run to stop: it ends with `error: aborted`. A run that has ended stays as it is."""
     run = await services.runs.cancel(_key(caller, run_id))
     return AcceptedRun(run_id=run.key.run_id, status=run.status)
 
 
-@router.get("/{run_id}/receipts", summary="A run's receipts")
+@router.get("/{runId}/receipts", summary="A run's receipts")
 async def run_receipts(
-    run_id: str,
+    run_id: Annotated[str, Path(alias="runId")],
     services: ServicesDep,
     caller: ReceiptReader,
 ) -> Page[ReceiptShape]:

@@ -1,0 +1,109 @@
+from typing import Any
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+
+from app.graph import GraphRunRequest
+from app.http.field_errors import field_errors
+
+USER = {"role": "user", "content": "hi"}
+
+
+def found(**change: Any) -> dict[str, str]:
+    """What is said of a request with this change, by field."""
+    return found_in({"graphId": "claude_agents:assistant", "messages": [USER], **change})
+
+
+def found_in(body: Any) -> dict[str, str]:
+    with pytest.raises(ValidationError) as refused:
+        GraphRunRequest.model_validate(body)
+    details = [{**detail, "loc": ("body", *detail["loc"])} for detail in refused.value.errors()]
+    errors = field_errors(RequestValidationError(details).errors(), body)
+    assert len({error.field for error in errors}) == len(errors)
+    return {error.field: error.message for error in errors}
+
+
+def content(*parts: Any) -> dict[str, str]:
+    return found(messages=[{"role": "user", "content": list(parts)}])
+
+
+def test_a_field_is_named_as_the_client_writes_it() -> None:
+    assert found(limits={"maxTurns": 0, "timeoutS": "soon", "seconds": 1}) == {
+        "limits.maxTurns": "must be greater than or equal to 1",
+        "limits.timeoutS": "must be a number",
+        "limits.seconds": "is not a field of this request",
+    }
+
+
+def test_the_whole_body_is_called_body() -> None:
+    assert found_in([]) == {"body": "must be an object"}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (5, "must be a string or a list"),
+        (None, "must be a string or a list"),
+        ({}, "must be a string or a list"),
+        ("", "must have at least 1 character"),
+        ([], "must have at least 1 item"),
+    ],
+)
+def test_a_union_is_one_field_with_one_sentence(value: Any, message: str) -> None:
+    assert found(messages=[{"role": "user", "content": value}]) == {"messages.0.content": message}
+
+
+def test_a_part_is_not_blamed_for_being_no_string() -> None:
+    assert content({"type": "text"}) == {"messages.0.content.0.text": "is required"}
+
+
+def test_fields_named_like_their_type_are_kept_and_tags_are_not() -> None:
+    assert content({"type": "text", "text": 5}) == {"messages.0.content.0.text": "must be a string"}
+    assert content({"type": "text", "text": "a", "image": 1}) == {
+        "messages.0.content.0.image": "is not a field of this request"
+    }
+    assert content({"type": "image", "mediaType": "text/plain", "data": "?"}) == {
+        "messages.0.content.0.mediaType": ("must be 'image/png', 'image/jpeg', 'image/gif' or 'image/webp'"),
+        "messages.0.content.0.data": "is not valid base64",
+    }
+
+
+def test_an_unknown_field_named_like_a_type_is_named() -> None:
+    wanted = {"type": "json_schema", "json_schema": {}, "schema": {}}
+    assert found(responseFormat=wanted) == {"responseFormat.json_schema": "is not a field of this request"}
+
+
+def test_an_unknown_type_is_answered_with_the_known_ones_only() -> None:
+    said = content({"type": "top-secret"}, {"text": "no type"})
+    assert said == {
+        "messages.0.content.0": "has an unknown type; known are 'text', 'image'",
+        "messages.0.content.1": "needs a type",
+    }
+
+
+def test_several_parts_are_each_named() -> None:
+    assert set(content({"type": "text"}, {"type": "text", "text": "fine"}, 5)) == {
+        "messages.0.content.0.text",
+        "messages.0.content.2",
+    }
+
+
+def test_our_own_sentences_stand_as_they_are() -> None:
+    assert found(messages=[{"role": "assistant", "content": "hi"}]) == {
+        "messages": "the last message must be the user's"
+    }
+    assert found(limits={"maxBudgetUsd": 0.1}) == {
+        "limits.maxBudgetUsd": 'money is a decimal string, for example "0.10"'
+    }
+
+
+def test_an_endless_name_is_cut() -> None:
+    (field,) = found(**{"x" * 10_000: 1})
+    assert len(field) == 100
+
+
+def test_a_parameter_is_named_without_its_place() -> None:
+    detail = {"type": "int_parsing", "loc": ("query", "limit"), "msg": "…", "input": "abc"}
+    (error,) = field_errors([detail], None)
+    assert (error.field, error.message) == ("limit", "must be an integer")

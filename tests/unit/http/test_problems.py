@@ -1,0 +1,71 @@
+import json
+from typing import Any
+
+import pytest
+
+from app.errors import (
+    AppError,
+    Conflict,
+    FieldError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    PaymentRequired,
+    TooLarge,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
+from app.http.problems import of_error
+
+
+def document(error: AppError) -> dict[str, Any]:
+    response = of_error(error)
+    assert response.headers["content-type"] == "application/problem+json"
+    shown: dict[str, Any] = json.loads(bytes(response.body))
+    assert shown["status"] == response.status_code
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (AppError(), 500, "internal"),
+        (Unauthenticated(), 401, "unauthenticated"),
+        (PaymentRequired(), 402, "insufficient_credits"),
+        (Forbidden(), 403, "forbidden"),
+        (NotFound(), 404, "not_found"),
+        (Conflict(), 409, "conflict"),
+        (TooLarge(), 413, "payload_too_large"),
+        (TooMany(), 429, "rate_limit"),
+        (Unavailable(), 503, "unavailable"),
+    ],
+)
+def test_every_kind_has_its_status_and_code(error: AppError, status: int, code: str) -> None:
+    shown = document(error)
+
+    assert set(shown) == {"type", "title", "status", "detail", "code"}
+    assert (shown["status"], shown["code"]) == (status, code)
+    assert shown["type"] == f"urn:runtally:problem:{code}"
+    assert shown["detail"] == (type(error).__doc__ or "").strip()
+
+
+def test_what_is_invalid_is_listed_by_field() -> None:
+    shown = document(Invalid("two things", errors=[FieldError("a", "is b"), FieldError("c.0", "is d")]))
+
+    assert shown["status"] == 422
+    assert shown["errors"] == [
+        {"field": "a", "message": "is b"},
+        {"field": "c.0", "message": "is d"},
+    ]
+
+
+def test_a_missing_key_is_told_how_to_authenticate() -> None:
+    assert of_error(Unauthenticated()).headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("error", [TooMany(), Unavailable()])
+def test_what_passes_says_when_to_come_back(error: AppError) -> None:
+    assert of_error(error).headers["retry-after"] == "5"
+    assert of_error(type(error)(retry_after_s=30)).headers["retry-after"] == "30"
+    assert "retry-after" not in of_error(NotFound()).headers
