@@ -33,7 +33,7 @@ POOL_SIZE = 8
 _CONNECT_S = 5
 _STATEMENT_S = 30
 _ROOT = Path(__file__).parent.parent
-_GONE = ("08", "57P", "53")
+_GONE = ("08", "57P", "53", "55000")
 """SQLSTATE classes that say the server cannot serve now, not that a statement is wrong."""
 
 metadata = MetaData(

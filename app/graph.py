@@ -3,7 +3,7 @@
 import base64
 import binascii
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -42,14 +42,25 @@ class WireModel(BaseModel):
     )
 
 
-class TextPart(WireModel):
+class InputModel(WireModel):
+    """What clients send: under its outside names only."""
+
+    model_config = ConfigDict(validate_by_name=False)
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """Make one by its inside names."""
+        return cls.model_validate(fields, by_name=True, by_alias=False)
+
+
+class TextPart(InputModel):
     """A piece of text."""
 
     type: Literal["text"]
     text: str
 
 
-class ImagePart(WireModel):
+class ImagePart(InputModel):
     """An image, base64 encoded."""
 
     type: Literal["image"]
@@ -73,7 +84,7 @@ class ImagePart(WireModel):
 ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
-class Message(WireModel):
+class Message(InputModel):
     """One message of the conversation so far."""
 
     role: Literal["user", "assistant", "system"]
@@ -99,14 +110,14 @@ class Message(WireModel):
         return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
-class ResponseFormat(WireModel):
+class ResponseFormat(InputModel):
     """The JSON schema the final answer must match."""
 
     type: Literal["json_schema"]
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
 
 
-class RunLimits(WireModel):
+class RunLimits(InputModel):
     """Where a run must stop; what is left out falls back to the graph, then to the server."""
 
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
@@ -129,10 +140,10 @@ class RunLimits(WireModel):
             both = [v for v in (getattr(self, name), getattr(other, name)) if v is not None]
             return min(both, default=None)
 
-        return RunLimits(**{name: lower(name) for name in type(self).model_fields})
+        return RunLimits.of(**{name: lower(name) for name in type(self).model_fields})
 
 
-class GraphRunRequest(WireModel):
+class GraphRunRequest(InputModel):
     """A run, as a client asks for it."""
 
     run_id: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None

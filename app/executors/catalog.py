@@ -68,7 +68,7 @@ class GraphSpec(BaseModel):
     @property
     def limits(self) -> RunLimits:
         """The most a request may use."""
-        return RunLimits(
+        return RunLimits.of(
             timeout_s=self.timeout_s,
             max_turns=self.max_turns,
             max_budget_usd=self.max_budget_usd,

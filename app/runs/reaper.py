@@ -6,7 +6,7 @@ from uuid import UUID
 import structlog
 
 from app.db import Database
-from app.errors import AppError
+from app.errors import Unavailable
 from app.events import Done, RunError
 from app.graph import FinalUsage, GraphFinal
 from app.runs.history import pack
@@ -37,8 +37,11 @@ class Reaper:
                 async with self._database.transaction() as tx:
                     await beat(tx, self._process_id)
                 await self.reap()
-            except AppError as error:
+            except Unavailable as error:
                 log.warning("cannot look after runs now", reason=error.detail)
+            except Exception:
+                # Whatever it was, the next try may go well; the server must not end of it.
+                log.exception("looking after runs failed")
 
     async def reap(self, *, silent_s: float = SILENT_S) -> int:
         """End runs that have been silent for so long; returns how many.

@@ -89,7 +89,7 @@ async def test_concurrent_deliveries_and_broken_connections_charge_once(
     assert sum(r.output_tokens for r in receipts) == sum(f.usage.output_tokens for f in facts)
 
 
-async def test_without_the_unique_key_the_same_race_charges_twice(database: Database, key: KeyRecord) -> None:
+async def test_without_the_unique_key_the_same_race_charges_twice(database: Database) -> None:
     """The mutant that shows the test above can fail: look first, then insert."""
     async with database.transaction() as tx:
         await tx.execute(text("CREATE TABLE mutant (reference text)"))

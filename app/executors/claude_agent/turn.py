@@ -16,7 +16,6 @@ from app.graph import ResponseFormat
 from app.tools.result import ToolResult
 from app.usage import UsageFact
 
-
 _REASON_CHARS = 500
 
 

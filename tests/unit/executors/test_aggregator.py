@@ -41,7 +41,7 @@ class Parrot:
 
 
 def a_request(graph_id: str) -> GraphRunRequest:
-    return GraphRunRequest(graph_id=graph_id, messages=[Message(role="user", content="hi")])
+    return GraphRunRequest.of(graph_id=graph_id, messages=[Message(role="user", content="hi")])
 
 
 async def test_a_run_goes_to_the_executor_of_its_provider() -> None:

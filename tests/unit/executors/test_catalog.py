@@ -56,7 +56,7 @@ def test_a_graph_says_all_its_file_says(tmp_path: Path) -> None:
 
 
 def test_the_limits_of_a_graph_are_those_of_its_file(tmp_path: Path) -> None:
-    assert load(tmp_path, FULL).limits == RunLimits(
+    assert load(tmp_path, FULL).limits == RunLimits.of(
         timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50")
     )
 
@@ -162,7 +162,7 @@ def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:
     catalog = GraphCatalog.load([SHIPPED_GRAPHS], known_tools=ToolCatalog.load([]).ids())
     assistant = catalog.get("claude_agents:assistant")
     assert assistant.tools == ("core__get_current_time",)
-    assert assistant.limits == RunLimits(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
+    assert assistant.limits == RunLimits.of(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
     assert len(catalog.all()) == 3
 
 

@@ -9,7 +9,7 @@ from app.executors.port import Ending, ExecutionFailed
 from app.graph import ResponseFormat
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-FORMAT = ResponseFormat(type="json_schema", schema_=SCHEMA)
+FORMAT = ResponseFormat.of(type="json_schema", schema_=SCHEMA)
 
 
 def a_result(**fields: Any) -> ResultMessage:
