@@ -1,6 +1,7 @@
 """`runtally serve`: HTTP until somebody says stop."""
 
 import asyncio
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +47,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal; do not wait any longer at the second."""
-        if self._draining is None and self.started:
+        if self._draining is None:
             # Later, in the loop: the signal may have interrupted a line that was being logged.
             self._loop.call_soon_threadsafe(self._stop)
         else:
@@ -89,11 +90,16 @@ def url_of(sock: socket.socket) -> str:
 
 
 async def serve(settings: Settings, *, host: str, port: int) -> None:
-    """Answer until a signal comes."""
-    with listen(host, port) as sock:
-        async with open_services(settings) as services:
-            log.info("serving", url=url_of(sock))
-            await _Server(services).serve(sockets=[sock])
+    """Answer until a signal comes, also one that comes before the first answer."""
+    if (starting := asyncio.current_task()) is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, starting.cancel)
+    try:
+        with listen(host, port) as sock:
+            async with open_services(settings) as services:
+                log.info("serving", url=url_of(sock))
+                await _Server(services).serve(sockets=[sock])
+    except asyncio.CancelledError:
+        log.info("stopped before serving")
 
 
 @asynccontextmanager
