@@ -91,8 +91,10 @@ def url_of(sock: socket.socket) -> str:
 
 async def serve(settings: Settings, *, host: str, port: int) -> None:
     """Answer until a signal comes, also one that comes before the first answer."""
-    if (starting := asyncio.current_task()) is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, starting.cancel)
+    loop, starting = asyncio.get_running_loop(), asyncio.current_task()
+    if starting is not None:
+        # Until the server listens and takes the signals over.
+        signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(starting.cancel))
     try:
         with listen(host, port) as sock:
             async with open_services(settings) as services:

@@ -15,7 +15,7 @@ from tests.e2e.stories import until
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from app.embedded import EmbeddedPostgres
 
@@ -24,6 +24,8 @@ async def main():
         print(server.url, flush=True)
         await asyncio.sleep(600)
 
+# A suite run in the background has this signal switched off, and so would we.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
 """
 

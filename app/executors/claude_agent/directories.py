@@ -25,9 +25,11 @@ def own_directory(parent: Path) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="server-", dir=parent))
     lock_file = path.with_suffix(".lock")
     with FileLock(lock_file, blocking=False):
-        yield path
-        shutil.rmtree(path)
-    lock_file.unlink(missing_ok=True)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path)
+            lock_file.unlink(missing_ok=True)
 
 
 def _sweep(lock_file: Path) -> None:
