@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -11,8 +11,12 @@ import structlog
 from pydantic import SecretStr
 
 from app.auth.accounts import Accounts
-from app.billing.pricing import is_priced
-from app.billing.receipts import Receipts, ReceiptWriter
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger
+from app.billing.price_file import read_prices
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.billing.reports import BillingReports
 from app.db import Database
 from app.embedded import EmbeddedPostgres
 from app.executors.aggregator import ExecutorAggregator
@@ -47,7 +51,8 @@ class Services:
     database: Database
     accounts: Accounts
     runs: RunService
-    receipts: Receipts
+    billing: BillingReports
+    ledger: CreditLedger
     graphs: GraphCatalog
     tools: ToolCatalog
     log: EventLog
@@ -61,25 +66,33 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
-    models = ModelRegistry(settings.default_model, is_priced=is_priced)
+    prices = price_list(settings)
+    models = ModelRegistry(settings.default_model, is_priced=lambda model: prices.is_priced(model, at=_now()))
     process_id = new_uuid()
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(settings))
         await database.require_current_schema()
         event_log = await _open_log(settings, stack)
+        journal = Journal(settings.data_dir.absolute() / "journal", process_id)
+        stack.callback(journal.close)
+        receipts = ReceiptWriter(database, journal, prices)
+        stack.push_async_callback(receipts.aclose)
         executor = await _open_executor(settings, stack)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        reaper = Reaper(database, event_log, process_id)
+        ledger = CreditLedger(database)
+        reaper = Reaper(database, event_log, ledger, process_id=process_id)
         await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
         tasks.start_soon(reaper.watch)
-        writer = ReceiptWriter(database, markup=settings.markup)
+        tasks.start_soon(receipts.work)
         aggregator = ExecutorAggregator({"claude_agents": executor})
         runs = RunService(
             database,
-            Relay(database, aggregator, writer, event_log),
+            Relay(database, aggregator, event_log, receipts=receipts, ledger=ledger),
             event_log,
-            planner=Planner(graphs, models, tools, timedelta(seconds=settings.run_timeout_s)),
+            receipts=receipts,
+            ledger=ledger,
+            planner=Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s)),
             capacity=Capacity(settings.max_concurrent_runs, settings.max_queued_runs),
             tasks=tasks,
             process_id=process_id,
@@ -94,7 +107,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             database=database,
             accounts=accounts,
             runs=runs,
-            receipts=Receipts(database),
+            billing=BillingReports(database),
+            ledger=ledger,
             graphs=graphs,
             tools=tools,
             log=event_log,
@@ -152,6 +166,16 @@ async def _open_executor(settings: Settings, stack: AsyncExitStack) -> ClaudeAge
     )
     stack.push_async_callback(executor.aclose)
     return executor
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def price_list(settings: Settings) -> PriceList:
+    """The prices of this server; raises `PriceFileError`."""
+    own = [] if settings.prices_file is None else read_prices(settings.prices_file)
+    return PriceList(own, markup=settings.markup)
 
 
 async def _check_key(settings: Settings) -> None:

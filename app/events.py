@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, JsonValue, TypeAdapter
 
 from app.graph import ErrorCode, FinalUsage, FinishReason, WireModel
-from app.usage import UsageFact
+from app.usage import Meters, UsageFact
 
 
 def _is_none(value: object) -> bool:
@@ -114,12 +114,22 @@ class UsageReport:
         self.fact = fact
 
 
+class MeterReport:
+    """What the two meters saw of a run, once, at its end. Never part of `ClientEvent`."""
+
+    __slots__ = ("meters",)
+    __match_args__ = ("meters",)
+
+    def __init__(self, meters: Meters) -> None:
+        self.meters = meters
+
+
 SpokenEvent: TypeAlias = (
     TextDelta | ThinkingDelta | Status | Step | ToolCallStart | ToolCallResult | AssistantFinal
 )
 """What an executor says to the client."""
 
-AiEvent: TypeAlias = SpokenEvent | UsageReport
+AiEvent: TypeAlias = SpokenEvent | UsageReport | MeterReport
 ClientEvent: TypeAlias = RunStarted | SpokenEvent | RunError | Done
 
 CLIENT_EVENTS: TypeAdapter[ClientEvent] = TypeAdapter(

@@ -56,6 +56,7 @@ class Settings(BaseSettings):
     tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
     markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000, validation_alias="RUNTALLY_MARKUP")
+    prices_file: Path | None = Field(None, validation_alias="RUNTALLY_PRICES_FILE")
     max_concurrent_runs: int = Field(8, ge=1, validation_alias="RUNTALLY_MAX_CONCURRENT_RUNS")
     max_queued_runs: int = Field(256, ge=0, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")

@@ -1,7 +1,10 @@
 """What a message used, in tokens. No prices here: see billing/pricing.py."""
 
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 from app.ids import ApiKeyId, MessageId, RunKey
 
@@ -14,6 +17,9 @@ Origin = Literal["assistant", "subagent", "hidden"]
 ExecutorType = Literal["claude_sdk", "messages_api"]
 
 SOURCE_SYSTEM = "anthropic_sdk"
+
+BYTES_PER_TOKEN = 4
+"""About; used to count what arrived of a message that was cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,22 @@ class TokenUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Attribution:
+    """Whom and what a run's receipts name besides the usage itself."""
+
+    api_key_id: ApiKeyId
+    graph_id: str
+    ingress_request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class UsageFact:
     """What one assistant message used: the unit of billing, stated exactly once."""
 
     run: RunKey
     attempt: int
     message_id: MessageId
+    attribution: Attribution
     model: str
     """The model that served the message, not the one asked for."""
     usage: TokenUsage
@@ -58,11 +74,22 @@ class UsageFact:
     output_estimated: bool = False
     origin: Origin = "assistant"
     parent_tool_call_id: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """When the message was heard: its price is the price of that moment."""
 
     @property
     def source_reference(self) -> str:
         """The idempotency key: unique together with the source system."""
         return f"{self.run.run_id}/{self.attempt}/{self.message_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """How many messages of a run each meter saw, and on how many they disagreed."""
+
+    sdk: int
+    gateway: int
+    drift: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +107,46 @@ class UsageTotal:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
-    """Whom and what a run's receipts name besides the usage itself."""
+def merged(start: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:
+    """Usage of `message_start` brought up to date by `message_delta`, as the API means it.
 
-    api_key_id: ApiKeyId
-    graph_id: str
-    ingress_request_id: str | None
+    Input and cache counts are replaced by positive values only (a delta may repeat them as null
+    or zero); everything else by any value that is not null.
+    """
+    usage = dict(start)
+    for name, value in delta.items():
+        if value is None:
+            continue
+        if name in {"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}:
+            if value > 0:
+                usage[name] = value
+        elif name == "cache_creation":
+            if sum(count or 0 for count in value.values()) > 0:
+                usage[name] = value
+        else:
+            usage[name] = value
+    return usage
+
+
+def token_usage(raw: Mapping[str, Any]) -> TokenUsage:
+    """The API's usage object in our words; cache writes without a breakdown count as 5-minute."""
+    breakdown = raw.get("cache_creation") or {}
+    one_hour = breakdown.get("ephemeral_1h_input_tokens") or 0
+    five_minutes = breakdown.get("ephemeral_5m_input_tokens") or 0
+    written = raw.get("cache_creation_input_tokens")
+    if written is not None:
+        one_hour = min(one_hour, written)
+        five_minutes = written - one_hour
+    return TokenUsage(
+        input_tokens=raw.get("input_tokens") or 0,
+        output_tokens=raw.get("output_tokens") or 0,
+        cache_read_tokens=raw.get("cache_read_input_tokens") or 0,
+        cache_write_5m_tokens=five_minutes,
+        cache_write_1h_tokens=one_hour,
+        web_search_requests=(raw.get("server_tool_use") or {}).get("web_search_requests") or 0,
+    )
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text has, where nobody who knows can be asked."""
+    return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)

@@ -14,4 +14,4 @@ depends_on: str | Sequence[str] | None = ${repr(depends_on)}
 def upgrade() -> None:
     """Apply while older servers may still run: never wait long for a lock."""
     op.execute("SET LOCAL lock_timeout = '5s'")
-    ${upgrades if upgrades else "pass"}
+    ${upgrades}

@@ -27,10 +27,6 @@ def a_fact(key: KeyRecord, message: str = "msg_1", run: str = "run-1", **fields:
     return UsageFact(
         run=RunKey(key.account_id, RunId(run)),
         message_id=MessageId(message),
+        attribution=Attribution(key.id, "claude_agents:assistant", "req-1"),
         **{**defaults, **fields},
     )
-
-
-def an_attribution(key: KeyRecord) -> Attribution:
-    """Whom a receipt names."""
-    return Attribution(key.id, "claude_agents:assistant", "req-1")

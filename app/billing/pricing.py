@@ -1,31 +1,89 @@
 """Usage -> money; pure, `Decimal` all the way.
 
-The price list is genai-prices: kept, offline and dated. It is imported here and nowhere else.
+The price list is genai-prices: kept, offline and dated. It is imported here and nowhere else. An
+operator's own prices, read by `price_file.py`, come before it.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
+from typing import Any
 
-from genai_prices import calc_price
-from genai_prices.types import Usage
+import genai_prices
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import TieredPrices
 
-from app.errors import AppError
 from app.usage import TokenUsage
 
 CREDITS_PER_DOLLAR = 10_000_000
 WEB_SEARCH_USD = Decimal("0.01")
+"""What a web search costs where a price list does not say."""
+
+LIBRARY_VERSION = f"genai-prices {genai_prices.__version__}"
 
 _COST_STEP = Decimal("0.0000000001")
+_MILLION = Decimal(1_000_000)
+_THOUSAND = Decimal(1_000)
 _PREFIX = re.compile(r"^anthropic/")
 _SUFFIX = re.compile(r"\[1m\]$")
 
 
-class UnknownPrice(AppError):
+class UnknownPrice(LookupError):
     """There is no price for this model."""
 
-    code = "model_not_priced"
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Dollars per million tokens of one kind."""
+
+    base: Decimal
+    tiers: tuple[tuple[int, Decimal], ...] = ()
+    """Ascending: with more prompt tokens than this, all tokens of the message cost that."""
+
+    def at(self, prompt_tokens: int) -> Decimal:
+        """The rate of a message of this length."""
+        for above, rate in reversed(self.tiers):
+            if prompt_tokens > above:
+                return rate
+        return self.base
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """What each kind of token of a model costs."""
+
+    version: str
+    """Which price list says so; kept on every receipt."""
+    input: Rate
+    output: Rate
+    cache_read: Rate
+    cache_write_5m: Rate
+    cache_write_1h: Rate
+    web_search: Decimal = WEB_SEARCH_USD
+    """Dollars per search."""
+
+    def cost_of(self, usage: TokenUsage) -> Decimal:
+        """The exact price of a message in dollars."""
+        prompt = usage.prompt_tokens
+        tokens = (
+            usage.input_tokens * self.input.at(prompt)
+            + usage.output_tokens * self.output.at(prompt)
+            + usage.cache_read_tokens * self.cache_read.at(prompt)
+            + usage.cache_write_5m_tokens * self.cache_write_5m.at(prompt)
+            + usage.cache_write_1h_tokens * self.cache_write_1h.at(prompt)
+        )
+        return tokens / _MILLION + usage.web_search_requests * self.web_search
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPrice:
+    """An operator's price of one model, in force from a moment on."""
+
+    model: str
+    since: datetime
+    price: ModelPrice
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +93,76 @@ class Charge:
     cost_usd: Decimal
     """The provider's price, to ten decimals."""
     charged_credits: int
+    price_version: str
 
 
-def cost_of(model: str, usage: TokenUsage, *, at: datetime) -> Decimal:
-    """The provider's price of these tokens in dollars, exact; raises `UnknownPrice`."""
-    tokens = Usage(
-        # The library wants totals: input includes the cache, cache writes include the 1-hour ones.
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
-        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+class PriceList:
+    """The price of every model at every moment."""
+
+    def __init__(self, own: Sequence[OwnPrice] = (), *, markup: Decimal = Decimal(1)) -> None:
+        """`own` prices win over the library's; charges are the cost times `markup`."""
+        self._markup = markup
+        self._own = sorted(own, key=lambda price: price.since, reverse=True)
+        self._compiled: dict[int, ModelPrice] = {}
+
+    def price_of(self, model: str, *, at: datetime) -> ModelPrice:
+        """What a model's tokens cost at a moment; raises `UnknownPrice`."""
+        name = _SUFFIX.sub("", _PREFIX.sub("", model))
+        for own in self._own:
+            if own.model == name and own.since <= at:
+                return own.price
+        try:
+            _, known = get_snapshot().find_provider_model(name, None, "anthropic", None)
+        except LookupError as error:
+            raise UnknownPrice from error
+        listed = known.get_prices(at)
+        # The library's objects live as long as the program, so their ids are names.
+        if (price := self._compiled.get(id(listed))) is None:
+            price = self._compiled[id(listed)] = _compiled(listed)
+        return price
+
+    def is_priced(self, model: str, *, at: datetime) -> bool:
+        """Whether messages of this model can be charged."""
+        try:
+            self.price_of(model, at=at)
+        except UnknownPrice:
+            return False
+        return True
+
+    def charge(self, model: str, usage: TokenUsage, *, at: datetime) -> Charge:
+        """The charge for a message; raises `UnknownPrice`."""
+        price = self.price_of(model, at=at)
+        cost = price.cost_of(usage)
+        return Charge(
+            cost_usd=cost.quantize(_COST_STEP, ROUND_HALF_UP),
+            charged_credits=self.credits_for(cost),
+            price_version=price.version,
+        )
+
+    def credits_for(self, cost_usd: Decimal) -> int:
+        """Credits for an exact cost: rounded once, up."""
+        exact = cost_usd * self._markup * CREDITS_PER_DOLLAR
+        return int(exact.to_integral_value(ROUND_CEILING))
+
+
+def _compiled(listed: Any) -> ModelPrice:
+    if listed.input_mtok is None or listed.output_mtok is None:
+        raise UnknownPrice
+    by_the_thousand = listed.web_searches_kcount
+    written = listed.cache_write_mtok or listed.input_mtok
+    return ModelPrice(
+        version=LIBRARY_VERSION,
+        input=_rate(listed.input_mtok),
+        output=_rate(listed.output_mtok),
+        # What has no price of its own costs what it would have cost as plain input.
+        cache_read=_rate(listed.cache_read_mtok or listed.input_mtok),
+        cache_write_5m=_rate(written),
+        cache_write_1h=_rate(listed.cache_write_1h_mtok or written),
+        web_search=WEB_SEARCH_USD if by_the_thousand is None else by_the_thousand / _THOUSAND,
     )
-    try:
-        price = calc_price(tokens, _plain(model), provider_id="anthropic", genai_request_timestamp=at)
-    except LookupError as error:
-        raise UnknownPrice from error
-    return price.total_price + WEB_SEARCH_USD * usage.web_search_requests
 
 
-def charge(cost: Decimal, *, markup: Decimal) -> Charge:
-    """The charge for an exact cost: credits are rounded once, up."""
-    credits_exact = cost * markup * CREDITS_PER_DOLLAR
-    return Charge(
-        cost_usd=cost.quantize(_COST_STEP, ROUND_HALF_UP),
-        charged_credits=int(credits_exact.to_integral_value(ROUND_CEILING)),
-    )
-
-
-def is_priced(model: str) -> bool:
-    """Whether messages of this model can be charged."""
-    try:
-        calc_price(Usage(input_tokens=1, output_tokens=1), _plain(model), provider_id="anthropic")
-    except LookupError:
-        return False
-    return True
-
-
-def _plain(model: str) -> str:
-    """The id as the price list knows it."""
-    return _SUFFIX.sub("", _PREFIX.sub("", model))
+def _rate(price: Decimal | TieredPrices) -> Rate:
+    if isinstance(price, TieredPrices):
+        return Rate(price.base, tuple((tier.start, tier.price) for tier in price.tiers))
+    return Rate(price)

@@ -1,116 +1,199 @@
-"""Receipts: written exactly once, read by dashboards."""
+"""ReceiptWriter: every fact into the journal, and from there into the database, exactly once."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from decimal import Decimal
-from uuid import UUID
 
 import structlog
 
-from app.billing.pricing import Charge, UnknownPrice, charge, cost_of
-from app.billing.repository import (
-    Receipt,
-    ReceiptFilter,
-    RunTotals,
-    insert_receipt,
-    newest_receipts,
-    receipts_of_run,
-    totals_of_runs,
-)
+from app.billing.journal import Journal, JournalUnavailable
+from app.billing.pricing import Charge, PriceList, UnknownPrice
+from app.billing.repository import NewReceipt, insert_receipts
 from app.db import Database
-from app.errors import Invalid, Unavailable
+from app.errors import Unavailable
 from app.ids import AccountId, RunKey
-from app.paging import Cursor
-from app.usage import Attribution, UsageFact
+from app.usage import UsageFact
 
 log = structlog.get_logger(__name__)
 
+BATCH = 500
+"""Receipts of one statement; under load they collect while the one before is under way."""
+
+LAST_TRY_S = 3.0
+"""How long a server that stops waits for the database; what is left stays in the journal."""
+
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
+_LOOK_AROUND_S = 15.0
+"""How often the journals of neighbours that died are looked for."""
+
+_UNPRICED = Charge(cost_usd=Decimal(0), charged_credits=0, price_version="none")
 
 
 class ReceiptWriter:
-    """Turns facts into receipts."""
+    """Takes facts and sees to it that each becomes one receipt."""
 
-    def __init__(self, database: Database, *, markup: Decimal) -> None:
+    def __init__(self, database: Database, journal: Journal, prices: PriceList) -> None:
         self._database = database
-        self._markup = markup
+        self._journal = journal
+        self._prices = prices
+        self._unstated: dict[RunKey, dict[str, UsageFact]] = {}
+        self._waiting: dict[str, NewReceipt] = {}
+        self._of_run: Counter[RunKey] = Counter()
+        self._owed: Counter[AccountId] = Counter()
+        self._news = asyncio.Event()
+        self._progress = asyncio.Condition()
 
-    async def record(self, fact: UsageFact, attribution: Attribution) -> bool:
-        """Write the receipt of a fact; False when it was there already.
+    def require_ready(self) -> None:
+        """Raise `JournalUnavailable` while a new run's receipts could not be kept safe."""
+        if self._journal.problem is not None:
+            message = f"Receipts cannot be kept safe now ({self._journal.problem}); try again later."
+            raise JournalUnavailable(message)
 
-        With the database away it tries again for as long as the caller lets it: a receipt is
-        never dropped, and the key makes a second delivery harmless.
+    def opened(self, fact: UsageFact) -> None:
+        """A message has begun: should this process die, its receipt will be `partial`."""
+        self._unstated.setdefault(fact.run, {})[fact.source_reference] = fact
+        self._journal.opened(fact)
+
+    def closed(self, fact: UsageFact) -> None:
+        """A message's numbers are known: should this process die, it will be `recovered`."""
+        self._unstated.setdefault(fact.run, {})[fact.source_reference] = fact
+        self._journal.closed(fact)
+
+    def record(self, fact: UsageFact) -> None:
+        """State a fact: journalled when this returns, in the database soon after.
+
+        A second statement of the same message changes nothing.
         """
-        priced = self._price(fact)
-        pause_s = _FIRST_PAUSE_S
+        known = self._unstated.get(fact.run, {}).pop(fact.source_reference, None)
+        if known != fact:
+            self._journal.closed(fact)
+        self._queue(fact)
+
+    async def settle(self, run: RunKey, *, within_s: float) -> None:
+        """Nothing more will be stated of a run: wait a little until its receipts are in the database.
+
+        After that at the latest they would survive a power cut.
+        """
+        for fact in self._unstated.pop(run, {}).values():
+            log.error("a message nobody stated", of=fact.source_reference)
+            self._queue(fact)
         try:
-            while True:
-                try:
-                    async with self._database.transaction() as tx:
-                        return await insert_receipt(tx, fact, attribution, priced)
-                except Unavailable as error:
-                    log.warning("a receipt must wait", reason=error.detail, of=fact.source_reference)
+            async with asyncio.timeout(within_s), self._progress:
+                await self._progress.wait_for(lambda: self._of_run[run] == 0)
+        except TimeoutError:
+            # On its way; until it is there the journal answers for it.
+            await self._journal.flushed()
+
+    def owed(self, account_id: AccountId) -> int:
+        """Credits of receipts that are not in the database yet."""
+        return self._owed[account_id]
+
+    async def work(self) -> None:
+        """Deliver until cancelled; first what processes that died have left."""
+        self._adopt()
+        looked = asyncio.get_running_loop().time()
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_AROUND_S):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+            if asyncio.get_running_loop().time() - looked > _LOOK_AROUND_S:
+                self._adopt()
+                looked = asyncio.get_running_loop().time()
+            self._journal.probe()
+            try:
+                await self._deliver()
+                pause_s = _FIRST_PAUSE_S
+            except Unavailable as error:
+                log.warning("receipts must wait", reason=error.detail, waiting=len(self._waiting))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        except asyncio.CancelledError:
-            # The server stops while the database is away: the log is where the numbers are left.
-            log.critical("a receipt may be missing", fact=asdict(fact), charge=asdict(priced))
-            raise
 
-    def _price(self, fact: UsageFact) -> Charge:
+    async def aclose(self) -> None:
+        """Try once more; what is left stays in the journal for the next process."""
         try:
-            cost = cost_of(fact.model, fact.usage, at=datetime.now(UTC))
+            async with asyncio.timeout(LAST_TRY_S):
+                await self._deliver()
+        except (TimeoutError, Unavailable):
+            log.error("receipts wait in the journal", receipts=len(self._waiting))  # noqa: TRY400
+        await self._journal.flushed()
+
+    def _adopt(self) -> None:
+        for fact in self._journal.adopt():
+            self._queue(fact)
+
+    def _queue(self, fact: UsageFact) -> None:
+        if fact.source_reference in self._waiting:
+            return
+        receipt = self._priced(fact)
+        self._waiting[fact.source_reference] = receipt
+        self._of_run[fact.run] += 1
+        self._owed[fact.run.account_id] += receipt.charge.charged_credits
+        self._news.set()
+
+    def _priced(self, fact: UsageFact) -> NewReceipt:
+        try:
+            charge = self._prices.charge(fact.model, fact.usage, at=fact.at)
         except UnknownPrice:
             # The API served a model nobody asked for. The tokens are kept; somebody must look.
-            log.error(  # noqa: TRY400 - the model's name says it all
-                "a message without a price", model=fact.model, of=fact.source_reference
+            log.critical(
+                "a message without a price: give it one in RUNTALLY_PRICES_FILE, then `runtally reprice`",
+                model=fact.model,
+                of=fact.source_reference,
             )
-            cost = Decimal(0)
-        return charge(cost, markup=self._markup)
+            return NewReceipt(fact, _UNPRICED, "unpriced")
+        return NewReceipt(fact, charge, fact.basis)
 
+    async def _deliver(self) -> None:
+        while self._waiting:
+            self._news.clear()
+            batch = list(self._waiting.values())[:BATCH]
+            try:
+                async with self._database.transaction() as tx:
+                    await insert_receipts(tx, batch)
+            except Unavailable:
+                self._news.set()
+                raise
+            except Exception:  # noqa: BLE001 - one of them is to blame: find it
+                await self._deliver_one_by_one(batch)
+            else:
+                await self._acknowledge(receipt.fact for receipt in batch)
+        self._news.clear()
 
-class Receipts:
-    """Reads receipts, always of one account."""
+    async def _deliver_one_by_one(self, batch: Sequence[NewReceipt]) -> None:
+        """A receipt the database refuses must not hold up the others."""
+        for receipt in batch:
+            try:
+                async with self._database.transaction() as tx:
+                    await insert_receipts(tx, [receipt])
+            except Unavailable:
+                self._news.set()
+                raise
+            except Exception:
+                log.critical(
+                    "the database refuses a receipt; it stays in the journal",
+                    fact=asdict(receipt.fact),
+                    exc_info=True,
+                )
+                await self._forget([receipt.fact])
+            else:
+                await self._acknowledge([receipt.fact])
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    async def _acknowledge(self, facts: Iterable[UsageFact]) -> None:
+        delivered = list(facts)
+        self._journal.done(fact.source_reference for fact in delivered)
+        await self._forget(delivered)
 
-    async def of_run(self, run: RunKey) -> list[Receipt]:
-        """A run's receipts, oldest first."""
-        async with self._database.snapshot() as reader:
-            return await receipts_of_run(reader, run)
-
-    async def search(
-        self,
-        account_id: AccountId,
-        wanted: ReceiptFilter,
-        *,
-        limit: int,
-        cursor: str | None = None,
-    ) -> tuple[list[Receipt], str | None]:
-        """Receipts newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        before = None if cursor is None else _position(cursor)
-        async with self._database.snapshot() as reader:
-            found = await newest_receipts(reader, account_id, wanted, limit=limit + 1, before=before)
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
-
-    async def totals(self, account_id: AccountId, run_ids: Sequence[str]) -> dict[str, RunTotals]:
-        """What these runs have been charged so far; runs without receipts count as zero."""
-        async with self._database.snapshot() as reader:
-            found = await totals_of_runs(reader, account_id, run_ids)
-        return {run_id: found.get(run_id, RunTotals()) for run_id in run_ids}
-
-
-def _position(cursor: str) -> Cursor:
-    position = Cursor.decode(cursor)
-    try:
-        UUID(position.id)
-    except ValueError as error:
-        raise Invalid.field("cursor", "is not a cursor of this list") from error
-    return position
+    async def _forget(self, facts: Sequence[UsageFact]) -> None:
+        for fact in facts:
+            receipt = self._waiting.pop(fact.source_reference)
+            self._of_run[fact.run] -= 1
+            self._owed[fact.run.account_id] -= receipt.charge.charged_credits
+        self._of_run, self._owed = +self._of_run, +self._owed
+        async with self._progress:
+            self._progress.notify_all()

@@ -4,19 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Select, func, select, tuple_
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Select, exists, func, select, text, tuple_
 
 from app.billing.pricing import Charge
 from app.billing.tables import charge_receipts
 from app.db import Reader, Transaction
-from app.ids import AccountId, RunKey, new_uuid
-from app.usage import SOURCE_SYSTEM, Attribution, UsageFact
+from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
+from app.usage import SOURCE_SYSTEM, Attribution, Basis, ExecutorType, Origin, TokenUsage, UsageFact
 
 _receipts = charge_receipts.c
+
+ReceiptBasis: TypeAlias = Basis | Literal["unpriced", "adjustment"]
+"""`unpriced`: no price was known, the tokens are kept; `adjustment`: its price, later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +34,20 @@ class Receipt:
     account_id: UUID
     api_key_id: UUID
     graph_id: str
-    executor_type: str
+    executor_type: ExecutorType
     model: str
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
     cache_write_5m_tokens: int
     cache_write_1h_tokens: int
+    web_search_requests: int
     cost_usd: Decimal
     charged_credits: int
-    basis: str
+    price_version: str
+    basis: ReceiptBasis
     output_estimated: bool
-    origin: str
+    origin: Origin
     parent_tool_call_id: str | None
     ingress_request_id: str | None
     created_at: datetime
@@ -69,46 +73,128 @@ class RunTotals:
     cost_usd: Decimal = Decimal(0)
 
 
-async def insert_receipt(
-    tx: Transaction,
-    fact: UsageFact,
-    attribution: Attribution,
-    charge: Charge,
-) -> bool:
-    """Insert the receipt of a fact; False when somebody was faster."""
-    usage = fact.usage
-    inserted = await tx.execute(
-        postgresql.insert(charge_receipts)
-        .values(
-            id=new_uuid(),
-            source_system=SOURCE_SYSTEM,
-            source_reference=fact.source_reference,
-            run_id=fact.run.run_id,
-            attempt=fact.attempt,
-            usage_unit_id=fact.message_id,
-            account_id=fact.run.account_id,
-            api_key_id=attribution.api_key_id,
-            graph_id=attribution.graph_id,
-            executor_type=fact.executor_type,
-            model=fact.model,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_5m_tokens=usage.cache_write_5m_tokens,
-            cache_write_1h_tokens=usage.cache_write_1h_tokens,
-            cost_usd=charge.cost_usd,
-            charged_credits=charge.charged_credits,
-            basis=fact.basis,
-            output_estimated=fact.output_estimated,
-            origin=fact.origin,
-            parent_tool_call_id=fact.parent_tool_call_id,
-            ingress_request_id=attribution.ingress_request_id,
-            created_at=func.clock_timestamp(),
-        )
-        .on_conflict_do_nothing(constraint="uq_charge_receipts_source")
-        .returning(_receipts.id),
+_INSERT = text(
+    """
+    WITH inserted AS (
+        INSERT INTO charge_receipts (
+            id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
+            graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
+            cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
+            price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id,
+            created_at)
+        SELECT *, clock_timestamp() FROM unnest(
+            CAST(:id AS uuid[]), CAST(:source_system AS text[]), CAST(:source_reference AS text[]),
+            CAST(:run_id AS text[]), CAST(:attempt AS int[]), CAST(:usage_unit_id AS text[]),
+            CAST(:account_id AS uuid[]), CAST(:api_key_id AS uuid[]), CAST(:graph_id AS text[]),
+            CAST(:executor_type AS text[]), CAST(:model AS text[]), CAST(:input_tokens AS bigint[]),
+            CAST(:output_tokens AS bigint[]), CAST(:cache_read_tokens AS bigint[]),
+            CAST(:cache_write_5m_tokens AS bigint[]), CAST(:cache_write_1h_tokens AS bigint[]),
+            CAST(:web_search_requests AS bigint[]), CAST(:cost_usd AS numeric[]),
+            CAST(:charged_credits AS bigint[]), CAST(:price_version AS text[]), CAST(:basis AS text[]),
+            CAST(:output_estimated AS boolean[]), CAST(:origin AS text[]),
+            CAST(:parent_tool_call_id AS text[]), CAST(:ingress_request_id AS text[]))
+        ON CONFLICT ON CONSTRAINT uq_charge_receipts_source DO NOTHING
+        RETURNING id, account_id, run_id, source_reference, charged_credits
+    ), debited AS (
+        INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, run_id, created_at)
+        SELECT account_id, 'debit', -charged_credits, id, run_id, clock_timestamp() FROM inserted
     )
-    return inserted.first() is not None
+    SELECT source_reference FROM inserted
+    """,
+)
+"""Receipts and their debits, in one statement; sums follow by trigger."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewReceipt:
+    """A fact and what it is charged."""
+
+    fact: UsageFact
+    charge: Charge
+    basis: ReceiptBasis
+    source_system: str = SOURCE_SYSTEM
+
+
+async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> set[str]:
+    """Insert receipts and debit them; returns the references that were not there already."""
+    columns = zip(*(_values(receipt) for receipt in receipts), strict=True)
+    found = await tx.execute(_INSERT, dict(zip(_INSERTED, (list(column) for column in columns), strict=True)))
+    return set(found.scalars())
+
+
+_INSERTED = (
+    "id",
+    "source_system",
+    "source_reference",
+    "run_id",
+    "attempt",
+    "usage_unit_id",
+    "account_id",
+    "api_key_id",
+    "graph_id",
+    "executor_type",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "web_search_requests",
+    "cost_usd",
+    "charged_credits",
+    "price_version",
+    "basis",
+    "output_estimated",
+    "origin",
+    "parent_tool_call_id",
+    "ingress_request_id",
+)
+
+
+def _values(receipt: NewReceipt) -> tuple[Any, ...]:
+    """One row of `_INSERTED`."""
+    fact, charge = receipt.fact, receipt.charge
+    usage, attribution = fact.usage, fact.attribution
+    return (
+        new_uuid(),
+        receipt.source_system,
+        fact.source_reference,
+        fact.run.run_id,
+        fact.attempt,
+        fact.message_id,
+        fact.run.account_id,
+        attribution.api_key_id,
+        attribution.graph_id,
+        fact.executor_type,
+        fact.model,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_5m_tokens,
+        usage.cache_write_1h_tokens,
+        usage.web_search_requests,
+        charge.cost_usd,
+        charge.charged_credits,
+        charge.price_version,
+        receipt.basis,
+        fact.output_estimated,
+        fact.origin,
+        fact.parent_tool_call_id,
+        attribution.ingress_request_id,
+    )
+
+
+async def unpriced_receipts(reader: Reader, *, adjusted_by: str) -> list[UsageFact]:
+    """The facts of receipts without a price that were not adjusted since."""
+    later = charge_receipts.alias()
+    statement = select(charge_receipts).where(
+        _receipts.basis == "unpriced",
+        ~exists().where(
+            later.c.source_system == adjusted_by,
+            later.c.source_reference == _receipts.source_reference,
+        ),
+    )
+    return [_fact(_receipt(row)) for row in await reader.execute(statement)]
 
 
 async def receipts_of_run(reader: Reader, run: RunKey) -> list[Receipt]:
@@ -144,7 +230,11 @@ async def totals_of_runs(
 ) -> dict[str, RunTotals]:
     """What these runs of an account have been charged; runs without receipts are left out."""
     statement = (
-        select(_receipts.run_id, func.count(), func.sum(_receipts.cost_usd))
+        select(
+            _receipts.run_id,
+            func.count().filter(_receipts.basis != "adjustment"),
+            func.sum(_receipts.cost_usd),
+        )
         .where(_receipts.account_id == account_id, _receipts.run_id.in_(run_ids))
         .group_by(_receipts.run_id)
     )
@@ -168,6 +258,29 @@ def _filtered(statement: Select[Any], wanted: ReceiptFilter) -> Select[Any]:
 
 def _of(run: RunKey) -> tuple[Any, ...]:
     return _receipts.account_id == run.account_id, _receipts.run_id == run.run_id
+
+
+def _fact(receipt: Receipt) -> UsageFact:
+    return UsageFact(
+        run=RunKey(AccountId(receipt.account_id), RunId(receipt.run_id)),
+        attempt=receipt.attempt,
+        message_id=MessageId(receipt.usage_unit_id),
+        attribution=Attribution(ApiKeyId(receipt.api_key_id), receipt.graph_id, receipt.ingress_request_id),
+        model=receipt.model,
+        usage=TokenUsage(
+            input_tokens=receipt.input_tokens,
+            output_tokens=receipt.output_tokens,
+            cache_read_tokens=receipt.cache_read_tokens,
+            cache_write_5m_tokens=receipt.cache_write_5m_tokens,
+            cache_write_1h_tokens=receipt.cache_write_1h_tokens,
+            web_search_requests=receipt.web_search_requests,
+        ),
+        executor_type=receipt.executor_type,
+        output_estimated=receipt.output_estimated,
+        origin=receipt.origin,
+        parent_tool_call_id=receipt.parent_tool_call_id,
+        at=receipt.created_at,
+    )
 
 
 def _receipt(row: Any) -> Receipt:

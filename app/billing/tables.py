@@ -1,11 +1,14 @@
-"""Charge receipts: one row per assistant message, never changed."""
+"""Receipts, the credit ledger, and the sums that follow them by trigger (see the migrations)."""
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
+    Computed,
+    Date,
     ForeignKey,
+    Identity,
     Index,
     Integer,
     Numeric,
@@ -13,6 +16,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    text,
 )
 
 from app.db import UtcDateTime, metadata
@@ -36,8 +40,10 @@ charge_receipts = Table(
     Column("cache_read_tokens", BigInteger, nullable=False),
     Column("cache_write_5m_tokens", BigInteger, nullable=False),
     Column("cache_write_1h_tokens", BigInteger, nullable=False),
+    Column("web_search_requests", BigInteger, nullable=False),
     Column("cost_usd", Numeric(20, 10), nullable=False),
     Column("charged_credits", BigInteger, nullable=False),
+    Column("price_version", Text, nullable=False),
     Column("basis", Text, nullable=False),
     Column("output_estimated", Boolean, nullable=False),
     Column("origin", Text, nullable=False),
@@ -46,7 +52,7 @@ charge_receipts = Table(
     Column("created_at", UtcDateTime, nullable=False),
     UniqueConstraint("source_system", "source_reference", name="uq_charge_receipts_source"),
     CheckConstraint("executor_type IN ('claude_sdk', 'messages_api')", name="executor_type"),
-    CheckConstraint("basis IN ('final', 'partial', 'recovered')", name="basis"),
+    CheckConstraint("basis IN ('final', 'partial', 'recovered', 'unpriced', 'adjustment')", name="basis"),
     CheckConstraint("origin IN ('assistant', 'subagent', 'hidden')", name="origin"),
 )
 
@@ -62,4 +68,73 @@ Index(
     charge_receipts.c.account_id,
     charge_receipts.c.created_at.desc(),
     charge_receipts.c.id.desc(),
+)
+
+Index("ix_charge_receipts_unpriced", charge_receipts.c.id, postgresql_where=text("basis = 'unpriced'"))
+
+credit_ledger = Table(
+    "credit_ledger",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("account_id", Uuid, ForeignKey("accounts.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("credits", BigInteger, nullable=False, comment="What it adds to the account"),
+    Column("receipt_id", Uuid, ForeignKey("charge_receipts.id")),
+    Column("run_id", Text),
+    Column("reference", Text, comment="The caller's own idempotency key"),
+    Column("note", Text),
+    Column("created_at", UtcDateTime, nullable=False),
+    UniqueConstraint("receipt_id", name="uq_credit_ledger_receipt_id"),
+    UniqueConstraint("account_id", "reference", name="uq_credit_ledger_reference"),
+    CheckConstraint("kind IN ('grant', 'adjustment', 'debit', 'reservation', 'release')", name="kind"),
+    CheckConstraint("(kind = 'debit') = (receipt_id IS NOT NULL)", name="debit_has_receipt"),
+    CheckConstraint(
+        "CASE kind WHEN 'debit' THEN credits <= 0 WHEN 'reservation' THEN credits < 0 "
+        "WHEN 'adjustment' THEN credits <> 0 ELSE credits > 0 END",
+        name="sign",
+    ),
+)
+
+Index("ix_credit_ledger_account_id_id", credit_ledger.c.account_id, credit_ledger.c.id)
+Index(
+    "ix_credit_ledger_reservations",
+    credit_ledger.c.account_id,
+    credit_ledger.c.run_id,
+    postgresql_where=text("kind IN ('reservation', 'release')"),
+)
+
+credit_accounts = Table(
+    "credit_accounts",
+    metadata,
+    Column("account_id", Uuid, ForeignKey("accounts.id"), primary_key=True),
+    Column("mode", Text, nullable=False, server_default="postpaid"),
+    Column("monthly_budget", BigInteger, comment="Credits a calendar month, UTC"),
+    Column("granted", BigInteger, nullable=False, server_default="0"),
+    Column("adjusted", BigInteger, nullable=False, server_default="0"),
+    Column("spent", BigInteger, nullable=False, server_default="0"),
+    Column("reserved", BigInteger, nullable=False, server_default="0"),
+    Column("month", Date, comment="The month of month_spent"),
+    Column("month_spent", BigInteger, nullable=False, server_default="0"),
+    Column("balance", BigInteger, Computed("granted + adjusted - spent", persisted=True), nullable=False),
+    CheckConstraint("mode IN ('prepaid', 'postpaid')", name="mode"),
+    CheckConstraint("monthly_budget >= 0", name="monthly_budget"),
+    CheckConstraint("reserved >= 0", name="reserved"),
+)
+
+usage_rollups = Table(
+    "usage_rollups",
+    metadata,
+    Column("account_id", Uuid, ForeignKey("accounts.id"), primary_key=True),
+    Column("bucket", UtcDateTime, primary_key=True, comment="Start of 15 minutes"),
+    Column("model", Text, primary_key=True),
+    Column("graph_id", Text, primary_key=True),
+    Column("api_key_id", Uuid, primary_key=True),
+    Column("receipts", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cache_read_tokens", BigInteger, nullable=False),
+    Column("cache_write_5m_tokens", BigInteger, nullable=False),
+    Column("cache_write_1h_tokens", BigInteger, nullable=False),
+    Column("cost_usd", Numeric(24, 10), nullable=False),
+    Column("charged_credits", BigInteger, nullable=False),
 )

@@ -21,6 +21,12 @@ class UnknownModel(Invalid):
     code = "unknown_model"
 
 
+class ModelNotPriced(Invalid):
+    """There is no price for this model."""
+
+    code = "model_not_priced"
+
+
 class ModelRegistry:
     """Resolves what requests and graphs call a model."""
 
@@ -30,7 +36,10 @@ class ModelRegistry:
         self._default = self._exact(default_model, field="RUNTALLY_DEFAULT_MODEL")
 
     def resolve(self, requested: str | None, of_graph: str | None) -> str:
-        """The request's model, else the graph's, else the server's; raises `UnknownModel`."""
+        """The request's model, else the graph's, else the server's.
+
+        Raises `UnknownModel` and `ModelNotPriced`.
+        """
         if requested is not None:
             return self._exact(requested, field="model")
         if of_graph is not None:
@@ -39,10 +48,10 @@ class ModelRegistry:
 
     def _exact(self, name: str, *, field: str) -> str:
         model = ALIASES.get(name, name)
-        # A model without a price could run but not be billed.
-        if not _CLAUDE_ID.fullmatch(model) or not self._is_priced(model):
+        if not _CLAUDE_ID.fullmatch(model):
             known = ", ".join(ALIASES)
-            raise UnknownModel.field(
-                field, f"{name!r} is neither {known} nor the id of a Claude model with a price"
-            )
+            raise UnknownModel.field(field, f"{name!r} is neither {known} nor the id of a Claude model")
+        if not self._is_priced(model):
+            # It could run, but not be billed.
+            raise ModelNotPriced.field(field, f"there is no price for {name!r}")
         return model

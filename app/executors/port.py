@@ -11,6 +11,10 @@ from app.executors.catalog import GraphSpec
 from app.graph import ErrorCode, FinishReason, GraphRunRequest, RunLimits
 from app.ids import RunKey
 from app.tools.tool import Tool
+from app.usage import Attribution
+
+MAX_OUTPUT_TOKENS = 32_000
+"""The longest message a model may be asked for."""
 
 
 class Ending(NamedTuple):
@@ -23,6 +27,8 @@ class Ending(NamedTuple):
 ABORTED = Ending("aborted", "aborted")
 TIMEOUT = Ending("timeout", "timeout")
 BUDGET = Ending("rate_limit", "budget")
+MAX_TURNS = Ending("timeout", "max_turns")
+NO_CREDIT = Ending("insufficient_credits", "budget")
 INTERNAL = Ending("internal", "error")
 
 
@@ -48,9 +54,15 @@ class RunContext:
     limits: RunLimits
     """The tightest of request, graph and server."""
     timeout: timedelta
-    request_id: str | None = None
+    attribution: Attribution
+    """Whom and what the run's receipts name."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when somebody cancels: interrupt, read to the end, return."""
+
+    @property
+    def request_id(self) -> str | None:
+        """The id of the HTTP request that asked for it."""
+        return self.attribution.ingress_request_id
 
 
 class GraphExecutor(Protocol):

@@ -1,18 +1,20 @@
 """What a request amounts to: its graph, model, tools and limits; raises what is wrong with it."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import jsonschema
 
+from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.catalog import GraphCatalog, GraphSpec
 from app.executors.models import ModelRegistry
-from app.executors.port import RunContext
+from app.executors.port import MAX_OUTPUT_TOKENS, RunContext
 from app.graph import GraphRunRequest, ResponseFormat
-from app.ids import RunKey
+from app.ids import ApiKeyId, RunKey
 from app.tools.catalog import ToolCatalog
 from app.tools.tool import Tool
+from app.usage import BYTES_PER_TOKEN, Attribution, TokenUsage
 
 FIRST_ATTEMPT = 0
 
@@ -24,10 +26,18 @@ class Planner:
     graphs: GraphCatalog
     models: ModelRegistry
     tools: ToolCatalog
+    prices: PriceList
     timeout: timedelta
     """The server's deadline: the longest a run may take."""
 
-    def plan(self, run: RunKey, request: GraphRunRequest, *, request_id: str | None) -> RunContext:
+    def plan(
+        self,
+        run: RunKey,
+        request: GraphRunRequest,
+        *,
+        api_key_id: ApiKeyId,
+        request_id: str | None,
+    ) -> RunContext:
         """The run as it would be carried; raises `GraphNotFound` or `Invalid` naming the field."""
         spec = self.graphs.get(request.graph_id)
         if request.response_format is not None:
@@ -42,8 +52,17 @@ class Planner:
             tools=self._tools(request, spec),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
-            request_id=request_id,
+            attribution=Attribution(api_key_id, request.graph_id, request_id),
         )
+
+    def reservation(self, request: GraphRunRequest, context: RunContext) -> int:
+        """Credits to set aside for a run: what its first message may cost, at most its budget."""
+        text = sum(len(message.text) for message in request.messages) + len(context.spec.system_prompt)
+        longest = TokenUsage(input_tokens=text // BYTES_PER_TOKEN, output_tokens=MAX_OUTPUT_TOKENS)
+        price = self.prices.price_of(context.model, at=datetime.now(UTC))
+        cost = price.cost_of(longest)
+        budget = context.limits.max_budget_usd
+        return self.prices.credits_for(cost if budget is None else min(cost, budget))
 
     def _tools(self, request: GraphRunRequest, spec: GraphSpec) -> tuple[Tool, ...]:
         if request.tool_ids is None:

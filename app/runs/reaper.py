@@ -5,6 +5,7 @@ from uuid import UUID
 
 import structlog
 
+from app.billing.ledger import CreditLedger
 from app.db import Database
 from app.errors import Unavailable
 from app.events import Done, RunError
@@ -24,8 +25,11 @@ SILENT_S = 20.0
 class Reaper:
     """Beats for this process's runs and ends those of processes that stopped beating."""
 
-    def __init__(self, database: Database, event_log: EventLog, process_id: UUID) -> None:
+    def __init__(
+        self, database: Database, event_log: EventLog, ledger: CreditLedger, *, process_id: UUID
+    ) -> None:
         self._database = database
+        self._ledger = ledger
         self._log = event_log
         self._process_id = process_id
 
@@ -58,7 +62,8 @@ class Reaper:
                     if not isinstance(entry.event, RunError | Done)
                 ]
                 entries = [*told, *numbered(terminal_events(final), after=len(told))]
-                await finish_run(tx, run.key, status="failed", final=final, events=pack(entries))
+                await self._ledger.release(tx, run.key)
+                await finish_run(tx, run.key, final=final, meters=None, events=pack(entries))
         for run in orphans:
             log.error("ended a run whose process died", run_id=run.key.run_id)
             await close_log(self._log, run.key, terminal_events(_died(run)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import anyio
 import structlog
 
+from app.billing.ledger import CreditLedger
 from app.billing.receipts import ReceiptWriter
 from app.db import Database
 from app.errors import AppError, Unavailable
@@ -15,6 +16,7 @@ from app.events import (
     AssistantFinal,
     ClientEvent,
     Done,
+    MeterReport,
     RunError,
     RunStarted,
     SpokenEvent,
@@ -22,17 +24,19 @@ from app.events import (
     UsageReport,
 )
 from app.executors.port import ABORTED, INTERNAL, Ending, ExecutionFailed, GraphExecutor, RunContext
-from app.graph import FinalUsage, GraphFinal, GraphRunRequest, RunStatus
+from app.graph import FinalUsage, GraphFinal, GraphRunRequest
 from app.ids import RunKey
 from app.runs.history import pack
 from app.runs.repository import finish_run, mark_running
 from app.streams.port import EventLog, LogEntry
-from app.usage import Attribution, UsageTotal
+from app.usage import Meters, UsageTotal
 
 log = structlog.get_logger(__name__)
 
 
 _RETRY_S = 5.0
+_SETTLE_S = 0.5
+"""How long the end of a run waits for its receipts to be in the database."""
 
 
 @dataclass(slots=True)
@@ -42,6 +46,7 @@ class _Tally:
     answer: AssistantFinal | None = None
     ending: Ending = INTERNAL
     usage: UsageTotal = field(default_factory=UsageTotal)
+    meters: Meters | None = None
     spoken: list[str] = field(default_factory=list)
     speaker: str | None = None
 
@@ -72,6 +77,15 @@ class _Tally:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A run at its end, about to be kept."""
+
+    run: RunKey
+    final: GraphFinal
+    meters: Meters | None
+
+
 class Relay:
     """Carries runs: usage goes to billing, everything else to the event log."""
 
@@ -79,20 +93,18 @@ class Relay:
         self,
         database: Database,
         executor: GraphExecutor,
-        receipts: ReceiptWriter,
         event_log: EventLog,
+        *,
+        receipts: ReceiptWriter,
+        ledger: CreditLedger,
     ) -> None:
         self._database = database
         self._executor = executor
         self._receipts = receipts
+        self._ledger = ledger
         self._log = event_log
 
-    async def carry(
-        self,
-        request: GraphRunRequest,
-        context: RunContext,
-        attribution: Attribution,
-    ) -> GraphFinal:
+    async def carry(self, request: GraphRunRequest, context: RunContext) -> GraphFinal:
         """Drain the run to its end; the one place that says how it ended."""
         tally = _Tally()
         try:
@@ -102,7 +114,9 @@ class Relay:
                     match event:
                         case UsageReport(fact=fact):
                             tally.usage = tally.usage.plus(fact.usage)
-                            await self._receipts.record(fact, attribution)
+                            self._receipts.record(fact)
+                        case MeterReport(meters=meters):
+                            tally.meters = meters
                         case _:
                             tally.hear(event)
                             await self._log.append(context.run, event)
@@ -112,13 +126,14 @@ class Relay:
             # One bad run must not end its neighbours.
             log.exception("run failed")
         finally:
-            final = tally.final(context)
             with anyio.CancelScope(shield=True):
-                unkept = await self._end(context.run, final)
+                await self._receipts.settle(context.run, within_s=_SETTLE_S)
+                ended = _Ended(context.run, tally.final(context), tally.meters)
+                unkept = await self._end(ended)
         while unkept is not None:
             await asyncio.sleep(_RETRY_S)
-            unkept = await self._keep(context.run, final, unkept)
-        return final
+            unkept = await self._keep(ended, unkept)
+        return ended.final
 
     async def _begin(self, request: GraphRunRequest, context: RunContext) -> None:
         if context.stop.is_set():
@@ -133,11 +148,12 @@ class Relay:
         )
         await self._log.append(context.run, started)
 
-    async def _end(self, run: RunKey, final: GraphFinal) -> Sequence[LogEntry] | None:
+    async def _end(self, ended: _Ended) -> Sequence[LogEntry] | None:
         """Keep the run and its events, then let readers hear the end; returns what is not kept yet.
 
         With the database away readers hear it first, and the run is kept as soon as it is back.
         """
+        run, final = ended.run, ended.final
         terminal = terminal_events(final)
         try:
             told = await self._log.read(run)
@@ -145,21 +161,19 @@ class Relay:
             # Without the log only the end can be kept; it is told wherever a reader has got to.
             log.error("the events of a run are lost", reason=error.detail)  # noqa: TRY400
             told = ()
-        unkept = await self._keep(run, final, [*told, *numbered(terminal, after=len(told))])
+        unkept = await self._keep(ended, [*told, *numbered(terminal, after=len(told))])
         await close_log(self._log, run, terminal)
         log.info("run ended", error=final.error, finish_reason=final.finish_reason)
         return unkept
 
-    async def _keep(
-        self,
-        run: RunKey,
-        final: GraphFinal,
-        entries: Sequence[LogEntry],
-    ) -> Sequence[LogEntry] | None:
+    async def _keep(self, ended: _Ended, entries: Sequence[LogEntry]) -> Sequence[LogEntry] | None:
         """Try to keep a run; returns the entries for another try."""
         try:
             async with self._database.transaction() as tx:
-                ours = await finish_run(tx, run, status=status_of(final), final=final, events=pack(entries))
+                await self._ledger.release(tx, ended.run)
+                ours = await finish_run(
+                    tx, ended.run, final=ended.final, meters=ended.meters, events=pack(entries)
+                )
         except Unavailable as error:
             log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400
             return entries
@@ -176,13 +190,6 @@ async def close_log(event_log: EventLog, run: RunKey, terminal: Sequence[ClientE
         await event_log.forget(run)
     except AppError as error:
         log.error("readers could not be told that a run ended", reason=error.detail)  # noqa: TRY400
-
-
-def status_of(final: GraphFinal) -> RunStatus:
-    """The status a run has after this end."""
-    if final.ok:
-        return "succeeded"
-    return "cancelled" if final.error == "aborted" else "failed"
 
 
 def terminal_events(final: GraphFinal) -> list[ClientEvent]:

@@ -1,7 +1,7 @@
 """The SQL of runs and of their events."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from app.graph import GraphFinal, RunStatus
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.runs.history import StoredEvents
 from app.runs.tables import run_events, runs
+from app.usage import Meters
 
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
 
@@ -34,6 +35,7 @@ class RunRecord:
     started_at: datetime | None
     ended_at: datetime | None
     final: GraphFinal | None
+    meters: Meters | None
 
     @property
     def finished(self) -> bool:
@@ -118,8 +120,8 @@ async def finish_run(
     tx: Transaction,
     key: RunKey,
     *,
-    status: RunStatus,
     final: GraphFinal,
+    meters: Meters | None,
     events: Sequence[StoredEvents],
 ) -> bool:
     """End a run and keep its events; False when it had ended already."""
@@ -127,7 +129,8 @@ async def finish_run(
         update(runs)
         .where(_is(key), runs.c.status.in_(UNFINISHED))
         .values(
-            status=status,
+            status=_status(final),
+            meters=None if meters is None else asdict(meters),
             final=final.model_dump(mode="json", by_alias=True),
             ended_at=func.now(),
         )
@@ -196,7 +199,14 @@ _COLUMNS = (
     runs.c.started_at,
     runs.c.ended_at,
     runs.c.final,
+    runs.c.meters,
 )
+
+
+def _status(final: GraphFinal) -> RunStatus:
+    if final.ok:
+        return "succeeded"
+    return "cancelled" if final.error == "aborted" else "failed"
 
 
 def _is(key: RunKey) -> Any:
@@ -208,4 +218,6 @@ def _record(row: Any) -> RunRecord:
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
     final = columns.pop("final")
     columns["final"] = None if final is None else GraphFinal.model_validate(final)
+    meters = columns.pop("meters")
+    columns["meters"] = None if meters is None else Meters(**meters)
     return RunRecord(key=key, **columns)

@@ -11,6 +11,8 @@ from uuid import UUID, uuid5
 import structlog
 from anyio.abc import TaskGroup
 
+from app.billing.ledger import CreditLedger
+from app.billing.receipts import ReceiptWriter
 from app.db import Database
 from app.errors import Conflict, NotFound, TooMany, Unavailable
 from app.events import Done, RunError
@@ -23,7 +25,6 @@ from app.runs.plan import Planner
 from app.runs.relay import Relay, numbered
 from app.runs.repository import NewRun, RunRecord, find_run, insert_run, newest_runs, stored_events
 from app.streams.port import EventLog, LogEntry
-from app.usage import Attribution
 
 log = structlog.get_logger(__name__)
 
@@ -94,6 +95,8 @@ class RunService:
         relay: Relay,
         event_log: EventLog,
         *,
+        receipts: ReceiptWriter,
+        ledger: CreditLedger,
         planner: Planner,
         capacity: Capacity,
         tasks: TaskGroup,
@@ -103,6 +106,8 @@ class RunService:
         self._database = database
         self._relay = relay
         self._log = event_log
+        self._receipts = receipts
+        self._ledger = ledger
         self._planner = planner
         self._capacity = capacity
         self._tasks = tasks
@@ -123,21 +128,21 @@ class RunService:
     ) -> RunRecord:
         """Accept a run, or join the one that has its id and was asked for the same.
 
-        Raises `RunIdTaken`, `GraphNotFound`, `Invalid`, `QueueFull`, `ShuttingDown`.
+        Raises `RunIdTaken`, `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`,
+        `ShuttingDown`, `JournalUnavailable`.
         """
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
         fingerprint = _fingerprint(request)
         if (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint)
-        context = self._planner.plan(run, request, request_id=request_id)
-        attribution = Attribution(api_key_id, request.graph_id, request_id)
+        context = self._planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
         with self._admission() as admitted:
-            record = await self._insert(request, context, attribution, fingerprint)
+            record = await self._insert(request, context, fingerprint)
             if record is None:
                 return _joined(await self.get(run), fingerprint)
             admitted.pop_all()
         self._live[run] = _LiveRun(stop=context.stop)
-        self._tasks.start_soon(self._carry, request, context, attribution)
+        self._tasks.start_soon(self._carry, request, context)
         return record
 
     async def get(self, run: RunKey) -> RunRecord:
@@ -220,6 +225,7 @@ class RunService:
     def _admission(self) -> Iterator[ExitStack]:
         if self._closing:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
+        self._receipts.require_ready()
         if self._admitted >= self._capacity.concurrent + self._capacity.queued:
             raise QueueFull(retry_after_s=RETRY_AFTER_S)
         self._admitted += 1
@@ -234,12 +240,11 @@ class RunService:
         self,
         request: GraphRunRequest,
         context: RunContext,
-        attribution: Attribution,
         fingerprint: bytes,
     ) -> RunRecord | None:
         new = NewRun(
             key=context.run,
-            api_key_id=attribution.api_key_id,
+            api_key_id=context.attribution.api_key_id,
             graph_id=request.graph_id,
             model=context.model,
             request=request.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -248,20 +253,19 @@ class RunService:
             process_id=self._process_id,
         )
         async with self._database.transaction() as tx:
-            return await insert_run(tx, new)
+            record = await insert_run(tx, new)
+            if record is not None:
+                wanted = self._planner.reservation(request, context)
+                await self._ledger.reserve(tx, context.run, wanted)
+            return record
 
-    async def _carry(
-        self,
-        request: GraphRunRequest,
-        context: RunContext,
-        attribution: Attribution,
-    ) -> None:
+    async def _carry(self, request: GraphRunRequest, context: RunContext) -> None:
         run = context.run
         live = self._live[run]
         try:
             with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
                 async with self._place(context.stop):
-                    live.final = await self._relay.carry(request, context, attribution)
+                    live.final = await self._relay.carry(request, context)
         finally:
             self._discharge()
             del self._live[run]

@@ -30,6 +30,7 @@ runs = Table(
     Column("request_hash", LargeBinary, nullable=False),
     Column("request_id", Text),
     Column("final", Json(none_as_null=True)),
+    Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
     Column("process_id", Uuid, nullable=False, comment="The server process that carries it"),
     Column("heartbeat_at", UtcDateTime, nullable=False, comment="When that process last beat"),
     Column("created_at", UtcDateTime, nullable=False),

@@ -1,7 +1,9 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -10,50 +12,93 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from app.auth.repository import KeyRecord
-from app.billing.receipts import Receipts, ReceiptWriter
+from app.billing.journal import Journal
+from app.billing.pricing import ModelPrice, OwnPrice, PriceList, Rate
+from app.billing.receipts import ReceiptWriter
+from app.billing.reports import BillingReports
 from app.billing.repository import ReceiptFilter
+from app.billing.repricing import reprice
 from app.db import Database
 from app.errors import Invalid
-from app.usage import TokenUsage
-from tests.factories import a_fact, an_account, an_attribution
+from app.ids import new_uuid
+from app.usage import TokenUsage, UsageFact
+from tests.factories import a_fact, an_account
+
+SETTLED_S = 10.0
+
+
+@asynccontextmanager
+async def a_writer(database: Database, directory: Path) -> AsyncIterator[ReceiptWriter]:
+    """A writer at work, as a server process has one."""
+    journal = Journal(directory, new_uuid())
+    writer = ReceiptWriter(database, journal, PriceList())
+    working = asyncio.create_task(writer.work())
+    try:
+        yield writer
+    finally:
+        working.cancel()
+        await asyncio.wait({working})
+        await writer.aclose()
+        journal.close()
 
 
 @pytest_asyncio.fixture
-async def key(database: Database) -> AsyncIterator[KeyRecord]:
-    yield await an_account(database)
+async def key(database: Database) -> KeyRecord:
+    return await an_account(database)
 
 
-def writer(database: Database, markup: str = "1") -> ReceiptWriter:
-    return ReceiptWriter(database, markup=Decimal(markup))
+@pytest_asyncio.fixture
+async def writer(database: Database, tmp_path: Path) -> AsyncIterator[ReceiptWriter]:
+    async with a_writer(database, tmp_path / "journal") as writer:
+        yield writer
 
 
-async def test_a_second_delivery_writes_nothing(database: Database, key: KeyRecord) -> None:
-    fact, whose = a_fact(key), an_attribution(key)
+async def write(writer: ReceiptWriter, *facts: UsageFact) -> None:
+    for fact in facts:
+        writer.record(fact)
+    for run in {fact.run for fact in facts}:
+        await writer.settle(run, within_s=SETTLED_S)
 
-    written = [await writer(database).record(fact, whose) for _ in range(3)]
 
-    assert written == [True, False, False]
-    (receipt,) = await Receipts(database).of_run(fact.run)
+async def debits(database: Database) -> tuple[int, int]:
+    async with database.snapshot() as reader:
+        found = await reader.execute(
+            text("SELECT count(*), -sum(credits)::bigint FROM credit_ledger WHERE kind = 'debit'")
+        )
+        count, total = found.one()
+    return count, total
+
+
+async def test_a_second_delivery_writes_nothing(
+    database: Database, key: KeyRecord, writer: ReceiptWriter
+) -> None:
+    fact = a_fact(key)
+
+    for _ in range(3):
+        await write(writer, fact)
+
+    (receipt,) = await BillingReports(database).of_run(fact.run)
     assert receipt.source_reference == "run-1/0/msg_1"
     assert (receipt.cost_usd, receipt.charged_credits) == (Decimal("0.0045"), 45_000)
     assert (receipt.source_system, receipt.executor_type) == ("anthropic_sdk", "claude_sdk")
     assert receipt.api_key_id == key.id
+    assert receipt.price_version.startswith("genai-prices ")
+    assert await debits(database) == (1, 45_000)
 
 
-async def test_attempts_are_kept_apart(database: Database, key: KeyRecord) -> None:
-    for attempt in (0, 1):
-        await writer(database).record(a_fact(key, attempt=attempt), an_attribution(key))
+async def test_attempts_are_kept_apart(database: Database, key: KeyRecord, writer: ReceiptWriter) -> None:
+    await write(writer, a_fact(key, attempt=0), a_fact(key, attempt=1))
 
-    receipts = await Receipts(database).of_run(a_fact(key).run)
+    receipts = await BillingReports(database).of_run(a_fact(key).run)
 
     assert [receipt.source_reference for receipt in receipts] == ["run-1/0/msg_1", "run-1/1/msg_1"]
 
 
 async def test_concurrent_deliveries_and_broken_connections_charge_once(
-    database_url: str, database: Database, key: KeyRecord
+    database_url: str, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     dice = random.Random(7)  # noqa: S311 - nothing secret
-    facts = [a_fact(key, f"msg_{n}", usage=TokenUsage(n + 1, 2 * n)) for n in range(60)]
+    facts = [a_fact(key, f"msg_{n}", usage=TokenUsage(n + 1, 2 * n)) for n in range(400)]
     deliveries = [fact for fact in facts for _ in range(dice.randint(1, 4))]
     dice.shuffle(deliveries)
     done = asyncio.Event()
@@ -68,25 +113,25 @@ async def test_concurrent_deliveries_and_broken_connections_charge_once(
             await asyncio.sleep(0.02)
         await admin.close()
 
-    async def impatient(delivery: int) -> None:
-        task = asyncio.create_task(writer(database).record(deliveries[delivery], an_attribution(key)))
-        if delivery % 7 == 0:
-            await asyncio.sleep(dice.random() / 100)
-            task.cancel()
-            await asyncio.wait({task})
-            # Whoever gave up delivers again: the journal's drainer will.
-            task = asyncio.create_task(writer(database).record(deliveries[delivery], an_attribution(key)))
-        await task
-
     sabotage = asyncio.create_task(saboteur())
-    await asyncio.gather(*(impatient(delivery) for delivery in range(len(deliveries))))
-    done.set()
-    await sabotage
+    async with AsyncExitStack() as stack:
+        writers = [
+            await stack.enter_async_context(a_writer(database, tmp_path / "journal")) for _ in range(4)
+        ]
+        for number, fact in enumerate(deliveries):
+            dice.choice(writers).record(fact)
+            if number % 5 == 0:
+                await asyncio.sleep(dice.random() / 100)
+        for each in writers:
+            await each.settle(facts[0].run, within_s=SETTLED_S)
+        done.set()
+        await sabotage
 
-    receipts = await Receipts(database).of_run(facts[0].run)
+    receipts = await BillingReports(database).of_run(facts[0].run)
     assert sorted(r.usage_unit_id for r in receipts) == sorted(f.message_id for f in facts)
     assert sum(r.input_tokens for r in receipts) == sum(f.usage.input_tokens for f in facts)
     assert sum(r.output_tokens for r in receipts) == sum(f.usage.output_tokens for f in facts)
+    assert await debits(database) == (400, sum(r.charged_credits for r in receipts))
 
 
 async def test_without_the_unique_key_the_same_race_charges_twice(database: Database) -> None:
@@ -108,63 +153,166 @@ async def test_without_the_unique_key_the_same_race_charges_twice(database: Data
     assert rows > 1
 
 
-async def test_a_message_of_an_unpriced_model_keeps_its_tokens(database: Database, key: KeyRecord) -> None:
-    await writer(database).record(a_fact(key, model="claude-unheard-of-9"), an_attribution(key))
+async def test_a_debit_in_a_transaction_of_its_own_gets_lost(database: Database) -> None:
+    """The other mutant: the receipt commits, the process dies, and a second delivery finds it there."""
+    async with database.transaction() as tx:
+        await tx.execute(text("CREATE TABLE mutant (reference text UNIQUE)"))
+        await tx.execute(text("CREATE TABLE mutant_debit (reference text)"))
 
-    (receipt,) = await Receipts(database).of_run(a_fact(key).run)
-    assert receipt.cost_usd == 0
-    assert (receipt.charged_credits, receipt.input_tokens) == (0, 1000)
+    async def deliver(*, dies: bool) -> None:
+        async with database.transaction() as tx:
+            added = await tx.execute(
+                text("INSERT INTO mutant VALUES ('r') ON CONFLICT DO NOTHING RETURNING reference")
+            )
+            inserted = added.first() is not None
+        if inserted and not dies:
+            async with database.transaction() as tx:
+                await tx.execute(text("INSERT INTO mutant_debit VALUES ('r')"))
+
+    await deliver(dies=True)
+    await deliver(dies=False)
+
+    async with database.snapshot() as reader:
+        counts = await reader.execute(
+            text("SELECT (SELECT count(*) FROM mutant), (SELECT count(*) FROM mutant_debit)")
+        )
+        assert counts.one() == (1, 0)
 
 
+async def test_a_receipt_the_database_refuses_does_not_hold_up_the_others(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    refused = a_fact(key, "msg_bad", model="claude-\x00-1")
+    async with a_writer(database, tmp_path / "journal") as writer:
+        await write(writer, a_fact(key, "msg_1"), refused, a_fact(key, "msg_2"))
+        receipts = await BillingReports(database).of_run(refused.run)
+
+    assert [receipt.usage_unit_id for receipt in receipts] == ["msg_1", "msg_2"]
+    journal = Journal(tmp_path / "journal", new_uuid())
+    assert [fact.message_id for fact in journal.adopt()] == ["msg_bad"]
+    journal.close()
+
+
+async def test_what_nobody_stated_is_charged_when_the_run_ends(
+    database: Database, key: KeyRecord, writer: ReceiptWriter
+) -> None:
+    writer.opened(a_fact(key, "msg_open", basis="partial", output_estimated=True))
+    writer.opened(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
+    writer.closed(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
+
+    await writer.settle(a_fact(key).run, within_s=SETTLED_S)
+
+    receipts = await BillingReports(database).of_run(a_fact(key).run)
+    assert [(r.usage_unit_id, r.basis, r.output_tokens) for r in receipts] == [
+        ("msg_open", "partial", 100),
+        ("msg_shut", "final", 2),
+    ]
+
+
+async def test_what_a_dead_process_left_is_delivered(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    dead = Journal(tmp_path / "journal", new_uuid())
+    dead.opened(a_fact(key, "msg_open"))
+    dead.opened(a_fact(key, "msg_shut"))
+    dead.closed(a_fact(key, "msg_shut"))
+    dead.opened(a_fact(key, "msg_done"))
+    dead.done(["run-1/0/msg_done"])
+    dead.close()
+
+    async with a_writer(database, tmp_path / "journal") as writer:
+        while not await BillingReports(database).of_run(a_fact(key).run):
+            await asyncio.sleep(0.01)
+        await writer.settle(a_fact(key).run, within_s=SETTLED_S)
+
+    receipts = await BillingReports(database).of_run(a_fact(key).run)
+    assert [(r.usage_unit_id, r.basis, r.output_estimated) for r in receipts] == [
+        ("msg_open", "partial", True),
+        ("msg_shut", "recovered", False),
+    ]
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
+async def test_a_message_without_a_price_is_priced_later_and_once(
+    database: Database, key: KeyRecord, writer: ReceiptWriter
+) -> None:
+    fact = a_fact(key, model="claude-unheard-of-9")
+    await write(writer, fact)
+    (receipt,) = await BillingReports(database).of_run(fact.run)
+    assert receipt.basis == "unpriced"
+    assert (receipt.cost_usd, receipt.input_tokens) == (0, 1000)
+
+    unknown = await reprice(database, PriceList())
+    rate = Rate(Decimal(1))
+    own = OwnPrice(fact.model, fact.at, ModelPrice("file x", rate, rate, rate, rate, rate))
+    first = await reprice(database, PriceList([own]))
+    second = await reprice(database, PriceList([own]))
+
+    assert unknown.still_unpriced == ("claude-unheard-of-9",)
+    assert (first.adjusted, first.cost_usd, second.adjusted) == (1, Decimal("0.0011"), 0)
+    untouched, adjustment = await BillingReports(database).of_run(fact.run)
+    assert untouched == receipt
+    assert (adjustment.basis, adjustment.input_tokens, adjustment.charged_credits) == (
+        "adjustment",
+        0,
+        11_000,
+    )
+    totals = (await BillingReports(database).totals(key.account_id, ["run-1"]))["run-1"]
+    assert (totals.receipts, totals.cost_usd) == (1, Decimal("0.0011"))
+    assert await debits(database) == (2, 11_000)
+
+
+@pytest.mark.parametrize("table", ["charge_receipts", "credit_ledger"])
 @pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE charge_receipts SET charged_credits = 0",
-        "DELETE FROM charge_receipts",
-        "TRUNCATE charge_receipts",
-    ],
+    "statement", ["UPDATE {} SET account_id = NULL", "DELETE FROM {}", "TRUNCATE {} CASCADE"]
 )
-async def test_a_receipt_is_never_changed(database: Database, key: KeyRecord, statement: str) -> None:
-    await writer(database).record(a_fact(key), an_attribution(key))
+async def test_what_was_charged_is_never_changed(
+    database: Database, key: KeyRecord, writer: ReceiptWriter, table: str, statement: str
+) -> None:
+    await write(writer, a_fact(key))
 
     with pytest.raises(DBAPIError, match="never changed or deleted"):
         async with database.transaction() as tx:
-            await tx.execute(text(statement))
+            await tx.execute(text(statement.format(table)))
 
-    assert len(await Receipts(database).of_run(a_fact(key).run)) == 1
+    assert len(await BillingReports(database).of_run(a_fact(key).run)) == 1
 
 
-async def test_pages_are_stable_while_receipts_arrive(database: Database, key: KeyRecord) -> None:
-    receipts = Receipts(database)
+async def test_pages_are_stable_while_receipts_arrive(
+    database: Database, key: KeyRecord, writer: ReceiptWriter
+) -> None:
+    reports = BillingReports(database)
     for number in range(7):
-        await writer(database).record(a_fact(key, f"msg_{number}"), an_attribution(key))
+        await write(writer, a_fact(key, f"msg_{number}"))
 
     seen: list[str] = []
     cursor: str | None = None
     while True:
-        page, cursor = await receipts.search(key.account_id, ReceiptFilter(), limit=3, cursor=cursor)
+        page, cursor = await reports.search(key.account_id, ReceiptFilter(), limit=3, cursor=cursor)
         seen += [receipt.usage_unit_id for receipt in page]
-        await writer(database).record(a_fact(key, f"msg_late_{len(seen)}"), an_attribution(key))
+        await write(writer, a_fact(key, f"msg_late_{len(seen)}"))
         if cursor is None:
             break
 
     assert seen == [f"msg_{number}" for number in reversed(range(7))]
 
 
-async def test_another_account_has_no_receipts_here(database: Database, key: KeyRecord) -> None:
-    await writer(database).record(a_fact(key), an_attribution(key))
+async def test_another_account_has_no_receipts_here(
+    database: Database, key: KeyRecord, writer: ReceiptWriter
+) -> None:
+    await write(writer, a_fact(key))
     stranger = await an_account(database, "stranger")
-    receipts = Receipts(database)
+    reports = BillingReports(database)
 
-    assert await receipts.of_run(a_fact(stranger).run) == []
-    assert await receipts.search(stranger.account_id, ReceiptFilter(), limit=10) == ([], None)
-    assert (await receipts.totals(stranger.account_id, ["run-1"]))["run-1"].receipts == 0
-    assert (await receipts.totals(key.account_id, ["run-1"]))["run-1"].cost_usd == Decimal("0.0045")
+    assert await reports.of_run(a_fact(stranger).run) == []
+    assert await reports.search(stranger.account_id, ReceiptFilter(), limit=10) == ([], None)
+    assert (await reports.totals(stranger.account_id, ["run-1"]))["run-1"].receipts == 0
+    assert (await reports.totals(key.account_id, ["run-1"]))["run-1"].cost_usd == Decimal("0.0045")
 
 
 async def test_a_cursor_of_another_list_is_refused(database: Database, key: KeyRecord) -> None:
     with pytest.raises(Invalid, match="cursor"):
-        await Receipts(database).search(
+        await BillingReports(database).search(
             key.account_id,
             ReceiptFilter(),
             limit=10,

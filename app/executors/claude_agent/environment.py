@@ -12,6 +12,8 @@ from pathlib import Path
 
 from claude_agent_sdk import __version__ as sdk_version
 
+from app.executors.port import MAX_OUTPUT_TOKENS
+
 _FIXED = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -39,7 +41,7 @@ _FIXED = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
     "API_TIMEOUT_MS": "60000",
     "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "30000",
-    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32000",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(MAX_OUTPUT_TOKENS),
 }
 
 _TOOL_GRACE_S = 5

@@ -92,6 +92,7 @@ class Turn:
             run=self._context.run,
             attempt=self._context.attempt,
             message_id=message.message_id,
+            attribution=self._context.attribution,
             model=message.model,
             usage=message.usage,
             executor_type="claude_sdk",

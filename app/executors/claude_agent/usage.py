@@ -13,10 +13,7 @@ from typing import Any
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
 from app.ids import MessageId
-from app.usage import TokenUsage
-
-BYTES_PER_TOKEN = 4
-"""Used to count what arrived of a message that was cut off."""
+from app.usage import BYTES_PER_TOKEN, TokenUsage, merged, token_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,46 +121,6 @@ class UsageFold:
             return []
         self._stated.add(message.message_id)
         return [MeteredMessage(MessageId(message.message_id), message.model, usage, final, lane)]
-
-
-def merged(start: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:
-    """Usage of `message_start` brought up to date by `message_delta`, as the API means it.
-
-    Input and cache counts are replaced by positive values only (a delta may repeat them as null
-    or zero); everything else by any value that is not null.
-    """
-    usage = dict(start)
-    for name, value in delta.items():
-        if value is None:
-            continue
-        if name in {"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}:
-            if value > 0:
-                usage[name] = value
-        elif name == "cache_creation":
-            if sum(count or 0 for count in value.values()) > 0:
-                usage[name] = value
-        else:
-            usage[name] = value
-    return usage
-
-
-def token_usage(raw: Mapping[str, Any]) -> TokenUsage:
-    """The API's usage object in our words; cache writes without a breakdown count as 5-minute."""
-    breakdown = raw.get("cache_creation") or {}
-    one_hour = breakdown.get("ephemeral_1h_input_tokens") or 0
-    five_minutes = breakdown.get("ephemeral_5m_input_tokens") or 0
-    written = raw.get("cache_creation_input_tokens")
-    if written is not None:
-        one_hour = min(one_hour, written)
-        five_minutes = written - one_hour
-    return TokenUsage(
-        input_tokens=raw.get("input_tokens") or 0,
-        output_tokens=raw.get("output_tokens") or 0,
-        cache_read_tokens=raw.get("cache_read_input_tokens") or 0,
-        cache_write_5m_tokens=five_minutes,
-        cache_write_1h_tokens=one_hour,
-        web_search_requests=(raw.get("server_tool_use") or {}).get("web_search_requests") or 0,
-    )
 
 
 def _size(delta: Mapping[str, Any]) -> int:

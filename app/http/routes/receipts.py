@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from app.auth.accounts import Principal
-from app.billing.receipts import Receipts
+from app.billing.reports import BillingReports
 from app.billing.repository import Receipt, ReceiptFilter
 from app.http.csv_export import CSV, csv_line, wants_csv
 from app.http.dependencies import ReceiptReader, ServicesDep
@@ -45,8 +45,8 @@ async def list_receipts(
 ) -> Any:
     """Receipts of the key's account, newest first. `Accept: text/csv` exports all that match."""
     if wants_csv(accept):
-        return await _exported(services.receipts, caller, wanted)
-    receipts, next_cursor = await services.receipts.search(
+        return await _exported(services.billing, caller, wanted)
+    receipts, next_cursor = await services.billing.search(
         caller.account_id, wanted, limit=limit, cursor=cursor
     )
     items = [ReceiptShape.of(receipt) for receipt in receipts]
@@ -54,7 +54,7 @@ async def list_receipts(
 
 
 async def _exported(
-    receipts: Receipts,
+    receipts: BillingReports,
     caller: Principal,
     wanted: ReceiptFilter,
 ) -> StreamingResponse:

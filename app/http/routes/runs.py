@@ -145,7 +145,7 @@ async def run_receipts(
 ) -> Page[ReceiptShape]:
     """A run's receipts, oldest first, all on one page."""
     run = await services.runs.get(_key(caller, run_id))
-    receipts = await services.receipts.of_run(run.key)
+    receipts = await services.billing.of_run(run.key)
     return Page(items=[ReceiptShape.of(receipt) for receipt in receipts])
 
 
@@ -173,7 +173,7 @@ async def _shown(
     if not caller.may("receipts:read"):
         return [RunShape.of(run, None) for run in runs]
     ids = [run.key.run_id for run in runs]
-    totals = await services.receipts.totals(caller.account_id, ids)
+    totals = await services.billing.totals(caller.account_id, ids)
     return [RunShape.of(run, totals[run.key.run_id]) for run in runs]
 
 

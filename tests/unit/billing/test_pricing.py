@@ -2,16 +2,24 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from genai_prices import calc_price
+from genai_prices.types import Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.billing.pricing import UnknownPrice, charge, cost_of, is_priced
+from app.billing.pricing import LIBRARY_VERSION, ModelPrice, OwnPrice, PriceList, Rate, UnknownPrice
 from app.usage import TokenUsage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SONNET = "claude-sonnet-4-5"
-tokens = st.integers(0, 30_000)
+MODELS = (SONNET, "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-3-haiku-20240307")
+PRICES = PriceList()
+tokens = st.integers(0, 150_000)
 usages = st.builds(TokenUsage, *[tokens] * 5)
+
+
+def cost_of(model: str, usage: TokenUsage) -> Decimal:
+    return PRICES.price_of(model, at=NOW).cost_of(usage)
 
 
 @pytest.mark.parametrize(
@@ -23,23 +31,44 @@ usages = st.builds(TokenUsage, *[tokens] * 5)
         (SONNET, TokenUsage(cache_write_5m_tokens=1000), "0.00375"),
         (SONNET, TokenUsage(cache_write_1h_tokens=1000), "0.006"),
         (SONNET, TokenUsage(1, 1, 1, 1, 1), "0.00002805"),
+        (SONNET, TokenUsage(input_tokens=200_000), "0.6"),
         (SONNET, TokenUsage(input_tokens=200_001), "1.200006"),
+        (SONNET, TokenUsage(1, 1000, cache_read_tokens=200_000), "0.142506"),
         (SONNET, TokenUsage(web_search_requests=3), "0.03"),
         ("claude-opus-4-5", TokenUsage(1000, 1000), "0.03"),
         ("claude-haiku-4-5", TokenUsage(1000, 1000), "0.006"),
         ("claude-sonnet-4-5-20250929", TokenUsage(1000), "0.003"),
         ("anthropic/claude-sonnet-4-5", TokenUsage(1000), "0.003"),
+        ("claude-sonnet-4-5[1m]", TokenUsage(1000), "0.003"),
         (SONNET, TokenUsage(), "0"),
     ],
 )
 def test_the_published_prices(model: str, usage: TokenUsage, dollars: str) -> None:
-    assert cost_of(model, usage, at=NOW) == Decimal(dollars)
+    assert cost_of(model, usage) == Decimal(dollars)
+
+
+@given(st.sampled_from(MODELS), usages)
+def test_the_library_itself_agrees(model: str, usage: TokenUsage) -> None:
+    theirs = calc_price(
+        Usage(
+            input_tokens=usage.prompt_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+            cache_write_1h_tokens=usage.cache_write_1h_tokens,
+        ),
+        model,
+        provider_id="anthropic",
+        genai_request_timestamp=NOW,
+    )
+
+    assert cost_of(model, usage) == theirs.total_price
 
 
 def test_a_model_without_a_price_is_an_error() -> None:
-    assert not is_priced("claude-unheard-of-9")
+    assert not PRICES.is_priced("claude-unheard-of-9", at=NOW)
     with pytest.raises(UnknownPrice):
-        cost_of("claude-unheard-of-9", TokenUsage(1), at=NOW)
+        PRICES.price_of("claude-unheard-of-9", at=NOW)
 
 
 @pytest.mark.parametrize(
@@ -55,24 +84,29 @@ def test_a_model_without_a_price_is_an_error() -> None:
     ],
 )
 def test_credits_are_rounded_up_once(cost: str, markup: str, credits_charged: int) -> None:
-    assert charge(Decimal(cost), markup=Decimal(markup)).charged_credits == credits_charged
-
-
-@given(usages, usages)
-def test_prices_add_up_below_the_long_context_tier(one: TokenUsage, two: TokenUsage) -> None:
-    fields = TokenUsage.__dataclass_fields__
-    both = TokenUsage(*(getattr(one, name) + getattr(two, name) for name in fields))
-
-    if both.prompt_tokens <= 200_000:
-        total = cost_of(SONNET, one, at=NOW) + cost_of(SONNET, two, at=NOW)
-        assert cost_of(SONNET, both, at=NOW) == total
+    assert PriceList(markup=Decimal(markup)).credits_for(Decimal(cost)) == credits_charged
 
 
 @given(usages, st.decimals(0, 10, places=3))
 def test_credits_never_fall_short_of_the_cost(usage: TokenUsage, markup: Decimal) -> None:
-    cost = cost_of(SONNET, usage, at=NOW)
+    charge = PriceList(markup=markup).charge(SONNET, usage, at=NOW)
 
-    short = charge(cost, markup=markup).charged_credits - cost * markup * 10_000_000
+    short = charge.charged_credits - cost_of(SONNET, usage) * markup * 10_000_000
 
     assert 0 <= short < 1
-    assert charge(cost, markup=markup).cost_usd == cost
+    assert charge.cost_usd == cost_of(SONNET, usage)
+    assert charge.price_version == LIBRARY_VERSION
+
+
+def test_an_operators_price_counts_from_its_date_on() -> None:
+    def own(dollars: str, day: int) -> OwnPrice:
+        rate = Rate(Decimal(dollars))
+        price = ModelPrice("file", rate, rate, rate, rate, rate)
+        return OwnPrice(SONNET, datetime(2026, 11, day, tzinfo=UTC), price)
+
+    prices = PriceList([own("1", 10), own("2", 20)])
+
+    def cost(day: int) -> Decimal:
+        return prices.price_of(SONNET, at=datetime(2026, 11, day, tzinfo=UTC)).cost_of(TokenUsage(1_000_000))
+
+    assert [cost(9), cost(10), cost(19), cost(20)] == [Decimal(n) for n in (6, 1, 1, 2)]

@@ -8,7 +8,8 @@ from app.executors.aggregator import ExecutorAggregator
 from app.executors.catalog import GraphNotFound, GraphSpec
 from app.executors.port import ExecutionFailed, GraphExecutor, RunContext
 from app.graph import GraphRunRequest, Message, RunLimits
-from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.usage import Attribution
 
 CONTEXT = RunContext(
     run=RunKey(AccountId(new_uuid()), RunId("r1")),
@@ -18,6 +19,7 @@ CONTEXT = RunContext(
     tools=(),
     limits=RunLimits(),
     timeout=timedelta(seconds=1),
+    attribution=Attribution(ApiKeyId(new_uuid()), "claude_agents:planner", None),
 )
 
 

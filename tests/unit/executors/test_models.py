@@ -1,7 +1,7 @@
 import pytest
 
 from app.errors import Invalid
-from app.executors.models import ALIASES, ModelRegistry, UnknownModel
+from app.executors.models import ALIASES, ModelNotPriced, ModelRegistry, UnknownModel
 
 PRICED = frozenset(
     {
@@ -44,9 +44,9 @@ def test_the_default_may_be_an_alias() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "gpt-5", "Sonnet", "claude-unpriced-1", "claude-sonnet-4-5[1m]", "claude-sonnet-4-5\n"],
+    ["", "gpt-5", "Sonnet", "claude-sonnet-4-5[1m]", "claude-sonnet-4-5\n"],
 )
-def test_a_model_we_cannot_bill_is_refused(name: str) -> None:
+def test_what_is_no_model_is_refused(name: str) -> None:
     with pytest.raises(UnknownModel) as caught:
         a_registry().resolve(name, None)
     assert isinstance(caught.value, Invalid)
@@ -62,10 +62,13 @@ def test_what_merely_looks_priced_is_refused() -> None:
             registry.resolve(name, None)
 
 
-def test_an_alias_without_a_price_is_refused() -> None:
+@pytest.mark.parametrize("name", ["opus", "claude-unpriced-1"])
+def test_a_model_we_cannot_bill_is_refused(name: str) -> None:
     registry = ModelRegistry("claude-sonnet-4-5", is_priced={"claude-sonnet-4-5"}.__contains__)
-    with pytest.raises(UnknownModel):
-        registry.resolve("opus", None)
+    with pytest.raises(ModelNotPriced) as caught:
+        registry.resolve(name, None)
+    assert caught.value.code == "model_not_priced"
+    assert [error.field for error in caught.value.errors] == ["model"]
 
 
 def test_a_wrong_default_names_its_variable() -> None:

@@ -1,0 +1,246 @@
+"""The outbox of receipts: an append-only, checksummed, fsynced file per process.
+
+A message is written down when it opens and again when it closes, before anybody can hear of it;
+what is in the database is acknowledged. A process that died leaves its files, and the next one
+adopts them. One line is one record: `crc32 kind payload`.
+"""
+
+import asyncio
+import errno
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+
+from app.errors import Unavailable
+from app.usage import UsageFact
+
+log = structlog.get_logger(__name__)
+
+SEGMENT_BYTES = 1024 * 1024
+"""From this size on, a new segment is begun, so that the old one can be dropped."""
+
+_OPENED, _CLOSED, _DONE = b"O", b"C", b"D"
+_FACT = TypeAdapter(UsageFact)
+
+
+class JournalUnavailable(Unavailable):
+    """Receipts cannot be kept safe now, so no new run is taken; try again later."""
+
+    code = "journal_unavailable"
+
+
+class JournalFailed(Exception):
+    """The journal's directory cannot be used; the text names RUNTALLY_DATA_DIR."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    path: Path
+    lock: FileLock
+    pending: set[str] = field(default_factory=set)
+    """References written here and not acknowledged."""
+
+
+class Journal:
+    """Notes what every message used until its receipt is in the database."""
+
+    def __init__(self, directory: Path, process_id: UUID, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        """Open a journal of this process's own; raises `JournalFailed`."""
+        self.problem: str | None = None
+        """Why nothing can be written down now."""
+        self._directory = directory
+        self._stem = str(process_id)
+        self._segment_bytes = segment_bytes
+        self._adopted: list[_Segment] = []
+        self._segments: list[_Segment] = []
+        self._number = 0
+        self._torn = False
+        self._written = self._synced = 0
+        self._syncing = asyncio.Lock()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = FileLock(directory / f"{self._stem}.lock", mode=0o600)
+            self._lock.acquire(blocking=False)
+            self._descriptor = self._begin_segment()
+        except OSError as error:
+            message = f"RUNTALLY_DATA_DIR: the receipt journal cannot be opened: {error.strerror}"
+            raise JournalFailed(message) from error
+
+    def opened(self, fact: UsageFact) -> None:
+        """Note that a message has begun; `fact` is what is known of it so far."""
+        self._note(_OPENED, fact)
+
+    def closed(self, fact: UsageFact) -> None:
+        """Note what a message used; replaces what was noted of it before."""
+        self._note(_CLOSED, fact)
+
+    def done(self, references: Iterable[str]) -> None:
+        """Acknowledge receipts that are in the database; drops the segments nobody needs."""
+        finished = set(references)
+        self._append(_DONE, " ".join(sorted(finished)).encode())
+        for segment in [*self._adopted, *self._segments]:
+            segment.pending -= finished
+        self._drop_acknowledged()
+
+    async def flushed(self) -> None:
+        """Return when everything noted until now would survive a power cut."""
+        goal = self._written
+        while self._synced < goal:
+            async with self._syncing:
+                if self._synced >= goal:
+                    return
+                reached = self._written
+                try:
+                    await asyncio.to_thread(os.fsync, self._descriptor)
+                except OSError as error:
+                    self._fail(error)
+                    return
+                self._synced = reached
+
+    def adopt(self) -> list[UsageFact]:
+        """Take over what processes that died left; their segments are dropped as it is delivered.
+
+        A message whose closing was noted comes with basis `recovered`, else with `partial`.
+        """
+        found: list[UsageFact] = []
+        for lock_path in sorted(self._directory.glob("*.lock")):
+            if lock_path.stem == self._stem or any(
+                segment.lock.lock_file == str(lock_path) for segment in self._adopted
+            ):
+                continue
+            lock = FileLock(lock_path, mode=0o600)
+            try:
+                lock.acquire(blocking=False)
+            except (Timeout, OSError):
+                # Alive, or adopted by a neighbour in this very moment.
+                continue
+            found.extend(self._adopt(lock, lock_path.stem))
+        return found
+
+    def probe(self) -> None:
+        """Try to write again after a failure."""
+        if self.problem is not None:
+            self._append(_DONE, b"")
+
+    def close(self) -> None:
+        """Stop writing; what is not acknowledged stays for the next process."""
+        os.close(self._descriptor)
+        self._drop(self._adopted, [segment for segment in self._adopted if not segment.pending])
+        self._drop(self._segments, [segment for segment in self._segments if not segment.pending])
+        for segment in self._adopted:
+            segment.lock.release()
+        self._lock.release()
+        if not self._segments:
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+
+    def _note(self, kind: bytes, fact: UsageFact) -> None:
+        self._segments[-1].pending.add(fact.source_reference)
+        self._append(kind, _FACT.dump_json(fact))
+
+    def _append(self, kind: bytes, payload: bytes) -> None:
+        body = kind + b" " + payload
+        line = b"%s%08x %s\n" % (b"\n" if self._torn else b"", zlib.crc32(body), body)
+        try:
+            written = os.write(self._descriptor, line)
+            self._torn = written < len(line)
+            self._written += written
+            if self._torn:
+                self._fail(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+                return
+            if os.lseek(self._descriptor, 0, os.SEEK_END) >= self._segment_bytes:
+                self._rotate()
+        except OSError as error:
+            self._fail(error)
+            return
+        if self.problem is not None:
+            log.info("the receipt journal can be written again")
+            self.problem = None
+
+    def _fail(self, error: OSError) -> None:
+        if self.problem is None:
+            log.critical("the receipt journal cannot be written: no new runs", reason=error.strerror)
+        self.problem = error.strerror
+
+    def _begin_segment(self) -> int:
+        self._number += 1
+        path = self._directory / f"{self._stem}.{self._number:06}.journal"
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        self._segments.append(_Segment(path, self._lock))
+        return descriptor
+
+    def _rotate(self) -> None:
+        full = self._descriptor
+        self._descriptor = self._begin_segment()
+        os.fsync(full)
+        os.close(full)
+        self._drop_acknowledged()
+
+    def _drop_acknowledged(self) -> None:
+        # Oldest first: a closing must not be dropped while an older segment still has its opening.
+        for segments, keep in ((self._adopted, 0), (self._segments, 1)):
+            while len(segments) > keep and not segments[0].pending:
+                self._drop(segments, segments[:1])
+
+    def _drop(self, segments: list[_Segment], dropped: list[_Segment]) -> None:
+        for segment in dropped:
+            segments.remove(segment)
+            segment.path.unlink(missing_ok=True)
+            if segment.lock is not self._lock and not any(other.lock is segment.lock for other in segments):
+                segment.lock.release()
+                Path(segment.lock.lock_file).unlink(missing_ok=True)
+
+    def _adopt(self, lock: FileLock, stem: str) -> list[UsageFact]:
+        paths = sorted(self._directory.glob(f"{stem}.*.journal"))
+        left = dict(_read(paths))
+        if not left:
+            for path in paths:
+                path.unlink(missing_ok=True)
+            lock.release()
+            Path(lock.lock_file).unlink(missing_ok=True)
+            return []
+        log.warning("a process died with receipts under way", process=stem, receipts=len(left))
+        # Which of them names a message matters no more: they go together.
+        self._adopted.extend(_Segment(path, lock, set(left)) for path in paths)
+        return list(left.values())
+
+
+def _read(paths: Iterable[Path]) -> Iterator[tuple[str, UsageFact]]:
+    """What the segments of one process say, as it stands at their end."""
+    left: dict[str, UsageFact] = {}
+    for path in paths:
+        for kind, payload in _records(path):
+            if kind == _DONE:
+                for reference in payload.decode().split():
+                    left.pop(reference, None)
+                continue
+            try:
+                fact = _FACT.validate_json(payload)
+            except ValidationError:
+                log.critical("a journal record nobody understands", path=path.name, record=payload.decode())
+                continue
+            if kind == _OPENED:
+                left[fact.source_reference] = replace(fact, basis="partial", output_estimated=True)
+            else:
+                left[fact.source_reference] = _recovered(fact)
+    yield from left.items()
+
+
+def _recovered(fact: UsageFact) -> UsageFact:
+    return replace(fact, basis="recovered") if fact.basis == "final" else fact
+
+
+def _records(path: Path) -> Iterator[tuple[bytes, bytes]]:
+    for line in path.read_bytes().split(b"\n"):
+        checksum, _, body = line.partition(b" ")
+        kind, _, payload = body.partition(b" ")
+        if line and checksum == b"%08x" % zlib.crc32(body):
+            yield kind, payload
+        elif line:
+            log.warning("skipped a torn journal record", path=path.name, bytes=len(line))

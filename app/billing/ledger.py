@@ -1,0 +1,134 @@
+"""CreditLedger: what an account may spend, and every change of it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from app.billing.ledger_repository import (
+    Credit,
+    Mode,
+    add_entry,
+    credit_of,
+    entry_referenced,
+    locked_credit,
+    release_reservation,
+    reservation_of,
+    set_terms,
+)
+from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.db import Database, Reader, Transaction
+from app.errors import Conflict, PaymentRequired
+from app.ids import AccountId, RunKey
+
+
+class InsufficientCredits(PaymentRequired):
+    """The account has no credit left for this run."""
+
+    code = "insufficient_credits"
+
+
+class ReferenceTaken(Conflict):
+    """This reference was used for another amount."""
+
+    code = "reference_taken"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an account pays."""
+
+    mode: Mode
+    monthly_budget: int | None
+    """Credits a calendar month (UTC); None: as much as it likes."""
+
+
+class CreditLedger:
+    """Grants, reserves and answers what is left; debits come with receipts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def credit(self, account_id: AccountId) -> Credit:
+        """What an account was granted, has spent and has left."""
+        async with self._database.snapshot() as reader:
+            return await credit_of(reader, account_id)
+
+    async def grant(
+        self,
+        account_id: AccountId,
+        credits_: int,
+        *,
+        note: str | None = None,
+        reference: str | None = None,
+    ) -> Credit:
+        """Add credits; the same `reference` adds them once. Raises `ReferenceTaken`."""
+        return await self._add("grant", account_id, credits_, note=note, reference=reference)
+
+    async def adjust(
+        self,
+        account_id: AccountId,
+        credits_: int,
+        *,
+        note: str | None = None,
+        reference: str | None = None,
+    ) -> Credit:
+        """Correct an account by credits of either sign; the same `reference` does it once."""
+        return await self._add("adjustment", account_id, credits_, note=note, reference=reference)
+
+    async def set_terms(self, account_id: AccountId, terms: Terms) -> Credit:
+        """Say how an account pays."""
+        async with self._database.transaction() as tx:
+            await set_terms(tx, account_id, terms.mode, terms.monthly_budget)
+            return await credit_of(tx, account_id)
+
+    async def reserve(self, tx: Transaction, run: RunKey, wanted: int) -> None:
+        """Set credits aside for a run: as many as wanted, or what is left.
+
+        Raises `InsufficientCredits` when nothing is left that others have not set aside.
+        """
+        now = datetime.now(UTC)
+        if (await credit_of(tx, run.account_id)).available(now) is None:
+            return
+        available = (await locked_credit(tx, run.account_id)).available(now)
+        if available is None:
+            return
+        if available <= 0:
+            raise InsufficientCredits
+        await add_entry(tx, run.account_id, "reservation", -min(max(wanted, 1), available), run_id=run.run_id)
+
+    async def release(self, tx: Transaction, run: RunKey) -> None:
+        """Give back what a run had set aside; a second time does nothing."""
+        await release_reservation(tx, run)
+
+    async def left_for(self, run: RunKey) -> int | None:
+        """Credits a run may still spend: its own reservation and what nobody reserved; None: any."""
+        async with self._database.snapshot() as reader:
+            return await _left_for(reader, run)
+
+    async def _add(
+        self,
+        kind: str,
+        account_id: AccountId,
+        credits_: int,
+        *,
+        note: str | None,
+        reference: str | None,
+    ) -> Credit:
+        async with self._database.transaction() as tx:
+            await locked_credit(tx, account_id)
+            known = None if reference is None else await entry_referenced(tx, account_id, reference)
+            if known is None:
+                await add_entry(tx, account_id, kind, credits_, note=note, reference=reference)
+            elif known != (kind, credits_):
+                raise ReferenceTaken
+            return await credit_of(tx, account_id)
+
+
+async def _left_for(reader: Reader, run: RunKey) -> int | None:
+    available = (await credit_of(reader, run.account_id)).available(datetime.now(UTC))
+    return None if available is None else available + await reservation_of(reader, run)
+
+
+def usd(credits_: int) -> Decimal:
+    """Credits in dollars, exact."""
+    return Decimal(credits_) / CREDITS_PER_DOLLAR

@@ -1,0 +1,153 @@
+"""The SQL of credits. Sums are kept by trigger: nothing here writes one."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Literal
+
+from sqlalchemy import ScalarSelect, func, insert, literal, select
+from sqlalchemy.dialects import postgresql
+
+from app.billing.tables import credit_accounts, credit_ledger
+from app.db import Reader, Transaction
+from app.ids import AccountId, RunKey
+
+Mode = Literal["prepaid", "postpaid"]
+_ledger = credit_ledger.c
+_accounts = credit_accounts.c
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """An account's credit, in credits; `prepaid` accounts stop at zero."""
+
+    mode: Mode = "postpaid"
+    monthly_budget: int | None = None
+    granted: int = 0
+    adjusted: int = 0
+    spent: int = 0
+    reserved: int = 0
+    month: date | None = None
+    month_spent: int = 0
+
+    @property
+    def balance(self) -> int:
+        """What was given and not spent."""
+        return self.granted + self.adjusted - self.spent
+
+    def spent_this_month(self, now: datetime) -> int:
+        """What was spent in the calendar month (UTC) of `now`."""
+        return self.month_spent if self.month == now.astimezone(UTC).date().replace(day=1) else 0
+
+    def available(self, now: datetime) -> int | None:
+        """What nobody has spent or reserved; None when there is no end to it."""
+        limits = []
+        if self.mode == "prepaid":
+            limits.append(self.balance)
+        if self.monthly_budget is not None:
+            limits.append(self.monthly_budget - self.spent_this_month(now))
+        return min(limits) - self.reserved if limits else None
+
+
+async def credit_of(reader: Reader, account_id: AccountId) -> Credit:
+    """The account's credit; one that was never touched is post-paid and empty."""
+    row = (await reader.execute(_CREDIT.where(_accounts.account_id == account_id))).one_or_none()
+    return Credit() if row is None else Credit(*row)
+
+
+async def locked_credit(tx: Transaction, account_id: AccountId) -> Credit:
+    """The account's credit, with nobody else changing it until the transaction ends."""
+    await tx.execute(
+        postgresql.insert(credit_accounts).values(account_id=account_id).on_conflict_do_nothing()
+    )
+    found = await tx.execute(_CREDIT.where(_accounts.account_id == account_id).with_for_update())
+    return Credit(*found.one())
+
+
+async def add_entry(
+    tx: Transaction,
+    account_id: AccountId,
+    kind: str,
+    credits_: int,
+    *,
+    run_id: str | None = None,
+    note: str | None = None,
+    reference: str | None = None,
+) -> None:
+    """Append to the ledger; `credits_` is what it adds."""
+    await tx.execute(
+        insert(credit_ledger).values(
+            account_id=account_id,
+            kind=kind,
+            credits=credits_,
+            run_id=run_id,
+            note=note,
+            reference=reference,
+            created_at=func.clock_timestamp(),
+        )
+    )
+
+
+async def entry_referenced(reader: Reader, account_id: AccountId, reference: str) -> tuple[str, int] | None:
+    """Kind and credits of the entry with this reference."""
+    statement = select(_ledger.kind, _ledger.credits).where(
+        _ledger.account_id == account_id, _ledger.reference == reference
+    )
+    row = (await reader.execute(statement)).one_or_none()
+    return None if row is None else (row.kind, row.credits)
+
+
+async def reservation_of(reader: Reader, run: RunKey) -> int:
+    """What a run has set aside."""
+    found = await reader.execute(select(_reserved(run)))
+    return int(found.scalar_one())
+
+
+async def release_reservation(tx: Transaction, run: RunKey) -> None:
+    """Give back what a run has set aside, if anything."""
+    held = select(_reserved(run).label("credits")).subquery()
+    await tx.execute(
+        insert(credit_ledger).from_select(
+            ["account_id", "kind", "credits", "run_id", "created_at"],
+            select(
+                literal(run.account_id, _ledger.account_id.type),
+                literal("release"),
+                held.c.credits,
+                literal(run.run_id),
+                func.clock_timestamp(),
+            ).where(held.c.credits > 0),
+        )
+    )
+
+
+async def set_terms(tx: Transaction, account_id: AccountId, mode: Mode, monthly_budget: int | None) -> None:
+    """Say how an account pays."""
+    terms = {"mode": mode, "monthly_budget": monthly_budget}
+    await tx.execute(
+        postgresql.insert(credit_accounts)
+        .values(account_id=account_id, **terms)
+        .on_conflict_do_update(index_elements=["account_id"], set_=terms)
+    )
+
+
+_CREDIT = select(
+    _accounts.mode,
+    _accounts.monthly_budget,
+    _accounts.granted,
+    _accounts.adjusted,
+    _accounts.spent,
+    _accounts.reserved,
+    _accounts.month,
+    _accounts.month_spent,
+)
+
+
+def _reserved(run: RunKey) -> ScalarSelect[int]:
+    return (
+        select(func.coalesce(-func.sum(_ledger.credits), 0))
+        .where(
+            _ledger.account_id == run.account_id,
+            _ledger.run_id == run.run_id,
+            _ledger.kind.in_(["reservation", "release"]),
+        )
+        .scalar_subquery()
+    )

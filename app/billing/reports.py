@@ -1,0 +1,92 @@
+"""What dashboards read: receipts, sums of runs, usage by group; always of one account."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+from zoneinfo import available_timezones
+
+from app.billing.repository import (
+    Receipt,
+    ReceiptFilter,
+    RunTotals,
+    newest_receipts,
+    receipts_of_run,
+    totals_of_runs,
+)
+from app.billing.usage_repository import GroupBy, UsageSums, grouped_usage
+from app.db import Database
+from app.errors import Invalid
+from app.ids import AccountId, RunKey
+from app.paging import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """What of an account's usage is wanted; `since` is inclusive, `until` exclusive."""
+
+    group_by: GroupBy | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    time_zone: str = "UTC"
+    """An IANA name: where a day begins."""
+
+
+class BillingReports:
+    """Reads what has been charged."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of_run(self, run: RunKey) -> list[Receipt]:
+        """A run's receipts, oldest first."""
+        async with self._database.snapshot() as reader:
+            return await receipts_of_run(reader, run)
+
+    async def search(
+        self,
+        account_id: AccountId,
+        wanted: ReceiptFilter,
+        *,
+        limit: int,
+        cursor: str | None = None,
+    ) -> tuple[list[Receipt], str | None]:
+        """Receipts newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
+        before = None if cursor is None else _position(cursor)
+        async with self._database.snapshot() as reader:
+            found = await newest_receipts(reader, account_id, wanted, limit=limit + 1, before=before)
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
+
+    async def totals(self, account_id: AccountId, run_ids: Sequence[str]) -> dict[str, RunTotals]:
+        """What these runs have been charged so far; runs without receipts count as zero."""
+        async with self._database.snapshot() as reader:
+            found = await totals_of_runs(reader, account_id, run_ids)
+        return {run_id: found.get(run_id, RunTotals()) for run_id in run_ids}
+
+    async def usage(self, account_id: AccountId, query: UsageQuery) -> list[tuple[str, UsageSums]]:
+        """Sums by group, in the groups' order; raises `Invalid` naming what is wrong."""
+        if query.time_zone not in available_timezones():
+            raise Invalid.field("timeZone", "must be an IANA time zone, for example Europe/Berlin")
+        if query.since is not None and query.until is not None and query.since >= query.until:
+            raise Invalid.field("to", "must be later than from")
+        async with self._database.snapshot() as reader:
+            return await grouped_usage(
+                reader,
+                account_id,
+                query.group_by,
+                since=query.since,
+                until=query.until,
+                time_zone=query.time_zone,
+            )
+
+
+def _position(cursor: str) -> Cursor:
+    position = Cursor.decode(cursor)
+    try:
+        UUID(position.id)
+    except ValueError as error:
+        raise Invalid.field("cursor", "is not a cursor of this list") from error
+    return position

@@ -1,0 +1,151 @@
+"""The SQL of usage reports: sums of rollups, exact to the receipt at both ends."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+
+from sqlalchemy import (
+    ColumnElement,
+    Date,
+    Select,
+    String,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+)
+
+from app.billing.tables import charge_receipts, usage_rollups
+from app.db import Reader
+from app.ids import AccountId
+
+GroupBy = Literal["day", "model", "graph", "key"]
+
+BUCKET = timedelta(minutes=15)
+"""As in the trigger that keeps the rollups: every time zone's days begin with one."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_SUMS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "cost_usd",
+    "charged_credits",
+)
+_receipts = charge_receipts.c
+_rollups = usage_rollups.c
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSums:
+    """What was used and charged."""
+
+    receipts: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    charged_credits: int = 0
+
+
+async def grouped_usage(
+    reader: Reader,
+    account_id: AccountId,
+    group_by: GroupBy | None,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    time_zone: str,
+) -> list[tuple[str, UsageSums]]:
+    """Sums by group, in the groups' order; one nameless group without `group_by`.
+
+    `since` is inclusive, `until` exclusive.
+    """
+    parts = union_all(_whole_buckets(account_id, since, until), *_edges(account_id, since, until)).subquery()
+    group = _group(parts.c, group_by, time_zone)
+    statement = (
+        select(group, *(func.sum(parts.c[name]) for name in ("receipts", *_SUMS)))
+        .group_by(group)
+        .order_by(group)
+    )
+    return [(name, _sums(sums)) for name, *sums in await reader.execute(statement)]
+
+
+def _whole_buckets(account_id: AccountId, since: datetime | None, until: datetime | None) -> Select[Any]:
+    statement = select(
+        _rollups.bucket.label("moment"),
+        _rollups.model,
+        _rollups.graph_id,
+        _rollups.api_key_id,
+        *(_rollups[name] for name in ("receipts", *_SUMS)),
+    ).where(_rollups.account_id == account_id)
+    if since is not None:
+        statement = statement.where(_rollups.bucket >= _bucket_after(since))
+    if until is not None:
+        statement = statement.where(_rollups.bucket < _bucket_of(until))
+    return statement
+
+
+def _edges(account_id: AccountId, since: datetime | None, until: datetime | None) -> list[Select[Any]]:
+    """The receipts of buckets that lie in the window only in part."""
+    moment = _receipts.created_at
+    bounds, partly = [], []
+    if since is not None:
+        bounds.append(moment >= since)
+        partly.append(and_(moment >= since, moment < _bucket_after(since)))
+    if until is not None:
+        bounds.append(moment < until)
+        partly.append(and_(moment >= _bucket_of(until), moment < until))
+    if not partly:
+        return []
+    receipts = case((_receipts.basis == "adjustment", 0), else_=1)
+    return [
+        select(
+            moment.label("moment"),
+            _receipts.model,
+            _receipts.graph_id,
+            _receipts.api_key_id,
+            receipts.label("receipts"),
+            *(_receipts[name] for name in _SUMS),
+        ).where(_receipts.account_id == account_id, or_(*partly), *bounds)
+    ]
+
+
+def _group(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElement[str]:
+    match group_by:
+        case "day":
+            return cast(cast(func.timezone(time_zone, columns.moment), Date), String)
+        case "model":
+            return cast(columns.model, String)
+        case "graph":
+            return cast(columns.graph_id, String)
+        case "key":
+            return cast(columns.api_key_id, String)
+        case None:
+            return cast(literal(""), String)
+
+
+def _bucket_of(moment: datetime) -> datetime:
+    return moment - (moment - _EPOCH) % BUCKET
+
+
+def _bucket_after(moment: datetime) -> datetime:
+    """The first bucket that begins at or after a moment."""
+    return moment + (_EPOCH - moment) % BUCKET
+
+
+def _sums(values: list[Any]) -> UsageSums:
+    named = dict(zip(("receipts", *_SUMS), values, strict=True))
+    cost = named.pop("cost_usd")
+    # PostgreSQL sums bigints into numerics.
+    return UsageSums(**{name: int(count) for name, count in named.items()}, cost_usd=cost)

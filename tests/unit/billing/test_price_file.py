@@ -1,0 +1,69 @@
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from app.billing.price_file import PriceFileError, read_prices
+from app.usage import TokenUsage
+
+WHOLE = """
+prices:
+  - model: claude-own-1
+    since: 2026-12-01T00:00:00+01:00
+    input: "2"
+    output: "10"
+    cache_read: "0.2"
+    web_search: "0.005"
+    long_context: {above: 1000, input: "4"}
+  - {model: claude-own-2, since: 2026-01-01T00:00:00, input: "1", output: "1"}
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "prices.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_price_file_is_read(tmp_path: Path) -> None:
+    one, two = read_prices(written(tmp_path, WHOLE))
+
+    assert (one.model, one.since) == ("claude-own-1", datetime(2026, 11, 30, 23, tzinfo=UTC))
+    assert one.price.cost_of(TokenUsage(1000, 1000)) == Decimal("0.012")
+    assert one.price.cost_of(TokenUsage(1001)) == Decimal("0.004004")
+    assert one.price.cost_of(TokenUsage(0, 0, 500, 500, web_search_requests=2)) == Decimal("0.0111")
+    assert two.since == datetime(2026, 1, 1, tzinfo=UTC)
+    assert one.price.version == two.price.version
+    assert one.price.version.startswith("file ")
+
+
+def test_another_content_is_another_version(tmp_path: Path) -> None:
+    first = read_prices(written(tmp_path, WHOLE))[0].price.version
+
+    assert read_prices(written(tmp_path, WHOLE + "\n"))[0].price.version != first
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("prices: [{model: m, since: 2026-01-01, input: 2.0, output: '1'}]", "prices.0.input"),
+        ("prices: [{model: m, since: 2026-01-01, input: '-2', output: '1'}]", "prices.0.input"),
+        ("prices: [{model: m, since: soon, input: '2', output: '1'}]", "prices.0.since"),
+        ("prices: [{model: m, since: 2026-01-01, input: '2'}]", "prices.0.output"),
+        ("prices: [{model: m, since: 2026-01-01, input: '2', output: '1', x: 1}]", "prices.0.x"),
+        ("price: []", "prices"),
+        ("", "valid dictionary"),
+        ("[:", "not valid YAML"),
+    ],
+)
+def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, names: str) -> None:
+    with pytest.raises(PriceFileError, match=names) as caught:
+        read_prices(written(tmp_path, text))
+
+    assert "RUNTALLY_PRICES_FILE" in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PriceFileError, match=r"RUNTALLY_PRICES_FILE.*No such file"):
+        read_prices(tmp_path / "missing.yaml")
