@@ -240,7 +240,8 @@ async def test_a_message_without_a_price_is_priced_later_and_once(
     await write(writer, fact)
     (receipt,) = await BillingReports(database).of_run(fact.run)
     assert receipt.basis == "unpriced"
-    assert (receipt.cost_usd, receipt.input_tokens) == (0, 1000)
+    assert receipt.cost_usd == 0
+    assert receipt.input_tokens == 1000
 
     unknown = await reprice(database, PriceList())
     rate = Rate(Decimal(1))
