@@ -21,11 +21,14 @@ from app.db import Database
 from app.embedded import EmbeddedPostgres
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.executors.claude_agent.billing import RunBilling
 from app.executors.claude_agent.cli import bundled_cli
 from app.executors.claude_agent.credentials import key_problem
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.models import ModelRegistry
+from app.gateway.provider import Provider
+from app.gateway.proxy import Gateway
 from app.ids import new_uuid
 from app.runs.plan import Planner
 from app.runs.reaper import Reaper
@@ -77,10 +80,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.callback(journal.close)
         receipts = ReceiptWriter(database, journal, prices)
         stack.push_async_callback(receipts.aclose)
-        executor = await _open_executor(settings, stack)
+        provider = await stack.enter_async_context(
+            Provider(base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key))
+        )
+        gateway = await stack.enter_async_context(Gateway(provider))
+        ledger = CreditLedger(database)
+        executor = _open_executor(settings, stack, gateway, RunBilling(receipts, ledger, prices))
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        ledger = CreditLedger(database)
         reaper = Reaper(database, event_log, ledger, process_id=process_id)
         await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
         tasks.start_soon(reaper.watch)
@@ -156,13 +163,15 @@ async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
     return event_log
 
 
-async def _open_executor(settings: Settings, stack: AsyncExitStack) -> ClaudeAgentExecutor:
+def _open_executor(
+    settings: Settings, stack: AsyncExitStack, gateway: Gateway, billing: RunBilling
+) -> ClaudeAgentExecutor:
     directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
     executor = ClaudeAgentExecutor(
         cli=bundled_cli(),
-        api_key=_secret(settings.anthropic_api_key),
-        base_url=settings.anthropic_base_url,
         directory=directory,
+        gateway=gateway,
+        billing=billing,
     )
     stack.push_async_callback(executor.aclose)
     return executor

@@ -3,22 +3,17 @@
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
-import uvicorn
-
+from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-sonnet-4-5")
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _UNKNOWN_PATH = HttpError(404, "not_found_error", "not found")
 _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
@@ -52,27 +47,11 @@ class Simulator:
     requests: list[ApiRequest] = field(default_factory=list)
     sent: list[SentMessage] = field(default_factory=list)
     url: str = ""
-    _server: uvicorn.Server | None = None
-    _task: asyncio.Task[None] | None = None
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        config = uvicorn.Config(
-            self._answer,
-            interface="asgi3",
-            port=0,
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            ws="none",
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
-        self._task = asyncio.create_task(self._serve(self._server))
-        while not self._server.started:
-            await asyncio.sleep(0.005)
-        host, port = self._server.servers[0].sockets[0].getsockname()[:2]
-        self.url = f"http://{host}:{port}"
+        self.url = await self._stack.enter_async_context(listening(self._answer))
         return self
 
     async def __aexit__(
@@ -82,17 +61,10 @@ class Simulator:
         trace: TracebackType | None,
     ) -> None:
         """Stop listening; whoever still reads is cut off."""
-        if self._server is not None and self._task is not None:
-            self._server.should_exit = True
-            await self._task
-
-    @staticmethod
-    async def _serve(server: uvicorn.Server) -> None:
-        # Not `serve`: that would take over the signals of the process we run in.
-        await server._serve()  # noqa: SLF001
+        await self._stack.aclose()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await _read(receive)
+        body = await whole_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
         if self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
@@ -102,7 +74,7 @@ class Simulator:
             page = {"data": models, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
             await _send_json(send, 200, page)
         elif method == "POST" and path.endswith("/v1/messages/count_tokens"):
-            await _send_json(send, 200, {"input_tokens": max(1, len(body) // 4)})
+            await _send_json(send, 200, {"input_tokens": wire.count_tokens(json.loads(body))})
         elif method == "POST" and path.endswith("/v1/messages"):
             request = ApiRequest(headers, json.loads(body))
             self.requests.append(request)
@@ -159,8 +131,7 @@ async def _until_hung_up(receive: Receive, sent: SentMessage) -> AsyncIterator[N
     speaking = asyncio.current_task()
 
     async def watch() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await hung_up(receive)
         sent.hung_up = True
         if speaking is not None:
             speaking.cancel()
@@ -178,16 +149,6 @@ async def _until_hung_up(receive: Receive, sent: SentMessage) -> AsyncIterator[N
 async def _asked(responder: Responder, request: ApiRequest) -> Answer:
     answer = responder(request)
     return await answer if inspect.isawaitable(answer) else answer
-
-
-async def _read(receive: Receive) -> bytes:
-    body = b""
-    more = True
-    while more:
-        part = await receive()
-        body += part.get("body", b"")
-        more = part.get("more_body", False)
-    return body
 
 
 async def _send_error(send: Send, failure: HttpError) -> None:

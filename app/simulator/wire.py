@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from app.simulator.script import Block, HttpError, Reply, Text, Thinking, ToolUse
+from app.simulator.script import Block, HttpError, Reply, Text, Thinking, ToolUse, text_of
+
+TOKENS_PER_MESSAGE = 7
 
 JSON_PIECE = 12
 """Tool input is streamed in pieces of this many characters."""
@@ -47,6 +49,12 @@ def stop_reason(reply: Reply) -> str:
     if reply.stop_reason is not None:
         return reply.stop_reason
     return "tool_use" if reply.blocks and isinstance(reply.blocks[-1], ToolUse) else "end_turn"
+
+
+def count_tokens(asked: dict[str, Any]) -> int:
+    """How many tokens a request has: one a word, and a few for each message."""
+    texts = [text_of(message["content"]) for message in asked["messages"]]
+    return sum(TOKENS_PER_MESSAGE + len(text.split()) for text in texts)
 
 
 def sse(event: dict[str, Any]) -> bytes:

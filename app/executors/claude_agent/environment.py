@@ -50,19 +50,23 @@ _TOOL_GRACE_S = 5
 
 def cli_environment(
     *,
-    api_key: str,
+    token: str,
     base_url: str,
     directory: Path,
     longest_tool_s: float,
 ) -> dict[str, str]:
-    """Every variable the CLI gets. `directory` is the run's own and holds all it writes."""
+    """Every variable the CLI gets. `directory` is the run's own and holds all it writes.
+
+    `base_url` is the run's lane through the gateway and `token` is worth something there only:
+    the provider's key never comes near the CLI.
+    """
     return {
         **_FIXED,
         "HOME": str(directory / "home"),
         "TMPDIR": str(directory / "tmp"),
         "CLAUDE_CONFIG_DIR": str(directory / "config"),
         "PWD": str(directory / "work"),
-        "ANTHROPIC_API_KEY": api_key,
+        "ANTHROPIC_API_KEY": token,
         "ANTHROPIC_BASE_URL": base_url,
         "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
     }

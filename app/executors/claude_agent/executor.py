@@ -1,35 +1,57 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 
 import structlog
+from claude_agent_sdk import Message
 
-from app.events import AiEvent
+from app.events import AiEvent, AssistantFinal
+from app.executors.claude_agent.billing import RunBilling
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.environment import cli_environment, launcher
 from app.executors.claude_agent.mcp_bridge import McpBridge
+from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import system_prompt, user_content
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
-from app.executors.port import ABORTED, BUDGET, TIMEOUT, Ending, ExecutionFailed, RunContext
+from app.executors.port import (
+    ABORTED,
+    BUDGET,
+    MAX_TURNS,
+    NO_CREDIT,
+    TIMEOUT,
+    Ending,
+    ExecutionFailed,
+    RunContext,
+)
+from app.gateway.lane import Lane, Refusal
+from app.gateway.proxy import Gateway
 from app.graph import GraphRunRequest
 
 log = structlog.get_logger(__name__)
+
+ENDINGS: Mapping[Refusal | None, Ending] = {
+    "deadline": TIMEOUT,
+    "turns": MAX_TURNS,
+    "budget": BUDGET,
+    "credit": NO_CREDIT,
+}
+"""How a run ends whose call the gateway refused."""
 
 
 class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
-    def __init__(self, *, cli: Path, api_key: str | None, base_url: str, directory: Path) -> None:
+    def __init__(self, *, cli: Path, directory: Path, gateway: Gateway, billing: RunBilling) -> None:
         """`directory` takes one folder per run and must exist."""
         self._cli = cli
-        self._api_key = api_key
-        self._base_url = base_url
         self._directory = directory
+        self._gateway = gateway
+        self._billing = billing
         self._owners: set[asyncio.Task[None]] = set()
 
     async def run(
@@ -38,16 +60,34 @@ class ClaudeAgentExecutor:
         context: RunContext,
     ) -> AsyncGenerator[AiEvent, None]:
         """See the port."""
+        if not self._gateway.can_call:
+            log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
+            raise ExecutionFailed("provider_unavailable")
         bridge = McpBridge(context)
-        turn = Turn(context, wanted=request.response_format, results=bridge.results)
-        process = await self._start(request, context, bridge)
+        lane = self._gateway.open(context.run.run_id, *self._billing.lane(context))
+        turn = Turn(
+            context,
+            wanted=request.response_format,
+            results=bridge.results,
+            meters=TwoMeters(context, lane),
+        )
+        process = await self._start(request, context, bridge, lane)
         guard = _Guard(process, context)
         try:
-            async for event in _converse(process, turn, guard):
-                yield event
+            async for message in _heard(process):
+                for event in turn.feed(message):
+                    yield event
+                guard.check(lane)
+        except UnexpectedSurface as error:
+            log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
         finally:
             guard.cancel()
             process.kill()
+            # Also when nobody hears what is yielded below: the numbers are noted as they come.
+            await self._gateway.close(lane)
+        for event in turn.cut_off():
+            yield event
+        yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
 
     async def aclose(self) -> None:
         """Wait until every CLI process is gone and its folder removed."""
@@ -58,14 +98,12 @@ class ClaudeAgentExecutor:
         request: GraphRunRequest,
         context: RunContext,
         bridge: McpBridge,
+        lane: Lane,
     ) -> CliProcess:
-        if self._api_key is None:
-            log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
-            raise ExecutionFailed("provider_unavailable")
         directory = await asyncio.to_thread(RunDirectory, self._directory)
         environment = cli_environment(
-            api_key=self._api_key,
-            base_url=self._base_url,
+            token=lane.token,
+            base_url=lane.url,
             directory=directory.path,
             longest_tool_s=max((tool.timeout_s for tool in context.tools), default=0),
         )
@@ -98,10 +136,9 @@ class _Guard:
         self.stopped: Ending | None = None
         """Why the CLI was stopped, once it was."""
 
-    def count(self, total_tokens: int) -> None:
-        """Say how many tokens the run has used by now."""
-        limit = self._context.limits.max_total_tokens
-        if limit is not None and total_tokens >= limit:
+    def check(self, lane: Lane) -> None:
+        """Stop after the message that reached a budget."""
+        if lane.budget_used and not self._spent.is_set():
             self.stopped = self.stopped or BUDGET
             self._spent.set()
 
@@ -127,23 +164,18 @@ class _Guard:
         await self._process.stop()
 
 
-async def _converse(process: CliProcess, turn: Turn, guard: _Guard) -> AsyncGenerator[AiEvent, None]:
+async def _heard(process: CliProcess) -> AsyncIterator[Message]:
     try:
         async for message in process.messages():
-            for event in turn.feed(message):
-                yield event
-            guard.count(turn.total_tokens)
-    except UnexpectedSurface as error:
-        log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
-        process.kill()
+            yield message
     except CliFailed as error:
         log.error("the CLI failed", reason=str(error), stderr=list(process.stderr))  # noqa: TRY400
-    for event in turn.cut_off():
-        yield event
+
+
+def _answer(turn: Turn, stopped: Ending | None) -> AssistantFinal:
     try:
-        answer = turn.answer(guard.stopped)
+        return turn.answer(stopped)
     except ExecutionFailed as error:
         # The provider's own words are for the operator alone.
         log.warning("a run ended without an answer", ending=error.ending, reason=turn.reason())
         raise
-    yield answer

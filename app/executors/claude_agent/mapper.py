@@ -25,7 +25,7 @@ from app.events import (
     ToolCallStart,
 )
 from app.executors.claude_agent.names import STRUCTURED_OUTPUT, tool_id_of
-from app.executors.claude_agent.usage import MeteredMessage
+from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.tools.result import ToolResult
 
 
@@ -113,7 +113,7 @@ class EventMapper:
     def _unheard(self, message: AssistantMessage) -> bool:
         """Whether the text was not streamed before; the CLI's own error texts are never told."""
         message_id = message.message_id or ""
-        return message_id.startswith("msg_") and message_id not in self._streamed
+        return is_message_id(message_id) and message_id not in self._streamed
 
     def _tool_results(self, message: UserMessage) -> Iterator[SpokenEvent]:
         if isinstance(message.content, str):

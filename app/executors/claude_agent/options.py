@@ -44,7 +44,6 @@ def build_options(
 ) -> ClaudeAgentOptions:
     """The options of one run; `launcher` is the program that starts the CLI."""
     names = [bridged_name(tool.id) for tool in context.tools]
-    limits = context.limits
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
         system_prompt={"type": "file", "path": str(directory.system_prompt_file)},
@@ -61,8 +60,7 @@ def build_options(
         can_use_tool=only(context.tools),
         verbatim_prompts=True,
         include_partial_messages=True,
-        max_turns=limits.max_turns,
-        max_budget_usd=None if limits.max_budget_usd is None else float(limits.max_budget_usd),
+        max_turns=context.limits.max_turns,
         output_format=_output_format(response_format),
         cli_path=launcher,
         cwd=directory.work,

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage
 from claude_agent_sdk.types import AssistantMessageError
 
-from app.events import AiEvent, AssistantFinal, UsageReport
+from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
+from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.names import SERVER_NAME, STRUCTURED_OUTPUT, bridged_name
 from app.executors.claude_agent.outcome import answer, failure, has_succeeded
 from app.executors.claude_agent.surface import check_surface
@@ -14,7 +15,6 @@ from app.executors.claude_agent.usage import MeteredMessage, UsageFold
 from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
 from app.graph import ResponseFormat
 from app.tools.result import ToolResult
-from app.usage import UsageFact
 
 _REASON_CHARS = 500
 
@@ -28,8 +28,10 @@ class Turn:
         *,
         wanted: ResponseFormat | None,
         results: Mapping[str, ToolResult],
+        meters: TwoMeters,
     ) -> None:
         self._context = context
+        self._meters = meters
         self._wanted = wanted
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
@@ -40,7 +42,6 @@ class Turn:
             show_thinking=context.spec.show_thinking,
             step_budget=context.limits.max_turns,
         )
-        self.total_tokens = 0
 
     def feed(self, message: Message) -> Iterator[AiEvent]:
         """Events of one SDK message; raises `UnexpectedSurface` when the CLI offers too much."""
@@ -53,12 +54,15 @@ class Turn:
                 self._result = message
             case _:
                 pass
+        self._meters.show(message)
         yield from self._mapper.feed(message)
         yield from self._state(self._usage.feed(message))
 
     def cut_off(self) -> Iterator[AiEvent]:
-        """Nothing more will come: state what was still open."""
+        """Nothing more will come and the lane is closed: state what was still open or never shown."""
         yield from self._state(self._usage.finish())
+        yield from map(UsageReport, self._meters.close())
+        yield MeterReport(self._meters.report())
 
     def answer(self, stopped: Ending | None) -> AssistantFinal:
         """The answer; raises `ExecutionFailed` when there is none. `stopped`: why we ended it."""
@@ -83,24 +87,8 @@ class Turn:
 
     def _state(self, messages: Iterable[MeteredMessage]) -> Iterator[AiEvent]:
         for message in messages:
-            self.total_tokens += message.usage.total_tokens
-            yield UsageReport(self._fact(message))
+            yield from map(UsageReport, self._meters.feed(message))
             yield from self._mapper.completed(message)
-
-    def _fact(self, message: MeteredMessage) -> UsageFact:
-        return UsageFact(
-            run=self._context.run,
-            attempt=self._context.attempt,
-            message_id=message.message_id,
-            attribution=self._context.attribution,
-            model=message.model,
-            usage=message.usage,
-            executor_type="claude_sdk",
-            basis="final" if message.final else "partial",
-            output_estimated=not message.final,
-            origin="assistant" if message.parent_tool_call_id is None else "subagent",
-            parent_tool_call_id=message.parent_tool_call_id,
-        )
 
     def _expected_tools(self) -> set[str]:
         names = {bridged_name(tool.id) for tool in self._context.tools}

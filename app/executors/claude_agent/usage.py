@@ -7,7 +7,7 @@ message id, with the last numbers, never the first.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
@@ -98,14 +98,7 @@ class UsageFold:
             return []
         known = token_usage(current.raw)
         received = math.ceil(current.received_bytes / BYTES_PER_TOKEN)
-        counted = TokenUsage(
-            input_tokens=known.input_tokens,
-            output_tokens=max(known.output_tokens, received),
-            cache_read_tokens=known.cache_read_tokens,
-            cache_write_5m_tokens=known.cache_write_5m_tokens,
-            cache_write_1h_tokens=known.cache_write_1h_tokens,
-            web_search_requests=known.web_search_requests,
-        )
+        counted = replace(known, output_tokens=max(known.output_tokens, received))
         return self._state(current, lane, counted, final=False)
 
     def _state(
@@ -116,11 +109,15 @@ class UsageFold:
         *,
         final: bool,
     ) -> list[MeteredMessage]:
-        # Messages the CLI makes up itself (errors, notes) carry no id of the API.
-        if not message.message_id.startswith("msg_") or message.message_id in self._stated:
+        if not is_message_id(message.message_id) or message.message_id in self._stated:
             return []
         self._stated.add(message.message_id)
         return [MeteredMessage(MessageId(message.message_id), message.model, usage, final, lane)]
+
+
+def is_message_id(message_id: str) -> bool:
+    """Whether it is an id of the API; messages the CLI makes up itself (errors, notes) have none."""
+    return message_id.startswith("msg_")
 
 
 def _size(delta: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ RUN = Path("/somewhere/run-1")
 
 
 def environment() -> dict[str, str]:
-    return cli_environment(api_key="sk-x", base_url="http://api", directory=RUN, longest_tool_s=30)
+    return cli_environment(token="sk-x", base_url="http://api", directory=RUN, longest_tool_s=30)
 
 
 def test_the_environment_is_the_same_wherever_the_server_runs() -> None:

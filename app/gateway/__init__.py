@@ -1,0 +1,1 @@
+"""Meter what agents send: a loopback door to the Messages API."""

@@ -1,0 +1,98 @@
+"""The provider of the Messages API; the only holder of its key."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+import httpx
+import structlog
+
+log = structlog.get_logger(__name__)
+
+MESSAGES = "/v1/messages"
+COUNT_TOKENS = "/v1/messages/count_tokens"
+
+_CONNECT_S = 10.0
+_COUNT_S = 2.0
+_KEPT_CONNECTIONS = 64
+_KEPT_S = 60.0
+_OURS = {b"host", b"connection", b"content-length", b"accept-encoding", b"x-api-key", b"authorization"}
+"""Headers that are ours to say, whatever an agent says."""
+
+
+class Provider:
+    """`async with Provider(...) as provider:` keeps connections open between runs."""
+
+    def __init__(self, *, base_url: str, api_key: str | None) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._api_key = api_key
+        self._overheads: dict[str, int] = {}
+        # Nothing of this machine's environment: no proxy, no .netrc.
+        self._client = httpx.AsyncClient(
+            trust_env=False,
+            timeout=httpx.Timeout(None, connect=_CONNECT_S),
+            limits=httpx.Limits(
+                max_connections=None,
+                max_keepalive_connections=_KEPT_CONNECTIONS,
+                keepalive_expiry=_KEPT_S,
+            ),
+        )
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Hang up everywhere."""
+        await self._client.__aexit__(kind, error, trace)
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key to call with."""
+        return self._api_key is not None
+
+    def request(
+        self,
+        path: str,
+        body: bytes,
+        headers: Iterable[tuple[bytes, bytes]],
+        *,
+        query: bytes = b"",
+    ) -> httpx.Request:
+        """An agent's request as the provider gets it."""
+        passed = [(name, value) for name, value in headers if name.lower() not in _OURS]
+        ours = [(b"x-api-key", (self._api_key or "").encode()), (b"accept-encoding", b"identity")]
+        url = f"{self._base_url}{path}" + (f"?{query.decode()}" if query else "")
+        return self._client.build_request("POST", url, content=body, headers=passed + ours)
+
+    async def send(self, request: httpx.Request) -> httpx.Response:
+        """Ask; the answer's body is still to be read, and to be closed."""
+        return await self._client.send(request, stream=True)
+
+    async def count(self, model: str, text: str) -> int | None:
+        """How many tokens a text has, as the provider counts; None when it cannot be asked."""
+        if not text:
+            return 0
+        try:
+            async with asyncio.timeout(_COUNT_S):
+                if model not in self._overheads:
+                    # A message has a few tokens of its own; the shortest one shows how many.
+                    self._overheads[model] = await self._counted(model, ".") - 1
+                return max(0, await self._counted(model, text) - self._overheads[model])
+        except (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            log.warning("could not count tokens at the provider", reason=type(error).__name__)
+            return None
+
+    async def _counted(self, model: str, text: str) -> int:
+        body = {"model": model, "messages": [{"role": "user", "content": text}]}
+        headers = [(b"content-type", b"application/json"), (b"anthropic-version", b"2023-06-01")]
+        response = await self._client.send(self.request(COUNT_TOKENS, json.dumps(body).encode(), headers))
+        return int(response.raise_for_status().json()["input_tokens"])
