@@ -14,6 +14,7 @@ from app.executors.catalog import GraphSpec
 from app.graph import GraphFinal, RunStatus
 from app.runs.repository import RunRecord
 from app.tools.tool import Effect, Tool
+from app.usage import Meters
 
 Item = TypeVar("Item")
 
@@ -48,11 +49,33 @@ class AcceptedRun(Shape):
     status: RunStatus
 
 
+class MetersShape(Shape):
+    """How many messages each meter saw."""
+
+    sdk: int
+    gateway: int
+
+
 class RunBilling(Shape):
-    """What a run has been charged so far."""
+    """What a run has been charged so far.
+
+    `meters` and `drift`, the number of messages they disagreed on, are null until it has ended.
+    """
 
     receipts: int
     cost_usd: Money
+    meters: MetersShape | None
+    drift: int | None
+
+    @classmethod
+    def of(cls, totals: RunTotals, meters: Meters | None) -> "RunBilling":
+        """Show what a run was charged."""
+        return cls(
+            receipts=totals.receipts,
+            cost_usd=totals.cost_usd,
+            meters=None if meters is None else MetersShape.model_validate(meters),
+            drift=None if meters is None else meters.drift,
+        )
 
 
 class RunShape(Shape):
@@ -84,7 +107,7 @@ class RunShape(Shape):
             started_at=run.started_at,
             ended_at=run.ended_at,
             final=run.final,
-            billing=None if totals is None else RunBilling.model_validate(totals),
+            billing=None if totals is None else RunBilling.of(totals, run.meters),
         )
 
 

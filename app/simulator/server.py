@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,7 +33,10 @@ class SentMessage:
     start_usage: dict[str, Any]
     final_usage: dict[str, Any] | None = None
     """None until the last number was written."""
-    sent_text: str = ""
+    sent_output: str = ""
+    """Text, thinking and tool input that were written."""
+    first_byte_at: float | None = None
+    """When its id was written, in seconds of the monotonic clock; None until then."""
     hung_up: bool = False
     """The client left before the end."""
 
@@ -93,6 +97,7 @@ class Simulator:
         self.sent.append(sent)
         if not request.body.get("stream"):
             sent.final_usage = {**answer.usage, **answer.final_usage}
+            sent.first_byte_at = time.monotonic()
             await _send_json(send, 200, wire.message(answer, model=model))
             return
         async with _until_hung_up(receive, sent):
@@ -118,9 +123,11 @@ async def _stream(
             break
         if event["type"] == "content_block_delta":
             await asyncio.sleep(reply.delta_delay_s)
-            sent.sent_text += event["delta"].get("text", "")
+            sent.sent_output += wire.output_of(event["delta"])
         if event["type"] == "message_delta":
             sent.final_usage = {**reply.usage, **reply.final_usage}
+        if event["type"] == "message_start":
+            sent.first_byte_at = time.monotonic()
         await send(_chunk(wire.sse(event)))
     await send({"type": "http.response.body", "body": b""})
 

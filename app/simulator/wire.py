@@ -57,6 +57,11 @@ def count_tokens(asked: dict[str, Any]) -> int:
     return sum(TOKENS_PER_MESSAGE + len(text.split()) for text in texts)
 
 
+def output_of(delta: dict[str, Any]) -> str:
+    """What a delta adds to the model's output."""
+    return "".join(delta.get(kind, "") for kind in ("text", "thinking", "partial_json"))
+
+
 def sse(event: dict[str, Any]) -> bytes:
     """One event as the API frames it."""
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()

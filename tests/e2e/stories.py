@@ -14,6 +14,7 @@ import psutil
 
 from app.bootstrap import Services
 from app.cli.serve import listen, served, url_of
+from app.ids import AccountId
 from app.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
@@ -61,6 +62,10 @@ class World:
     simulator: Simulator
     http: httpx.AsyncClient
     url: str
+
+    async def account_id(self) -> AccountId:
+        """The account of the client's key."""
+        return (await self.services.accounts.authenticate(KEY)).account_id
 
     async def run(self, body: dict[str, Any]) -> list[Heard]:
         """Post a run and hear it to its end."""

@@ -136,7 +136,7 @@ async def test_a_client_that_hangs_up_is_noticed() -> None:
         await until(lambda: simulator.sent[0].hung_up)
 
     assert simulator.sent[0].final_usage is None
-    assert simulator.sent[0].sent_text == "one"
+    assert simulator.sent[0].sent_output == "one"
 
 
 async def test_messages_have_ids_of_their_own() -> None:

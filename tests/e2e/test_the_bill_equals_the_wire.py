@@ -1,0 +1,179 @@
+"""Everything a run can do to its bill, through the API, with the real SDK and CLI."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from app.simulator.script import Block, Hold, HttpError, Reply, Responder, Text, Thinking, ToolUse, in_turn
+from tests.e2e.stories import ANALYST, CALCULATOR, CLOCK, World, WorldOf, a_request, until
+from tests.e2e.the_bill import bill, wire
+
+CACHED = {
+    "input_tokens": 120,
+    "output_tokens": 2,
+    "cache_read_input_tokens": 1000,
+    "cache_creation_input_tokens": 300,
+    "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 100},
+}
+
+
+def a_tool_loop() -> Responder:
+    blocks: list[Block] = [
+        Thinking("Hm."),
+        Text("So."),
+        ToolUse(CLOCK),
+        ToolUse(CALCULATOR, {"expression": "1 + 1"}),
+    ]
+    return in_turn(
+        Reply(blocks, usage=CACHED, final_usage={"output_tokens": 211}),
+        Reply([ToolUse(CALCULATOR, {"expression": "2 + 2"})], final_usage={"output_tokens": 31}),
+        Reply([Text("Done.")], usage={"input_tokens": 600, "output_tokens": 1}),
+    )
+
+
+CASES: dict[str, tuple[Responder, dict[str, Any], str]] = {
+    "a tool loop with several blocks": (a_tool_loop(), {}, "stop"),
+    "overloaded twice, then an answer": (
+        in_turn(HttpError(529, "overloaded_error"), HttpError(529), Reply([Text("at last")])),
+        {},
+        "stop",
+    ),
+    "rate limited, then an answer": (
+        in_turn(HttpError(429, "rate_limit_error", headers={"retry-after": "0"}), Reply([Text("ok")])),
+        {},
+        "stop",
+    ),
+    "not found when streamed, answered in one piece": (
+        lambda request: Reply([Text("whole")]) if not request.body.get("stream") else HttpError(404),
+        {},
+        "stop",
+    ),
+    "cut before the first block": (
+        in_turn(Reply([Text("lost")], cut_after=2), Reply([Text("kept")])),
+        {},
+        "stop",
+    ),
+    "cut inside the first block": (
+        in_turn(Reply([Text("one two three four")], usage=CACHED, cut_after=6), Reply([Text("kept")])),
+        {},
+        "stop",
+    ),
+    "cut after a block": (
+        lambda request: (
+            Reply([Text("one two"), Text("three four")], cut_after=7, delta_delay_s=0.05)
+            if len(request.messages) == 1
+            else Reply([Text("kept")])
+        ),
+        {},
+        "stop",
+    ),
+    "an error in the middle of a stream": (
+        lambda _: Reply([Text("one two three four")], error_after=(5, "overloaded_error")),
+        {},
+        "error",
+    ),
+    "turns used up": (lambda _: Reply([ToolUse(CLOCK)]), {"maxTurns": 2}, "max_turns"),
+    "continuations that ignore the turns": (
+        lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
+        {"maxTurns": 1},
+        "max_turns",
+    ),
+    "continuations to their end": (
+        lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
+        {},
+        "error",
+    ),
+    "the dollar budget used up": (
+        lambda _: Reply([ToolUse(CLOCK)], usage={"input_tokens": 10_000, "output_tokens": 1}),
+        {"maxBudgetUsd": "0.05"},
+        "budget",
+    ),
+    "the token budget used up": (lambda _: Reply([ToolUse(CLOCK)]), {"maxTotalTokens": 50}, "budget"),
+    "empty messages": (lambda _: Reply([]), {}, "stop"),
+    "a refusal": (lambda _: Reply([Text("No.")], stop_reason="refusal"), {}, "error"),
+    "another model serves": (in_turn(Reply([Text("hi")], model="claude-opus-4-5")), {}, "stop"),
+    "numbers that come with the end only": (
+        in_turn(
+            Reply(
+                [Text("hi")],
+                usage={"input_tokens": 0, "output_tokens": 0},
+                final_usage={"input_tokens": 77, "output_tokens": 5, "cache_read_input_tokens": 9},
+            )
+        ),
+        {},
+        "stop",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_the_bill_equals_the_wire(world_of: WorldOf, case: str) -> None:
+    responder, limits, finish_reason = CASES[case]
+    world = await world_of(responder)
+
+    events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-5", limits=limits))
+
+    assert events[-1].data["finishReason"] == finish_reason
+    await assert_exact(world, events[0].data["runId"])
+
+
+@pytest.mark.parametrize("cancelled_at", range(2, 9))
+async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, cancelled_at: int) -> None:
+    """Hang up while the provider holds the event: before it, between blocks, and at the very end."""
+    hold = Hold(index=cancelled_at)
+    blocks: list[Block] = [Thinking("let me think"), Text("it is so")]
+    world = await world_of(in_turn(Reply(blocks, usage=CACHED, hold=hold)))
+    run_id = await world.start(a_request(graphId=ANALYST))
+    await hold.reached.wait()
+
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+
+    run = await world.ended(run_id)
+    assert run["final"]["finishReason"] == "aborted"
+    await until(lambda: world.simulator.sent[0].hung_up)
+    await assert_exact(world, run_id)
+
+
+async def test_a_cancel_after_the_last_number_pays_the_last_number(world_of: WorldOf) -> None:
+    reply = Reply([Text("one two")], final_usage={"output_tokens": 4711})
+    hold = Hold(index=7)
+    world = await world_of(in_turn(Reply(reply.blocks, final_usage=reply.final_usage, hold=hold)))
+    run_id = await world.start(a_request())
+    await hold.reached.wait()
+
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+
+    await world.ended(run_id)
+    (receipt,) = await world.receipts(run_id)
+    assert (receipt["basis"], receipt["outputTokens"]) == ("final", 4711)
+
+
+async def test_many_runs_at_once_are_not_mixed_up(world_of: WorldOf) -> None:
+    world = await world_of(
+        lambda request: (
+            Reply([Text("done")], final_usage={"output_tokens": 7})
+            if request.tool_results
+            else Reply([ToolUse(CLOCK)], final_usage={"output_tokens": int(request.last_text)})
+        )
+    )
+
+    runs = await asyncio.gather(*(world.start(a_request(str(number))) for number in range(100, 108)))
+
+    for number, run_id in enumerate(runs, start=100):
+        await world.ended(run_id)
+        assert [r["outputTokens"] for r in await world.receipts(run_id)] == [number, 7]
+    await assert_exact(world, *runs)
+
+
+async def assert_exact(world: World, *run_ids: str) -> None:
+    """Zero missing, zero extra, zero different; and the sums follow."""
+    receipts = [receipt for run_id in run_ids for receipt in await world.receipts(run_id)]
+    assert bill(receipts) == wire(world.simulator.sent) != {}
+    balance = await world.services.ledger.credit(await world.account_id())
+    assert balance.spent == sum(receipt["chargedCredits"] for receipt in receipts)
+    assert balance.reserved == 0
+    for run_id in run_ids:
+        billing = (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]
+        assert billing["meters"]["gateway"] == billing["receipts"]
+        assert billing["drift"] == 0

@@ -1,0 +1,240 @@
+"""Calls that no SDK message shows, or shows wrongly: the SDK in its full mode, behind the gateway.
+
+Runtally's own executor switches these off where it can. The meters must not depend on that.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
+
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.billing.reports import BillingReports
+from app.db import Database
+from app.executors.catalog import GraphSpec
+from app.executors.claude_agent.billing import RunBilling
+from app.executors.claude_agent.cli import bundled_cli
+from app.executors.claude_agent.directories import RunDirectory
+from app.executors.claude_agent.environment import cli_environment, launcher
+from app.executors.claude_agent.meters import TwoMeters
+from app.executors.claude_agent.usage import UsageFold
+from app.executors.port import RunContext
+from app.gateway.provider import Provider
+from app.gateway.proxy import Gateway
+from app.graph import RunLimits
+from app.http.schemas import ReceiptShape
+from app.ids import RunId, RunKey, new_uuid
+from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
+from app.simulator.server import Simulator
+from app.usage import Attribution, Meters
+from tests.e2e.stories import PATIENCE_S, PROVIDER_KEY, until
+from tests.e2e.the_bill import bill, wire
+from tests.factories import an_account
+
+SWITCHES = ("DISABLE_COMPACT", "CLAUDE_CODE_DISABLE_ATTACHMENTS")
+
+
+@dataclass
+class Bench:
+    """Everything between the SDK and the receipts, without the executor."""
+
+    simulator: Simulator
+    gateway: Gateway
+    billing: RunBilling
+    reports: BillingReports
+    directory: RunDirectory
+    context: Callable[[str], RunContext]
+
+    async def converse(
+        self, run_id: str, *prompts: str, results: int = 1, **options: Any
+    ) -> tuple[Meters, str]:
+        """Ask one prompt after the other and settle the bill; returns the meters and the session."""
+        context = self.context(run_id)
+        lane = self.gateway.open(run_id, *self.billing.lane(context))
+        meters, fold, session = TwoMeters(context, lane), UsageFold(), ""
+        async with ClaudeSDKClient(self.options(lane.url, lane.token, run_id, options)) as client:
+            for prompt in prompts:
+                await client.query(prompt)
+                heard = 0
+                async with asyncio.timeout(PATIENCE_S):
+                    async for message in client.receive_messages():
+                        meters.show(message)
+                        for metered in fold.feed(message):
+                            for fact in meters.feed(metered):
+                                self.billing.receipts.record(fact)
+                        if isinstance(message, ResultMessage):
+                            heard, session = heard + 1, message.session_id
+                            if heard == results:
+                                break
+        await self.gateway.close(lane)
+        for fact in meters.close():
+            self.billing.receipts.record(fact)
+        await self.billing.receipts.settle(context.run, within_s=PATIENCE_S)
+        return meters.report(), session
+
+    async def receipts(self, *run_ids: str) -> list[dict[str, Any]]:
+        """What was charged for these runs."""
+        found = [r for run_id in run_ids for r in await self.reports.of_run(self.context(run_id).run)]
+        return [ReceiptShape.of(receipt).model_dump(by_alias=True) for receipt in found]
+
+    def options(self, url: str, token: str, name: str, options: dict[str, Any]) -> ClaudeAgentOptions:
+        """The SDK in its full mode, pointed at a lane."""
+        environment = cli_environment(
+            token=token, base_url=url, directory=self.directory.path, longest_tool_s=30
+        )
+        for switch in SWITCHES:
+            del environment[switch]
+        script = self.directory.path / f"launch-{name}"
+        script.write_text(launcher(bundled_cli(), environment, pid_file=self.directory.pid_file))
+        os.chmod(script, 0o700)  # noqa: PTH101 - as the executor does
+        chosen: dict[str, Any] = {
+            "system_prompt": "You are the main agent.",
+            "model": "claude-sonnet-4-5",
+            "thinking": {"type": "disabled"},
+            "tools": [],
+            "strict_mcp_config": True,
+            "setting_sources": [],
+            "permission_mode": "dontAsk",
+            "include_partial_messages": True,
+            "cli_path": script,
+            "cwd": self.directory.work,
+            **options,
+        }
+        return ClaudeAgentOptions(**chosen)
+
+
+@pytest_asyncio.fixture
+async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
+    key = await an_account(database)
+
+    def context(run_id: str) -> RunContext:
+        return RunContext(
+            run=RunKey(key.account_id, RunId(run_id)),
+            attempt=0,
+            spec=GraphSpec(name="full", description="d", system_prompt="p"),
+            model="claude-sonnet-4-5",
+            tools=(),
+            limits=RunLimits(),
+            timeout=timedelta(seconds=60),
+            attribution=Attribution(key.id, "claude_agents:full", None),
+        )
+
+    prices, journal = PriceList(), Journal(tmp_path / "journal", new_uuid())
+    writer = ReceiptWriter(database, journal, prices)
+    working = asyncio.create_task(writer.work())
+    async with (
+        Simulator(lambda _: Reply([Text("hello")]), accepted_keys=frozenset({PROVIDER_KEY})) as simulator,
+        Provider(base_url=simulator.url, api_key=PROVIDER_KEY) as provider,
+        Gateway(provider) as gateway,
+    ):
+        yield Bench(
+            simulator,
+            gateway,
+            RunBilling(writer, CreditLedger(database), prices),
+            BillingReports(database),
+            RunDirectory(tmp_path),
+            context,
+        )
+    working.cancel()
+    await asyncio.wait({working})
+    journal.close()
+
+
+def a_delegating_model(*, background: bool) -> Callable[[ApiRequest], Answer]:
+    def answer(request: ApiRequest) -> Answer:
+        if "You are the helper" in request.system:
+            return Reply([Text("Helper's answer.")], usage={"input_tokens": 33, "output_tokens": 1})
+        if len(request.messages) == 1:
+            call = {"description": "help", "prompt": "SUBTASK", "subagent_type": "helper"}
+            return Reply([ToolUse("Agent", {**call, "run_in_background": background})])
+        return Reply([Text("Main answer.")], usage={"input_tokens": 99, "output_tokens": 1})
+
+    return answer
+
+
+HELPER: dict[str, Any] = {
+    "tools": ["Agent"],
+    "allowed_tools": ["Agent"],
+    "agents": {"helper": AgentDefinition(description="helps", prompt="You are the helper.", tools=[])},
+}
+
+
+async def test_a_subagent_in_the_foreground(bench: Bench) -> None:
+    bench.simulator.responder = a_delegating_model(background=False)
+
+    meters, _ = await bench.converse("fg", "go", **HELPER)
+
+    receipts = await bench.receipts("fg")
+    assert bill(receipts) == wire(bench.simulator.sent)
+    assert len(receipts) == 3
+    assert meters.drift == 0
+    # A subagent's message that only has text is in no SDK message at all.
+    assert sorted(receipt["origin"] for receipt in receipts) == ["assistant", "assistant", "hidden"]
+
+
+async def test_a_subagent_whose_text_is_forwarded_is_attributed(bench: Bench) -> None:
+    bench.simulator.responder = a_delegating_model(background=False)
+
+    await bench.converse("fw", "go", forward_subagent_text=True, **HELPER)
+
+    receipts = await bench.receipts("fw")
+    assert bill(receipts) == wire(bench.simulator.sent)
+    (subagent,) = [receipt for receipt in receipts if receipt["origin"] == "subagent"]
+    assert subagent["inputTokens"] == 33
+    assert subagent["parentToolCallId"].startswith("toolu_")
+
+
+async def test_a_subagent_in_the_background(bench: Bench) -> None:
+    bench.simulator.responder = a_delegating_model(background=True)
+
+    meters, _ = await bench.converse("bg", "go", results=2, **HELPER)
+
+    receipts = await bench.receipts("bg")
+    assert bill(receipts) == wire(bench.simulator.sent)
+    assert len(receipts) >= 3
+    assert meters.drift == 0
+
+
+async def test_compaction(bench: Bench) -> None:
+    bench.simulator.responder = lambda _: Reply([Text("<summary>All of it.</summary>")])
+
+    meters, _ = await bench.converse("compact", "hello", "/compact", "and now?")
+
+    receipts = await bench.receipts("compact")
+    assert bill(receipts) == wire(bench.simulator.sent)
+    assert [receipt["origin"] for receipt in receipts].count("hidden") == 1
+    assert (meters.sdk, meters.gateway) == (2, 3)
+
+
+async def test_resumed_and_forked_sessions_charge_nothing_twice(bench: Bench) -> None:
+    _, session = await bench.converse("one", "first")
+    await bench.converse("two", "second", resume=session)
+    await bench.converse("three", "third", resume=session, fork_session=True)
+
+    receipts = await bench.receipts("one", "two", "three")
+    assert len(receipts) == 3
+    assert bill(receipts) == wire(bench.simulator.sent)
+
+
+async def test_a_client_that_just_leaves(bench: Bench) -> None:
+    """Disconnected without an interrupt, the CLI goes on by itself; the bill goes with it."""
+    bench.simulator.responder = lambda _: Reply([Text("one two three four five")], delta_delay_s=0.2)
+    context = bench.context("left")
+    lane = bench.gateway.open("left", *bench.billing.lane(context))
+    async with ClaudeSDKClient(bench.options(lane.url, lane.token, "left", {})) as client:
+        await client.query("go")
+        await until(lambda: bool(bench.simulator.sent))
+
+    await bench.gateway.close(lane)
+    await bench.billing.receipts.settle(context.run, within_s=PATIENCE_S)
+
+    assert bill(await bench.receipts("left")) == wire(bench.simulator.sent) != {}
