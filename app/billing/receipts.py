@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from decimal import Decimal
 
 import structlog
@@ -46,21 +46,35 @@ class ReceiptWriter:
         self._news = asyncio.Event()
         self._progress = asyncio.Condition()
 
+    @property
+    def ready(self) -> bool:
+        """Whether receipts can be kept safe."""
+        return self._journal.problem is None
+
     def require_ready(self) -> None:
-        """Raise `JournalUnavailable` while a new run's receipts could not be kept safe."""
+        """Raise `JournalUnavailable` while receipts could not be kept safe."""
         if self._journal.problem is not None:
             message = f"Receipts cannot be kept safe now ({self._journal.problem}); try again later."
             raise JournalUnavailable(message)
 
     def opened(self, fact: UsageFact) -> None:
-        """A message has begun: should this process die, its receipt will be `partial`."""
+        """A message has begun: should this process die, its receipt will be `partial`.
+
+        Raises `JournalUnavailable` when that could not be written down: then nobody may read it.
+        """
         self._unstated.setdefault(fact.run, {})[fact.source_reference] = fact
         self._journal.opened(fact)
+        if self._journal.problem is not None:
+            self._queue(replace(fact, basis="partial", output_estimated=True))
+            self.require_ready()
 
     def closed(self, fact: UsageFact) -> None:
         """A message's numbers are known: should this process die, it will be `recovered`."""
         self._unstated.setdefault(fact.run, {})[fact.source_reference] = fact
         self._journal.closed(fact)
+        if self._journal.problem is not None:
+            # Nothing on disk answers for it: into the database at once.
+            self._queue(fact)
 
     def record(self, fact: UsageFact) -> None:
         """State a fact: journalled when this returns, in the database soon after.

@@ -15,7 +15,7 @@ from app.usage import TokenUsage
 
 log = structlog.get_logger(__name__)
 
-Refusal = Literal["ended", "deadline", "turns", "budget", "credit"]
+Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal"]
 """Why a call was not let through."""
 
 GRACE_S = 1.0
@@ -47,10 +47,10 @@ class LaneLinks:
 
     cost_of: Callable[[str, TokenUsage], Decimal]
     """Dollars of a model's tokens."""
-    credit_left: Callable[[], Awaitable[bool]]
-    """Whether the account may still spend."""
+    objection: Callable[[], Awaitable[Refusal | None]]
+    """Why the account may not spend now, if it may not."""
     opened: Callable[[MessageUsage], None]
-    """A message has begun. Called before anybody can hear of it."""
+    """A message has begun. Called before anybody can hear of it; raises when nobody may."""
     closed: Callable[[MessageUsage], None]
     """A message's numbers are known; a second call corrects the first."""
 
@@ -151,8 +151,8 @@ class Lane:
 
     async def _admit(self, size: Callable[[], CallSize]) -> Call:
         reserved = self._reservation(size)
-        if self._refusal() is None and not await self.links.credit_left():
-            raise self._refuse("credit")
+        if self._refusal() is None and (objection := await self.links.objection()) is not None:
+            raise self._refuse(objection)
         async with self._change:
             while (refusal := self._refusal()) is None and self._must_wait():
                 await self._change.wait()

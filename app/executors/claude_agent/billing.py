@@ -13,7 +13,7 @@ from app.billing.receipts import ReceiptWriter
 from app.errors import Unavailable
 from app.executors.claude_agent.meters import fact_of
 from app.executors.port import RunContext
-from app.gateway.lane import LaneLimits, LaneLinks
+from app.gateway.lane import LaneLimits, LaneLinks, Refusal
 from app.usage import TokenUsage
 
 log = structlog.get_logger(__name__)
@@ -38,7 +38,7 @@ class RunBilling:
         credit = _RunCredit(self, context)
         links = LaneLinks(
             cost_of=self._cost_of,
-            credit_left=credit.left,
+            objection=credit.objection,
             opened=lambda message: self.receipts.opened(fact_of(message, context)),
             closed=lambda message: self.receipts.closed(fact_of(message, context)),
         )
@@ -60,7 +60,13 @@ class _RunCredit:
         self._run = context.run
         self._last = True
 
-    async def left(self) -> bool:
+    async def objection(self) -> Refusal | None:
+        """Why the run may not spend now: no credit, or nowhere to keep its receipts safe."""
+        if not self._billing.receipts.ready:
+            return "journal"
+        return None if await self._left() else "credit"
+
+    async def _left(self) -> bool:
         """Ask the ledger; with the database away its last answer stands."""
         try:
             left = await self._billing.ledger.left_for(self._run)

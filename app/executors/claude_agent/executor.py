@@ -21,6 +21,7 @@ from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
     ABORTED,
     BUDGET,
+    INTERNAL,
     MAX_TURNS,
     NO_CREDIT,
     TIMEOUT,
@@ -39,6 +40,7 @@ ENDINGS: Mapping[Refusal | None, Ending] = {
     "turns": MAX_TURNS,
     "budget": BUDGET,
     "credit": NO_CREDIT,
+    "journal": INTERNAL,
 }
 """How a run ends whose call the gateway refused."""
 

@@ -1,0 +1,337 @@
+"""Kill the server, stop PostgreSQL, fill the disk, and hold the receipts against the wire.
+
+Every round starts runs and strikes while they go on: `kill -9` of the server, PostgreSQL stopped
+and started, both, or a journal that cannot be written. At the end every message the scripted
+provider sent must have exactly one receipt. One may be absent only where its first byte left the
+provider within 150 ms of a kill, so that nobody can have read it; every message a client was shown
+has one without exception, and debits equal charges.
+
+    .venv/bin/python -m benchmarks.chaos --rounds 200
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import resource
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+import httpx
+import httpx_sse
+import psutil
+
+from app.auth.keys import mint_key
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
+from app.simulator.server import SentMessage, Simulator
+
+RUNS_A_ROUND = 4
+READY_S = 60.0
+UNREAD_S = 0.15
+"""What left the provider this shortly before a kill, nobody can have read."""
+
+STRIKES = ("kill", "kill", "database", "kill and database", "full disk", "full disk and kill")
+CLOCK = "mcp__runtally__core__get_current_time"
+
+
+@dataclass(slots=True)
+class Storm:
+    """What happened."""
+
+    kills: list[float] = field(default_factory=list)
+    shown: set[str] = field(default_factory=set)
+    strikes: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of it; `wrong` is empty when the promise was kept."""
+
+    sent: int
+    receipts: int
+    by_basis: dict[str, int]
+    absent: int
+    """Messages without a receipt, all of them cut off unread by a kill."""
+    wrong: list[str]
+
+
+class Door:
+    """A TCP port in front of PostgreSQL that can be shut, so that its address survives a restart."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._server: asyncio.Server | None = None
+        self._open = contextlib.AsyncExitStack()
+        self._target = 0
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.port = _free_port()
+        self.url = ""
+
+    async def start(self) -> None:
+        """Start PostgreSQL and let everybody in."""
+        postgres = await self._open.enter_async_context(EmbeddedPostgres.start(self._directory))
+        credentials, _, address = postgres.url.rpartition("@")
+        host_port, _, name = address.partition("/")
+        self._target = int(host_port.rpartition(":")[2])
+        self.url = f"{credentials}@127.0.0.1:{self.port}/{name}"
+        self._server = await asyncio.start_server(self._pass, "127.0.0.1", self.port)
+
+    async def stop(self) -> None:
+        """Stop PostgreSQL."""
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._writers):
+            writer.close()
+        await self._open.aclose()
+        self._open = contextlib.AsyncExitStack()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            self._writers |= {writer, back}
+            await asyncio.gather(_copy(reader, back), _copy(there, writer))
+            self._writers -= {writer, back}
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+class Model:
+    """Sometimes calls a tool, sometimes talks, slowly or fast."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+
+    def __call__(self, request: ApiRequest) -> Answer:
+        """Talk, or call a tool and talk on."""
+        words = " ".join(f"word{number}" for number in range(self._dice.randint(1, 40)))
+        delay_s = self._dice.choice([0.0, 0.01, 0.03])
+        usage = {"input_tokens": self._dice.randint(1, 5000), "output_tokens": 1}
+        final = {"output_tokens": self._dice.randint(2, 900)}
+        calls = [ToolUse(CLOCK)] if len(request.messages) < 5 and self._dice.random() < 0.6 else []  # noqa: PLR2004
+        return Reply([Text(words), *calls], usage=usage, final_usage=final, delta_delay_s=delay_s)
+
+
+async def storm(rounds: int, *, seed: int) -> tuple[Storm, Verdict]:
+    """Let it rage, clear up, and judge."""
+    dice = random.Random(seed)  # noqa: S311 - nothing secret
+    happened = Storm()
+    key = mint_key()
+    async with contextlib.AsyncExitStack() as closing:
+        directory = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="runtally-chaos-")))
+        os.chmod(directory, 0o755)  # noqa: PTH101, S103 - PostgreSQL may run as another user
+        door = Door(directory / "postgres")
+        await door.start()
+        closing.push_async_callback(door.stop)
+        database = await Database.open(door.url)
+        await database.migrate()
+        await database.aclose()
+        async with Simulator(Model(dice)) as simulator:
+            environment = _environment(directory, door.url, simulator.url, key)
+            for number in range(rounds):
+                await _round(environment, door, key, dice=dice, happened=happened)
+                _progress(number + 1, rounds, happened)
+            async with _server(environment):
+                await _quiet(door.url)
+            return happened, await _judge(door.url, simulator.sent, happened)
+
+
+async def _round(
+    environment: dict[str, str], door: Door, key: str, *, dice: random.Random, happened: Storm
+) -> None:
+    strike = dice.choice(STRIKES)
+    happened.strikes[strike] += 1
+    async with _server(environment) as (server, url), httpx.AsyncClient(trust_env=False, timeout=30) as http:
+        http.headers["Authorization"] = f"Bearer {key}"
+        readers = [asyncio.create_task(_read(http, url, happened)) for _ in range(RUNS_A_ROUND)]
+        await asyncio.sleep(dice.uniform(0.3, 2.5))
+        if "full disk" in strike:
+            _fill_the_disk(server)
+            await asyncio.sleep(dice.uniform(0.0, 0.5))
+        if "database" in strike:
+            await door.stop()
+            await asyncio.sleep(dice.uniform(0.0, 0.8))
+        if "kill" in strike:
+            happened.kills.append(time.monotonic())
+            server.kill()
+        elif "database" in strike:
+            await door.start()
+        await asyncio.wait(readers)
+    if "kill" in strike and "database" in strike:
+        await door.start()
+
+
+async def _read(http: httpx.AsyncClient, url: str, happened: Storm) -> None:
+    """A client: it remembers which messages it was shown."""
+    body = {
+        "graphId": "claude_agents:assistant",
+        "messages": [{"role": "user", "content": "go"}],
+        "limits": {"timeoutS": 20},
+    }
+    with contextlib.suppress(httpx.HTTPError, httpx_sse.SSEError):
+        async with httpx_sse.aconnect_sse(http, "POST", f"{url}/v1/runs/stream", json=body) as source:
+            async for event in source.aiter_sse():
+                if event.event == "text_delta":
+                    happened.shown.add(event.json()["messageId"])
+
+
+def _fill_the_disk(server: psutil.Process) -> None:
+    """No file of the server may grow any more."""
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+
+
+async def _quiet(database_url: str) -> None:
+    """Wait until every run has ended and no more receipts come."""
+    connection = await asyncpg.connect(database_url)
+    seen = -1
+    while True:
+        going = await connection.fetchval("SELECT count(*) FROM runs WHERE ended_at IS NULL")
+        count = await connection.fetchval("SELECT count(*) FROM charge_receipts")
+        if going == 0 and count == seen:
+            break
+        seen = count
+        await asyncio.sleep(2)
+    await connection.close()
+
+
+async def _judge(database_url: str, sent: list[SentMessage], happened: Storm) -> Verdict:
+    connection = await asyncpg.connect(database_url)
+    rows = await connection.fetch("SELECT * FROM charge_receipts")
+    debits = await connection.fetchval("SELECT -sum(credits) FROM credit_ledger WHERE kind = 'debit'")
+    spent = await connection.fetchval("SELECT sum(spent) FROM credit_accounts")
+    reserved = await connection.fetchval("SELECT sum(reserved) FROM credit_accounts")
+    rolled = await connection.fetchval("SELECT sum(charged_credits) FROM usage_rollups")
+    await connection.close()
+    receipts = Counter(row["usage_unit_id"] for row in rows)
+    charged = sum(row["charged_credits"] for row in rows)
+    known = {message.message_id: message for message in sent if message.first_byte_at is not None}
+    wrong = [f"{name}: {count} receipts" for name, count in receipts.items() if count > 1]
+    wrong += [f"{name}: a receipt nobody sent" for name in receipts if name not in known]
+    wrong += [f"{name}: shown and not charged" for name in happened.shown if name not in receipts]
+    absent = [message for name, message in known.items() if name not in receipts]
+    wrong += [
+        f"{message.message_id}: sent and not charged" for message in absent if not _unread(message, happened)
+    ]
+    wrong += [problem for row in rows if (problem := _difference(row, known.get(row["usage_unit_id"])))]
+    if not charged == debits == spent == rolled:
+        wrong.append(f"charged {charged}, debited {debits}, spent {spent}, rolled up {rolled}")
+    if reserved:
+        wrong.append(f"{reserved} credits stay reserved")
+    by_basis = dict(Counter(row["basis"] for row in rows))
+    return Verdict(len(known), len(rows), by_basis, len(absent), wrong)
+
+
+def _unread(message: SentMessage, happened: Storm) -> bool:
+    first = message.first_byte_at or 0.0
+    return any(first - UNREAD_S <= kill and kill - first <= UNREAD_S for kill in happened.kills)
+
+
+def _difference(row: asyncpg.Record, message: SentMessage | None) -> str | None:
+    if message is None:
+        return None
+    whole = row["basis"] in {"final", "recovered"}
+    usage = message.final_usage if whole else message.start_usage
+    if usage is None:
+        return f"{message.message_id}: charged as whole, never sent whole"
+    expected = [usage["input_tokens"], usage["output_tokens"] if whole else row["output_tokens"]]
+    charged = [row["input_tokens"], row["output_tokens"]]
+    return None if charged == expected else f"{message.message_id}: charged {charged}, sent {expected}"
+
+
+@asynccontextmanager
+async def _server(environment: dict[str, str]) -> AsyncIterator[tuple[psutil.Popen, str]]:
+    port = _free_port()
+    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
+    log = Path(environment["RUNTALLY_DATA_DIR"]).parent / "server.log"
+    with log.open("ab") as output:
+        # Through a pipe: a full disk must not be the log's.
+        keeper = psutil.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=output)
+    server = psutil.Popen(command, env=environment, stdout=keeper.stdin, stderr=keeper.stdin)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with asyncio.timeout(READY_S), httpx.AsyncClient(trust_env=False) as http:
+            while not await _is_ready(http, url):
+                if server.poll() is not None:
+                    message = f"the server ended: {log.read_text()[-2000:]}"
+                    raise RuntimeError(message)
+                await asyncio.sleep(0.05)
+        yield server, url
+    finally:
+        if server.poll() is None:
+            server.terminate()
+        await asyncio.to_thread(server.wait)
+        keeper.communicate()
+
+
+async def _is_ready(http: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await http.get(f"{url}/readyz")).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _environment(directory: Path, database_url: str, provider_url: str, key: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "DATABASE_URL": database_url,
+        "RUNTALLY_DATA_DIR": str(directory / "data"),
+        "ANTHROPIC_API_KEY": f"sk-{secrets.token_hex(8)}",
+        "ANTHROPIC_BASE_URL": provider_url,
+        "RUNTALLY_BOOTSTRAP_KEY": key,
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _progress(done: int, rounds: int, happened: Storm) -> None:
+    if sys.stderr.isatty() or done % 10 == 0:
+        print(f"{done}/{rounds} rounds, {len(happened.shown)} messages shown", file=sys.stderr)
+
+
+def main() -> int:
+    """Print the verdict; exit 1 when a promise was broken."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
+    chosen = parser.parse_args()
+    started = time.monotonic()
+    happened, verdict = asyncio.run(storm(chosen.rounds, seed=chosen.seed))
+    lines = [
+        f"seed      {chosen.seed}, {chosen.rounds} rounds in {time.monotonic() - started:.0f} s",
+        f"strikes   {', '.join(f'{count} x {name}' for name, count in sorted(happened.strikes.items()))}",
+        f"messages  {verdict.sent} sent, {len(happened.shown)} shown to clients",
+        f"receipts  {verdict.receipts}: {', '.join(f'{n} {b}' for b, n in sorted(verdict.by_basis.items()))}",
+        f"absent    {verdict.absent}, each cut off unread by a kill",
+        f"wrong     {len(verdict.wrong)}",
+        *(f"          {problem}" for problem in verdict.wrong[:20]),
+    ]
+    print("\n".join(lines))
+    return 1 if verdict.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
