@@ -53,6 +53,7 @@ class ReceiptWriter:
 
     def require_ready(self) -> None:
         """Raise `JournalUnavailable` while receipts could not be kept safe."""
+        self._journal.probe()
         if self._journal.problem is not None:
             message = f"Receipts cannot be kept safe now ({self._journal.problem}); try again later."
             raise JournalUnavailable(message)
@@ -116,17 +117,21 @@ class ReceiptWriter:
                     await self._news.wait()
             except TimeoutError:
                 pass
-            if asyncio.get_running_loop().time() - looked > _LOOK_AROUND_S:
-                self._adopt()
-                looked = asyncio.get_running_loop().time()
             self._journal.probe()
             try:
+                if asyncio.get_running_loop().time() - looked > _LOOK_AROUND_S:
+                    looked = asyncio.get_running_loop().time()
+                    self._adopt()
                 await self._deliver()
                 pause_s = _FIRST_PAUSE_S
+                continue
             except Unavailable as error:
                 log.warning("receipts must wait", reason=error.detail, waiting=len(self._waiting))
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except Exception:
+                # Whatever it was, the next try may go well; the server must not end of it.
+                log.exception("receipts could not be delivered")
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def aclose(self) -> None:
         """Try once more; what is left stays in the journal for the next process."""

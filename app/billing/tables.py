@@ -118,7 +118,6 @@ credit_accounts = Table(
     Column("balance", BigInteger, Computed("granted + adjusted - spent", persisted=True), nullable=False),
     CheckConstraint("mode IN ('prepaid', 'postpaid')", name="mode"),
     CheckConstraint("monthly_budget >= 0", name="monthly_budget"),
-    CheckConstraint("reserved >= 0", name="reserved"),
 )
 
 usage_rollups = Table(

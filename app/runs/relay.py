@@ -177,6 +177,10 @@ class Relay:
         except Unavailable as error:
             log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400
             return entries
+        except Exception:
+            # Whatever it is, it must neither end the server nor be forgotten.
+            log.exception("a finished run could not be kept")
+            return entries
         if not ours:
             log.error("another process had ended this run already")
         return None

@@ -150,7 +150,6 @@ def upgrade() -> None:
         ),
         sa.CheckConstraint("mode IN ('prepaid', 'postpaid')", name=op.f("ck_credit_accounts_mode")),
         sa.CheckConstraint("monthly_budget >= 0", name=op.f("ck_credit_accounts_monthly_budget")),
-        sa.CheckConstraint("reserved >= 0", name=op.f("ck_credit_accounts_reserved")),
         sa.ForeignKeyConstraint(["account_id"], ["accounts.id"], name=op.f("fk_credit_accounts_account_id")),
         sa.PrimaryKeyConstraint("account_id", name=op.f("pk_credit_accounts")),
     )

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -11,9 +12,9 @@ from pathlib import Path
 import httpx
 import psutil
 
-from app.simulator.script import Hold, Reply, Text, in_turn
+from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
-from tests.e2e.stories import KEY, PATIENCE_S, a_client, a_request, until
+from tests.e2e.stories import CLOCK, KEY, PATIENCE_S, a_client, a_request, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,6 +79,36 @@ async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) 
     assert "Traceback" not in second.stderr
 
 
+async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path) -> None:
+    hold = Hold(index=5)
+    slow = Reply([Text("one two"), ToolUse(CLOCK)], hold=hold)
+    answers = in_turn(slow, Reply([Text("once there is room")]))
+    async with Simulator(answers) as simulator, a_server(tmp_path, simulator.url) as (server, http):
+        await http.post("/v1/runs", json=a_request(runId="full-1"))
+        async with http.stream("GET", "/v1/runs/full-1/events") as reader:
+            async for line in reader.aiter_lines():
+                if line == "event: text_delta":
+                    break
+        # No file may grow any more, the server's log neither.
+        before = server.rlimit(resource.RLIMIT_FSIZE)
+        server.rlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+        hold.until.set()
+        final = (await http.post("/v1/runs/wait", json=a_request(runId="full-1"))).json()
+        refused = await http.post("/v1/runs", json=a_request())
+        receipts = (await http.get("/v1/runs/full-1/receipts")).json()["items"]
+        server.rlimit(resource.RLIMIT_FSIZE, before)
+        async with asyncio.timeout(PATIENCE_S):
+            while (later := await http.post("/v1/runs/wait", json=a_request())).status_code == 503:
+                await asyncio.sleep(0.2)
+
+    # What had begun was charged; the call after it was not let through.
+    assert (final["error"], final["finishReason"]) == ("internal", "error")
+    assert [(receipt["basis"], receipt["outputTokens"]) for receipt in receipts] == [("final", 20)]
+    assert (refused.status_code, refused.json()["code"]) == (503, "journal_unavailable")
+    assert "File too large" in refused.json()["detail"]
+    assert later.json()["content"] == "once there is room"
+
+
 async def test_keys_are_managed_beside_a_running_server(tmp_path: Path) -> None:
     async with Simulator(in_turn()) as simulator, a_server(tmp_path, simulator.url) as (_, http):
         environment = an_environment(tmp_path, simulator.url)
@@ -118,12 +149,8 @@ async def a_server(
     """`runtally serve` with its embedded database, in a process of its own."""
     port = await asyncio.to_thread(_free_port)
     command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
-    server = psutil.Popen(
-        command,
-        env=an_environment(directory, provider_url),
-        cwd=ROOT,
-        stderr=subprocess.DEVNULL,
-    )
+    with (directory / "log").open("ab") as log:
+        server = psutil.Popen(command, env=an_environment(directory, provider_url), cwd=ROOT, stderr=log)
     try:
         async with a_client(f"http://127.0.0.1:{port}") as http:
             await _until_ready(http)
