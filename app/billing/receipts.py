@@ -55,8 +55,7 @@ class ReceiptWriter:
         """Raise `JournalUnavailable` while receipts could not be kept safe."""
         self._journal.probe()
         if self._journal.problem is not None:
-            message = f"Receipts cannot be kept safe now ({self._journal.problem}); try again later."
-            raise JournalUnavailable(message)
+            raise _unavailable(self._journal.problem)
 
     def opened(self, fact: UsageFact) -> None:
         """A message has begun: should this process die, its receipt will be `partial`.
@@ -67,7 +66,7 @@ class ReceiptWriter:
         self._journal.opened(fact)
         if self._journal.problem is not None:
             self._queue(replace(fact, basis="partial", output_estimated=True))
-            self.require_ready()
+            raise _unavailable(self._journal.problem)
 
     def closed(self, fact: UsageFact) -> None:
         """A message's numbers are known: should this process die, it will be `recovered`."""
@@ -216,3 +215,7 @@ class ReceiptWriter:
         self._of_run, self._owed = +self._of_run, +self._owed
         async with self._progress:
             self._progress.notify_all()
+
+
+def _unavailable(problem: str) -> JournalUnavailable:
+    return JournalUnavailable(f"Receipts cannot be kept safe now ({problem}); try again later.")
