@@ -43,7 +43,7 @@ READY_S = 60.0
 UNREAD_S = 0.15
 """What left the provider this shortly before a kill, nobody can have read."""
 
-STRIKES = ("kill", "kill", "database", "kill and database", "full disk", "full disk and kill")
+STRIKES = ("kill", "database", "kill and database", "full disk", "full disk and kill")
 CLOCK = "mcp__runtally__core__get_current_time"
 
 
@@ -146,21 +146,27 @@ async def storm(rounds: int, *, seed: int) -> tuple[Storm, Verdict]:
         await database.aclose()
         async with Simulator(Model(dice)) as simulator:
             environment = _environment(directory, door.url, simulator.url, key)
-            for number in range(rounds):
-                await _round(environment, door, key, dice=dice, happened=happened)
+            for number, strike in enumerate(_strikes(rounds, dice)):
+                happened.strikes[strike] += 1
+                await _round(strike, environment, door, dice=dice, happened=happened)
                 _progress(number + 1, rounds, happened)
             async with _server(environment):
                 await _quiet(door.url)
             return happened, await _judge(door.url, simulator.sent, happened)
 
 
+def _strikes(rounds: int, dice: random.Random) -> list[str]:
+    """As many of each kind as goes, in no order."""
+    strikes = [STRIKES[number % len(STRIKES)] for number in range(rounds)]
+    dice.shuffle(strikes)
+    return strikes
+
+
 async def _round(
-    environment: dict[str, str], door: Door, key: str, *, dice: random.Random, happened: Storm
+    strike: str, environment: dict[str, str], door: Door, *, dice: random.Random, happened: Storm
 ) -> None:
-    strike = dice.choice(STRIKES)
-    happened.strikes[strike] += 1
     async with _server(environment) as (server, url), httpx.AsyncClient(trust_env=False, timeout=30) as http:
-        http.headers["Authorization"] = f"Bearer {key}"
+        http.headers["Authorization"] = f"Bearer {environment['RUNTALLY_BOOTSTRAP_KEY']}"
         readers = [asyncio.create_task(_read(http, url, happened)) for _ in range(RUNS_A_ROUND)]
         await asyncio.sleep(dice.uniform(0.3, 2.5))
         if "full disk" in strike:
