@@ -5,13 +5,24 @@ import binascii
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from app.ids import RUN_ID_PATTERN, RunId
 
 GraphId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
 """`provider:name`, for example `claude_agents:assistant`."""
+
+
+def _no_float(value: object) -> object:
+    if isinstance(value, float):
+        message = 'money is a decimal in quotes, for example "0.10"'
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
+    return value
+
+
+Dollars = Annotated[Decimal, BeforeValidator(_no_float), Field(max_digits=20, decimal_places=10)]
+"""An exact amount; a float never meets money."""
 
 ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 ErrorCode = Literal[
@@ -122,16 +133,8 @@ class RunLimits(InputModel):
 
     timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
-    max_budget_usd: Annotated[Decimal, Field(gt=0, max_digits=20, decimal_places=10)] | None = None
+    max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     max_total_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
-
-    @field_validator("max_budget_usd", mode="before")
-    @classmethod
-    def _money_is_a_string(cls, value: object) -> object:
-        if isinstance(value, float):
-            message = 'money is a decimal string, for example "0.10"'
-            raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
-        return value
 
     def tightest(self, other: "RunLimits") -> "RunLimits":
         """Each limit at the lower of the two; a missing one gives way."""

@@ -4,6 +4,7 @@ import base64
 import json
 from datetime import UTC, datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from app.errors import Invalid
 
@@ -36,3 +37,13 @@ class Cursor(NamedTuple):
         if "\x00" in item_id:
             raise Invalid.field("cursor", "is not a cursor of this list")
         return cls(moment, item_id)
+
+    @classmethod
+    def of_uuids(cls, text: str) -> "Cursor":
+        """Read a cursor of a list whose ids are UUIDs."""
+        cursor = cls.decode(text)
+        try:
+            UUID(cursor.id)
+        except ValueError as error:
+            raise Invalid.field("cursor", "is not a cursor of this list") from error
+        return cursor

@@ -9,17 +9,21 @@ import structlog
 
 from app.auth.keys import SCOPES, Scope, checked_scopes, hash_key, is_key, mint_key, shown_prefix
 from app.auth.repository import (
+    AccountRecord,
     KeyRecord,
     account_named,
     all_keys,
+    find_account,
     insert_key,
     key_with_hash,
+    newest_accounts,
     revoke,
     touch,
 )
 from app.db import Database
 from app.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId
+from app.paging import Cursor
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +31,12 @@ BOOTSTRAP_ACCOUNT = "default"
 USE_NOTED_EVERY = timedelta(minutes=1)
 
 _ACCOUNT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class AccountNotFound(NotFound):
+    """There is no account of this name."""
+
+    code = "account_not_found"
 
 
 class KeyNotFound(NotFound):
@@ -70,6 +80,29 @@ class Accounts:
             raise Unauthenticated
         await self._note_use(key)
         return Principal(key.account_id, key.id, frozenset(key.scopes))
+
+    async def named(self, name: str) -> AccountRecord:
+        """The account of this name; raises `AccountNotFound`."""
+        # What can be no name is not looked for: PostgreSQL would refuse some of it.
+        if not _ACCOUNT_NAME.fullmatch(name):
+            raise AccountNotFound
+        async with self._database.snapshot() as reader:
+            account = await find_account(reader, name)
+        if account is None:
+            raise AccountNotFound
+        return account
+
+    async def list_accounts(
+        self, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[AccountRecord], str | None]:
+        """Accounts, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
+        before = None if cursor is None else Cursor.of_uuids(cursor)
+        async with self._database.snapshot() as reader:
+            found = await newest_accounts(reader, limit=limit + 1, before=before)
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
 
     async def create_key(
         self,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import func, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
 from app.auth.tables import accounts, api_keys
@@ -27,6 +28,15 @@ class KeyRecord:
     revoked_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class AccountRecord:
+    """An account."""
+
+    id: AccountId
+    name: str
+    created_at: datetime
+
+
 async def account_named(tx: Transaction, name: str) -> AccountId:
     """The account of this name; made when there is none."""
     await tx.execute(
@@ -36,6 +46,26 @@ async def account_named(tx: Transaction, name: str) -> AccountId:
     )
     found = await tx.execute(select(accounts.c.id).where(accounts.c.name == name))
     return AccountId(found.scalar_one())
+
+
+async def find_account(reader: Reader, name: str) -> AccountRecord | None:
+    """The account of this name."""
+    row = (await reader.execute(_ACCOUNTS.where(accounts.c.name == name))).one_or_none()
+    return None if row is None else AccountRecord(AccountId(row.id), row.name, row.created_at)
+
+
+async def newest_accounts(
+    reader: Reader, *, limit: int, before: tuple[datetime, str] | None
+) -> list[AccountRecord]:
+    """Accounts, newest first, older than (created_at, id)."""
+    newest = (accounts.c.created_at, accounts.c.id)
+    statement = _ACCOUNTS.order_by(*(column.desc() for column in newest)).limit(limit)
+    if before is not None:
+        moment, account_id = before
+        statement = statement.where(tuple_(*newest) < (moment, UUID(account_id)))
+    return [
+        AccountRecord(AccountId(row.id), row.name, row.created_at) for row in await reader.execute(statement)
+    ]
 
 
 async def insert_key(
@@ -100,6 +130,8 @@ async def touch(tx: Transaction, key_id: ApiKeyId, *, if_older_than: timedelta) 
         .values(last_used_at=func.now()),
     )
 
+
+_ACCOUNTS = select(accounts.c.id, accounts.c.name, accounts.c.created_at)
 
 _KEYS = select(
     api_keys.c.id,

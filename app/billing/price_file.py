@@ -17,14 +17,14 @@ output: "13.50"
 
 import hashlib
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.billing.pricing import WEB_SEARCH_USD, ModelPrice, OwnPrice, Rate
+from app.graph import Dollars
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 
@@ -36,36 +36,29 @@ class PriceFileError(Exception):
         super().__init__(f"RUNTALLY_PRICES_FILE: {problem}")
 
 
-def _quoted(value: object) -> object:
-    if isinstance(value, float):
-        message = 'money is a quoted decimal, for example "3.00"'
-        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
-    return value
-
-
-_Dollars = Annotated[Decimal, BeforeValidator(_quoted), Field(ge=0, max_digits=20, decimal_places=10)]
+_Price = Annotated[Dollars, Field(ge=0)]
 
 
 class _Rates(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cache_read: _Dollars | None = None
-    cache_write_5m: _Dollars | None = None
-    cache_write_1h: _Dollars | None = None
+    cache_read: _Price | None = None
+    cache_write_5m: _Price | None = None
+    cache_write_1h: _Price | None = None
 
 
 class _LongContext(_Rates):
     above: Annotated[int, Field(ge=1, strict=True)]
-    input: _Dollars | None = None
-    output: _Dollars | None = None
+    input: _Price | None = None
+    output: _Price | None = None
 
 
 class _Entry(_Rates):
     model: Annotated[str, Field(min_length=1)]
     since: datetime
-    input: _Dollars
-    output: _Dollars
-    web_search: _Dollars = WEB_SEARCH_USD
+    input: _Price
+    output: _Price
+    web_search: _Price = WEB_SEARCH_USD
     long_context: _LongContext | None = None
 
     def price(self, version: str) -> ModelPrice:

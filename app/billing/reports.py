@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 from zoneinfo import available_timezones
 
 from app.billing.repository import (
@@ -52,7 +51,7 @@ class BillingReports:
         cursor: str | None = None,
     ) -> tuple[list[Receipt], str | None]:
         """Receipts newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        before = None if cursor is None else _position(cursor)
+        before = None if cursor is None else Cursor.of_uuids(cursor)
         async with self._database.snapshot() as reader:
             found = await newest_receipts(reader, account_id, wanted, limit=limit + 1, before=before)
         if len(found) <= limit:
@@ -81,12 +80,3 @@ class BillingReports:
                 until=query.until,
                 time_zone=query.time_zone,
             )
-
-
-def _position(cursor: str) -> Cursor:
-    position = Cursor.decode(cursor)
-    try:
-        UUID(position.id)
-    except ValueError as error:
-        raise Invalid.field("cursor", "is not a cursor of this list") from error
-    return position

@@ -8,7 +8,9 @@ from uuid import UUID
 import typer
 from rich.console import Console
 
+from app.billing.ledger_repository import Mode
 from app.cli.client import Client, receipts_table, show_run
+from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
 from app.cli.demo import demo as run_demo
 from app.cli.errors import EXIT_USAGE, explained, stderr
 from app.cli.keys import create_key, list_keys, revoke_key
@@ -25,8 +27,12 @@ app = typer.Typer(
 )
 keys = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
+credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
+app.add_typer(credit, name="credits")
 console = Console(highlight=False)
 
+Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
+Note = Annotated[str | None, typer.Option(help="Why; kept with the entry.")]
 Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free port.")]
 
 
@@ -84,6 +90,47 @@ def keys_revoke(key_id: Annotated[UUID, typer.Argument(help="The id `keys list` 
     """Revoke an API key; it stops working at once."""
     with explained():
         asyncio.run(revoke_key(Settings.load(), console, key_id))
+
+
+@credit.command("show")
+def credits_show(account: str) -> None:
+    """Print what an account was granted, has spent and has left, in dollars."""
+    with explained():
+        asyncio.run(show_credit(Settings.load(), console, account))
+
+
+@credit.command("grant")
+def credits_grant(account: str, usd: Usd, note: Note = None) -> None:
+    """Add credit to an account."""
+    with explained():
+        asyncio.run(change_credit(Settings.load(), console, account, kind="grant", dollars=usd, note=note))
+
+
+@credit.command("adjust")
+def credits_adjust(account: str, usd: Usd, note: Annotated[str, typer.Option(help="Why.")]) -> None:
+    """Correct an account by dollars of either sign."""
+    with explained():
+        asyncio.run(change_credit(Settings.load(), console, account, kind="adjust", dollars=usd, note=note))
+
+
+@credit.command("terms")
+def credits_terms(
+    account: str,
+    mode: Annotated[Mode | None, typer.Option(help="prepaid stops at zero.")] = None,
+    monthly_budget_usd: Annotated[
+        str | None, typer.Option(help="Dollars a calendar month (UTC), or none.")
+    ] = None,
+) -> None:
+    """Change how an account pays; what is left out stays as it is."""
+    with explained():
+        asyncio.run(change_terms(Settings.load(), console, account, mode=mode, budget=monthly_budget_usd))
+
+
+@app.command("reprice")
+def reprice() -> None:
+    """Charge messages that had no price when they came, now that RUNTALLY_PRICES_FILE has one."""
+    with explained():
+        asyncio.run(reprice_receipts(Settings.load(), console))
 
 
 @app.command("run")

@@ -1,7 +1,6 @@
 """GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
 
 from collections.abc import Collection, Hashable, Iterable
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ from frontmatter.default_handlers import YAMLHandler
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from app.errors import NotFound
-from app.graph import RunLimits
+from app.graph import Dollars, RunLimits
 
 SHIPPED_GRAPHS = Path(__file__).parent.parent / "graphs"
 
@@ -36,21 +35,13 @@ class GraphSpec(BaseModel):
     model: str | None = None
     tools: tuple[str, ...] = ()
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
-    max_budget_usd: Annotated[Decimal, Field(gt=0, max_digits=20, decimal_places=10)] | None = None
+    max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     thinking_budget_tokens: Annotated[int, Field(ge=1_024, le=30_000, strict=True)] | None = None
     """How long the model may think; without it, it does not."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether clients hear the thinking."""
     system_prompt: Annotated[str, Field(min_length=1)]
-
-    @field_validator("max_budget_usd", mode="before")
-    @classmethod
-    def _money_is_a_string(cls, value: object) -> object:
-        if isinstance(value, float):
-            message = 'money is a quoted decimal, for example "0.50"'
-            raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
-        return value
 
     @field_validator("tools")
     @classmethod

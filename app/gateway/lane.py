@@ -110,7 +110,7 @@ class Lane:
     """Why the first call that was refused was."""
     ended: bool = False
     _calls: list[Call] = field(default_factory=list)
-    _change: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _change: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def budget_used(self) -> bool:
@@ -120,13 +120,14 @@ class Lane:
     @asynccontextmanager
     async def call(self, size: Callable[[], CallSize]) -> AsyncIterator[Call]:
         """Let one call through; raises `CallRefused`. Waits while others may use up the budget."""
-        call = await self._admit(size)
+        call = await self._admit(self._reservation(size))
         try:
+            if (objection := await self.links.objection() or self._refusal()) is not None:
+                raise self._refuse(objection)
             yield call
         finally:
             self._calls.remove(call)
-            async with self._change:
-                self._change.notify_all()
+            self._changed()
 
     def close_message(self, message: MessageUsage) -> None:
         """Note what a message used; the last word counts."""
@@ -136,31 +137,32 @@ class Lane:
     async def close(self) -> None:
         """The run has ended: no more calls, and those under way end here. Nothing is noted later."""
         self.ended = True
-        async with self._change:
-            self._change.notify_all()
-            try:
-                async with asyncio.timeout(GRACE_S):
-                    await self._change.wait_for(lambda: not self._calls)
-            except TimeoutError:
-                log.warning("calls outlived their run", calls=len(self._calls))
+        self._changed()
+        try:
+            async with asyncio.timeout(GRACE_S):
+                while self._calls:
+                    await self._change.wait()
+        except TimeoutError:
+            log.warning("calls outlived their run", calls=len(self._calls))
         while self._calls:
             tasks = [call.task for call in self._calls if call.task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _admit(self, size: Callable[[], CallSize]) -> Call:
-        reserved = self._reservation(size)
-        if self._refusal() is None and (objection := await self.links.objection()) is not None:
-            raise self._refuse(objection)
-        async with self._change:
-            while (refusal := self._refusal()) is None and self._must_wait():
-                await self._change.wait()
-            if refusal is not None:
-                raise self._refuse(refusal)
-            call = Call(self, reserved, asyncio.current_task())
-            self._calls.append(call)
-            return call
+    async def _admit(self, reserved: _Spending) -> Call:
+        while (refusal := self._refusal()) is None and self._must_wait():
+            await self._change.wait()
+        if refusal is not None:
+            raise self._refuse(refusal)
+        call = Call(self, reserved, asyncio.current_task())
+        self._calls.append(call)
+        return call
+
+    def _changed(self) -> None:
+        """Wake everybody who waits: never waits itself, so no cancellation can lose it."""
+        self._change.set()
+        self._change = asyncio.Event()
 
     def _refuse(self, refusal: Refusal) -> CallRefused:
         self.refused = self.refused or refusal
@@ -181,10 +183,11 @@ class Lane:
 
     def _must_wait(self) -> bool:
         """Whether calls under way may use up what is left: then they come first."""
-        spent = self._spent()
+        spent, turns = self._spent(), self.limits.max_turns
         for call in self._calls:
             spent = spent.plus(call.reserved)
-        return bool(self._calls) and spent.reaches(self.limits)
+        last_turn = turns is not None and self._turns() + len(self._calls) >= turns
+        return bool(self._calls) and (last_turn or spent.reaches(self.limits))
 
     def _reservation(self, size: Callable[[], CallSize]) -> _Spending:
         limits = self.limits

@@ -18,8 +18,13 @@ _CONNECT_S = 10.0
 _COUNT_S = 2.0
 _KEPT_CONNECTIONS = 64
 _KEPT_S = 60.0
-_OURS = {b"host", b"connection", b"content-length", b"accept-encoding", b"x-api-key", b"authorization"}
-"""Headers that are ours to say, whatever an agent says."""
+_OURS = {
+    *(b"host", b"content-length", b"accept-encoding"),
+    *(b"x-api-key", b"authorization", b"proxy-authorization", b"cookie"),
+    *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding"),
+    *(b"upgrade", b"expect"),
+}
+"""Headers that are ours to say, whatever an agent says: ours is another connection and another key."""
 
 
 class Provider:

@@ -7,10 +7,10 @@ that is noted before the agent can read it.
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 import structlog
@@ -22,6 +22,7 @@ from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
 from app.usage import BYTES_PER_TOKEN, TokenUsage
 
 log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
 
 HEAR_OUT_S = 0.02
 """How long what is on its way is read after the agent hung up."""
@@ -123,7 +124,8 @@ class _Exchange:
         finally:
             leaving.cancel()
             passing.cancel()
-            await asyncio.wait({passing, leaving})
+            # What a message used is noted before its call is over, whatever hurry others are in.
+            await _to_the_end(asyncio.wait({passing, leaving}))
         if not passing.cancelled() and (error := passing.exception()) is not None:
             raise error
 
@@ -171,23 +173,19 @@ class _Exchange:
                     (call.closed if fold.message.complete else call.opened)(fold.message)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
         finally:
-            await self._finish(fold, call)
+            if fold.message is None or not fold.message.complete:
+                await _to_the_end(self._cut_off(response, fold, call))
 
-    async def _finish(self, fold: StreamFold, call: Call) -> None:
-        message = fold.cut_off()
-        if message is None or message.complete:
+    async def _cut_off(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
+        if (message := fold.cut_off()) is None:
             return
         call.closed(message)
-        counting = asyncio.ensure_future(self._provider.count(message.model, fold.received()))
-        while not counting.done():
-            try:
-                await asyncio.wait({counting})
-            except asyncio.CancelledError:
-                # The agent has long gone; its message is still worth a true number.
-                continue
-        counted = fold.cut_off(counted=counting.result())
-        if counted is not None:
-            call.closed(counted)
+        # First of all nothing more is made for nobody.
+        await response.aclose()
+        if not message.complete:
+            count = await self._provider.count(message.model, fold.received())
+            if count is not None and (counted := fold.cut_off(counted=count)) is not None:
+                call.closed(counted)
 
     async def _whole(self, response: httpx.Response, call: Call) -> None:
         # An agent can do nothing with half a JSON object, so it gets the whole once it is noted.
@@ -205,12 +203,26 @@ def _size(body: bytes) -> CallSize:
     try:
         asked = json.loads(body)
         longest = TokenUsage(
-            input_tokens=len(body) // BYTES_PER_TOKEN, output_tokens=int(asked["max_tokens"])
+            input_tokens=len(body) // BYTES_PER_TOKEN, output_tokens=max(0, int(asked["max_tokens"]))
         )
         return CallSize(str(asked["model"]), longest)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         # The provider will refuse it; nothing is used.
         return CallSize("", TokenUsage())
+
+
+async def _to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do it all, however often we are cancelled meanwhile; then be cancelled."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 async def _send_error(send: Send, status: int, kind: str, message: str) -> None:

@@ -1,7 +1,8 @@
 """Messages API answers -> what the message used; pure.
 
 Bytes in, in whatever pieces they come. Only the few events that carry numbers are parsed; the
-rest is kept as it is until a message is cut off and what came of it must be counted.
+rest is kept as it is until a message is cut off and what came of it must be counted. What nobody
+understands is skipped: it is the agent's to complain about, and the rest of it is still billed.
 """
 
 import json
@@ -10,8 +11,26 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import structlog
+
 from app.ids import MessageId
 from app.usage import TokenUsage, estimated_tokens, merged, token_usage
+
+log = structlog.get_logger(__name__)
+
+UNKNOWN_MODEL = "unknown"
+"""Has no price, so somebody will look."""
+
+_COUNTS = {
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "ephemeral_5m_input_tokens",
+    "ephemeral_1h_input_tokens",
+    "web_search_requests",
+}
+_OF_COUNTS = {"cache_creation", "server_tool_use"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +84,17 @@ class StreamFold:
 
     def received(self) -> str:
         """Text, thinking and tool input that came through."""
-        deltas = (json.loads(piece)["delta"] for piece in self._pieces)
+        deltas = (_object(_object(_parsed(piece)).get("delta")) for piece in self._pieces)
         parts = (delta.get(kind) for delta in deltas for kind in ("text", "thinking", "partial_json"))
-        return "".join(part for part in parts if part)
+        return "".join(part for part in parts if isinstance(part, str))
 
     def cut_off(self, *, counted: int | None = None) -> MessageUsage | None:
         """The message when nothing more will come: complete, or partial with its output counted.
 
         `counted` is how many tokens were received, where somebody knows; else it is estimated.
         """
+        # The last line may lack nothing but its end.
+        self.feed(b"\n")
         message = self.message
         if message is None or message.complete:
             return message
@@ -88,25 +109,31 @@ class StreamFold:
             return False
         if self._event == b"ping":
             return False
-        event = json.loads(data)
+        event = _object(_parsed(data))
         match event.get("type"):
             case "message_start":
-                return self._started(event["message"])
+                return self._started(_object(event.get("message")))
             case "content_block_delta":
                 self._pieces.append(data)
             case "content_block_stop" if self.message is not None:
                 self.message = replace(self.message, whole_blocks=self.message.whole_blocks + 1)
             case "message_delta" if self.message is not None:
                 return self._delta(self.message, event)
+            case None:
+                log.warning("an event nobody understands", request_id=self.request_id, bytes=len(data))
             case _:
                 pass
         return False
 
     def _started(self, message: Mapping[str, Any]) -> bool:
-        self._raw = dict(message.get("usage") or {})
+        message_id = _text(message.get("id")) or self.request_id
+        if message_id is None:
+            log.error("a message without a name cannot be billed", model=message.get("model"))
+            return False
+        self._raw = _numbers(message.get("usage"))
         self.message = MessageUsage(
-            message_id=MessageId(message["id"]),
-            model=message["model"],
+            message_id=MessageId(message_id),
+            model=_served_by(message.get("usage")) or _text(message.get("model")) or UNKNOWN_MODEL,
             usage=token_usage(self._raw),
             complete=False,
             request_id=self.request_id,
@@ -114,11 +141,11 @@ class StreamFold:
         return True
 
     def _delta(self, message: MessageUsage, event: Mapping[str, Any]) -> bool:
-        self._raw = merged(self._raw, event.get("usage") or {})
-        reason = event["delta"].get("stop_reason")
+        self._raw = merged(self._raw, _numbers(event.get("usage")))
+        reason = _text(_object(event.get("delta")).get("stop_reason")) or message.stop_reason
         self.message = replace(
             message,
-            model=_served_by(self._raw) or message.model,
+            model=_served_by(event.get("usage")) or message.model,
             usage=token_usage(self._raw),
             complete=reason is not None,
             stop_reason=reason,
@@ -128,24 +155,52 @@ class StreamFold:
 
 def whole_message(body: bytes, *, request_id: str | None) -> MessageUsage | None:
     """The message of an answer that was not streamed; None when it is none."""
+    message = _object(_parsed(body))
+    message_id = _text(message.get("id")) or request_id
+    if message_id is None or not isinstance(message.get("usage"), dict):
+        return None
+    content = message.get("content")
+    return MessageUsage(
+        message_id=MessageId(message_id),
+        model=_served_by(message["usage"]) or _text(message.get("model")) or UNKNOWN_MODEL,
+        usage=token_usage(_numbers(message["usage"])),
+        complete=True,
+        stop_reason=_text(message.get("stop_reason")),
+        request_id=request_id,
+        whole_blocks=len(content) if isinstance(content, list) else 0,
+    )
+
+
+def _served_by(usage: Any) -> str | None:
+    """The model of the last iteration, where the API fell back to another one on its side."""
+    iterations = _object(usage).get("iterations")
+    last = iterations[-1] if isinstance(iterations, list) and iterations else None
+    return _text(_object(last).get("model"))
+
+
+def _numbers(usage: Any) -> dict[str, Any]:
+    """A usage object as far as it can be counted with."""
+    known: dict[str, Any] = {}
+    for name, value in _object(usage).items():
+        if name in _OF_COUNTS and isinstance(value, dict):
+            known[name] = _numbers(value)
+        elif name in _COUNTS and isinstance(value, int) and value >= 0:
+            known[name] = value
+        elif name in _COUNTS | _OF_COUNTS and value is not None:
+            log.error("a number nobody understands", name=name, value=value)
+    return known
+
+
+def _parsed(data: bytes) -> Any:
     try:
-        message = json.loads(body)
-        raw = message["usage"]
-        return MessageUsage(
-            message_id=MessageId(message["id"]),
-            model=_served_by(raw) or message["model"],
-            usage=token_usage(raw),
-            complete=True,
-            stop_reason=message.get("stop_reason"),
-            request_id=request_id,
-            whole_blocks=len(message["content"]),
-        )
-    except (ValueError, KeyError, TypeError):
+        return json.loads(data)
+    except (ValueError, RecursionError):
         return None
 
 
-def _served_by(raw: Mapping[str, Any]) -> str | None:
-    """The model of the last iteration, where the API fell back to another one on its side."""
-    iterations = raw.get("iterations") or [{}]
-    model = iterations[-1].get("model")
-    return model if isinstance(model, str) else None
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

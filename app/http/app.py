@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from app.bootstrap import Services
 from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
-from app.http.routes import catalogues, health, receipts, runs
+from app.http.routes import accounts, catalogues, health, receipts, runs, usage
 from app.http.schemas import Problem
 from app.http.sse import HEARTBEAT_S
 
@@ -48,7 +48,14 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
     problems.install(app)
-    for router in (runs.router, receipts.router, catalogues.router, health.router):
+    for router in (
+        runs.router,
+        receipts.router,
+        usage.router,
+        accounts.router,
+        catalogues.router,
+        health.router,
+    ):
         app.include_router(router)
     # The last one added is the outermost.
     app.add_middleware(Heads)

@@ -55,6 +55,7 @@ def caller_with(scope: Scope) -> Callable[..., Awaitable[Principal]]:
 Writer: TypeAlias = Annotated[Principal, Depends(caller_with("runs:write"))]
 RunReader: TypeAlias = Annotated[Principal, Depends(caller_with("runs:read"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(caller_with("receipts:read"))]
+Admin: TypeAlias = Annotated[Principal, Depends(caller_with("admin"))]
 
 
 def request_id(request: Request) -> str:
@@ -70,7 +71,8 @@ def idempotency_key(
     idempotency_key: Annotated[
         str | None,
         Header(
-            alias="Idempotency-Key", description="Stands in for `runId`: the same key joins the same run."
+            alias="Idempotency-Key",
+            description="The same key does the same thing once; stands in for `runId`.",
         ),
     ] = None,
 ) -> str | None:
@@ -86,19 +88,26 @@ def idempotency_key(
 IdempotencyKey: TypeAlias = Annotated[str | None, Depends(idempotency_key)]
 
 
-async def json_body(
-    request: Request,
-    _caller: Writer,
-    content_type: Annotated[str, Header(include_in_schema=False)] = "",
-) -> None:
-    """Require a caller, `Content-Type: application/json` and JSON that can be read one way only.
+def json_from(scope: Scope) -> Callable[..., Awaitable[None]]:
+    """Require a caller with a scope, `Content-Type: application/json` and unambiguous JSON.
 
     A page of another site can post plain text without asking; it cannot post JSON.
     """
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(_UNSUPPORTED)
-    if body := await request.body():
-        check_json(body)
+
+    async def checked(
+        request: Request,
+        _caller: Annotated[Principal, Depends(caller_with(scope))],
+        content_type: Annotated[str, Header(include_in_schema=False)] = "",
+    ) -> None:
+        if content_type.partition(";")[0].strip().lower() != "application/json":
+            raise HTTPException(_UNSUPPORTED)
+        if body := await request.body():
+            check_json(body)
+
+    return checked
+
+
+json_body = json_from("runs:write")
 
 
 def last_event_id(

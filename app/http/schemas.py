@@ -131,8 +131,10 @@ class ReceiptShape(Shape):
     # The usual rule would make it cacheWrite5MTokens.
     cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")]
     cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
+    web_search_requests: int
     cost_usd: Money
     charged_credits: int
+    price_version: str
     basis: str
     output_estimated: bool
     origin: str

@@ -85,7 +85,7 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
         (f"{HEAD}\nmax_turns: many", "max_turns"),
         (f"{HEAD}\nmax_turns: 0", "max_turns"),
         (f"{HEAD}\nmax_turns: true", "max_turns"),
-        (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a quoted decimal"),
+        (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a decimal in quotes"),
         (f'{HEAD}\nmax_budget_usd: "cheap"', "max_budget_usd"),
         (f'{HEAD}\nmax_budget_usd: "-1"', "max_budget_usd"),
         (f"{HEAD}\ntimeout_s: 0", "timeout_s"),

@@ -94,7 +94,7 @@ def test_our_own_sentences_stand_as_they_are() -> None:
         "messages": "the last message must be the user's"
     }
     assert found(limits={"maxBudgetUsd": 0.1}) == {
-        "limits.maxBudgetUsd": 'money is a decimal string, for example "0.10"'
+        "limits.maxBudgetUsd": 'money is a decimal in quotes, for example "0.10"'
     }
 
 

@@ -1,0 +1,112 @@
+"""`runtally credits` and `runtally reprice`: work on the database, also beside a running server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from app.auth.accounts import Accounts
+from app.billing.ledger import CreditLedger, Terms, usd
+from app.billing.ledger_repository import Credit, Mode
+from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.billing.repricing import reprice
+from app.bootstrap import attach_database, price_list
+from app.errors import Invalid
+from app.ids import AccountId
+from app.settings import Settings
+
+NO_BUDGET = "none"
+_MOST_USD = Decimal(10**10)
+
+
+async def show_credit(settings: Settings, console: Console, account: str) -> None:
+    """Print what an account has."""
+    async with _account(settings, account) as (ledger, account_id):
+        credit = await ledger.credit(account_id)
+    console.print(_table(account, credit))
+
+
+async def change_credit(
+    settings: Settings,
+    console: Console,
+    account: str,
+    *,
+    kind: Literal["grant", "adjust"],
+    dollars: str,
+    note: str | None,
+) -> None:
+    """Add to an account, or correct it, and print what it has then."""
+    credits_ = _credits(dollars)
+    if credits_ == 0 or (kind == "grant" and credits_ < 0):
+        raise Invalid.field("--usd", "must be above zero" if kind == "grant" else "must not be zero")
+    async with _account(settings, account) as (ledger, account_id):
+        change = ledger.grant if kind == "grant" else ledger.adjust
+        credit = await change(account_id, credits_, note=note)
+    console.print(_table(account, credit))
+
+
+async def change_terms(
+    settings: Settings, console: Console, account: str, *, mode: Mode | None, budget: str | None
+) -> None:
+    """Change how an account pays, and print it; `budget` is dollars or `none`."""
+    async with _account(settings, account) as (ledger, account_id):
+        before = await ledger.credit(account_id)
+        monthly = before.monthly_budget
+        if budget is not None:
+            monthly = None if budget == NO_BUDGET else _credits(budget)
+        if monthly is not None and monthly < 0:
+            raise Invalid.field("--monthly-budget-usd", "must not be below zero")
+        credit = await ledger.set_terms(account_id, Terms(mode or before.mode, monthly))
+    console.print(_table(account, credit))
+
+
+async def reprice_receipts(settings: Settings, console: Console) -> None:
+    """Charge messages that had no price when they were recorded."""
+    prices = price_list(settings)
+    async with attach_database(settings) as database:
+        done = await reprice(database, prices)
+    console.print(f"{done.adjusted} receipts adjusted, {done.cost_usd:.10f} USD.")
+    for model in done.still_unpriced:
+        console.print(f"Still without a price: {model}", style="yellow")
+
+
+@asynccontextmanager
+async def _account(settings: Settings, name: str) -> AsyncIterator[tuple[CreditLedger, AccountId]]:
+    async with attach_database(settings) as database:
+        account = await Accounts(database).named(name)
+        yield CreditLedger(database), account.id
+
+
+def _credits(dollars: str) -> int:
+    try:
+        amount = Decimal(dollars)
+    except InvalidOperation as error:
+        raise Invalid.field("USD", "must be a decimal, for example 5.00") from error
+    if not amount.is_finite() or abs(amount) > _MOST_USD or amount * CREDITS_PER_DOLLAR % 1:
+        raise Invalid.field("USD", "must have at most 7 decimals and be at most ten billion")
+    return int(amount * CREDITS_PER_DOLLAR)
+
+
+def _table(account: str, credit: Credit) -> Table:
+    now = datetime.now(UTC)
+    available = credit.available(now)
+    budget = credit.monthly_budget
+    table = Table(title=f"{account} ({credit.mode})")
+    for title in ("granted", "adjusted", "spent", "left", "reserved", "available", "budget", "this month"):
+        table.add_column(title, justify="right")
+    amounts = [credit.granted, credit.adjusted, credit.spent, credit.balance, credit.reserved]
+    table.add_row(
+        *(_dollars(amount) for amount in amounts),
+        "no limit" if available is None else _dollars(available),
+        "none" if budget is None else _dollars(budget),
+        _dollars(credit.spent_this_month(now)),
+    )
+    return table
+
+
+def _dollars(credits_: int) -> str:
+    return f"{usd(credits_):.7f}"

@@ -1,0 +1,186 @@
+"""The JSON of usage and credit: tokens and credits as integers, dollars as decimal strings."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from app.auth.repository import AccountRecord
+from app.billing.ledger import usd
+from app.billing.ledger_repository import Credit, Mode
+from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.billing.usage_repository import GroupBy, UsageSums
+from app.graph import Dollars, InputModel
+from app.http.schemas import Moment, Money, Shape
+from app.ids import AccountId
+
+MOST_CREDITS = 10**17
+"""Ten billion dollars: far from what the columns hold."""
+
+
+class UsageShape(Shape):
+    """What was used and charged."""
+
+    receipts: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")] = 0
+    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")] = 0
+    cost_usd: Money = Decimal(0)
+    charged_credits: int = 0
+
+    @classmethod
+    def total(cls, sums: Sequence[UsageSums]) -> Self:
+        """The sum of all groups."""
+        rows = [asdict(each) for each in sums]
+        return cls(**{name: sum(row[name] for row in rows) for name in UsageSums.__dataclass_fields__})
+
+
+class UsageGroup(UsageShape):
+    """The sums of one group: a day, a model, a graph or an API key."""
+
+    group: str
+
+
+class UsageReportShape(Shape):
+    """Sums by group and in all."""
+
+    group_by: GroupBy | None
+    time_zone: str
+    items: Sequence[UsageGroup]
+    next_cursor: str | None = None
+    total: UsageShape
+
+    @classmethod
+    def of(
+        cls, group_by: GroupBy | None, time_zone: str, found: Sequence[tuple[str, UsageSums]]
+    ) -> "UsageReportShape":
+        """Show what was found."""
+        groups = [UsageGroup(group=name, **asdict(sums)) for name, sums in found]
+        return cls(
+            group_by=group_by,
+            time_zone=time_zone,
+            items=[] if group_by is None else groups,
+            total=UsageShape.total([sums for _, sums in found]),
+        )
+
+
+class BalanceShape(Shape):
+    """An account's credit. `available` is null where there is no limit."""
+
+    mode: Mode
+    granted: int
+    adjusted: int
+    spent: int
+    reserved: int
+    left: int
+    available: int | None
+    monthly_budget: int | None
+    month_spent: int
+    granted_usd: Money
+    spent_usd: Money
+    left_usd: Money
+
+    @classmethod
+    def of(cls, credit: Credit) -> "BalanceShape":
+        """Show an account's credit."""
+        return cls(**_balance(credit))
+
+
+class AccountShape(Shape):
+    """An account."""
+
+    id: AccountId
+    name: str
+    created_at: Moment
+
+
+class AccountBalance(BalanceShape):
+    """An account and its credit."""
+
+    account: str
+
+    @classmethod
+    def of_account(cls, account: AccountRecord, credit: Credit) -> "AccountBalance":
+        """Show an account's credit."""
+        return cls(account=account.name, **_balance(credit))
+
+
+def _is_whole_credits(dollars: Decimal) -> Decimal:
+    amount = dollars * CREDITS_PER_DOLLAR
+    if amount % 1 or abs(amount) > MOST_CREDITS:
+        message = f"must have at most 7 decimals and be at most {MOST_CREDITS // CREDITS_PER_DOLLAR} dollars"
+        raise ValueError(message)
+    return dollars
+
+
+WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
+
+
+class _Amount(InputModel):
+    usd: WholeCredits | None = None
+    credits: Annotated[int, Field(strict=True)] | None = None
+    note: Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")] | None = None
+
+    @model_validator(mode="after")
+    def _one_amount(self) -> Self:
+        if (self.usd is None) == (self.credits is None):
+            message = "give either usd or credits"
+            raise ValueError(message)
+        if not 0 < abs(self.amount) <= MOST_CREDITS:
+            message = f"must be between 1 and {MOST_CREDITS} credits"
+            raise ValueError(message)
+        return self
+
+    @property
+    def amount(self) -> int:
+        """In credits."""
+        if self.usd is not None:
+            return int(self.usd * CREDITS_PER_DOLLAR)
+        return self.credits or 0
+
+
+class Grant(_Amount):
+    """Credit to add."""
+
+    @model_validator(mode="after")
+    def _adds(self) -> Self:
+        if self.amount < 0:
+            message = "a grant adds credit; to take some away, post an adjustment"
+            raise ValueError(message)
+        return self
+
+
+class Adjustment(_Amount):
+    """A correction of either sign."""
+
+    note: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+
+
+class TermsChange(InputModel):
+    """How an account pays; what is left out stays as it is."""
+
+    mode: Mode | None = None
+    monthly_budget_usd: Annotated[WholeCredits, Field(ge=0)] | None = None
+
+
+def _balance(credit: Credit) -> dict[str, object]:
+    now = datetime.now(UTC)
+    return {
+        "mode": credit.mode,
+        "granted": credit.granted,
+        "adjusted": credit.adjusted,
+        "spent": credit.spent,
+        "reserved": credit.reserved,
+        "left": credit.balance,
+        "available": credit.available(now),
+        "monthly_budget": credit.monthly_budget,
+        "month_spent": credit.spent_this_month(now),
+        "granted_usd": usd(credit.granted),
+        "spent_usd": usd(credit.spent),
+        "left_usd": usd(credit.balance),
+    }

@@ -1,0 +1,70 @@
+"""Accounts and their credit, for operators: any account, with the scope `admin`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from app.billing.ledger import Terms
+from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.http.billing_schemas import AccountBalance, AccountShape, Adjustment, Grant, TermsChange
+from app.http.dependencies import Admin, IdempotencyKey, ServicesDep, json_from
+from app.http.schemas import Page
+from app.paging import MAX_PAGE
+
+router = APIRouter(prefix="/v1/accounts", tags=["accounts"])
+_JSON = Depends(json_from("admin"))
+
+
+@router.get("", summary="List accounts")
+async def list_accounts(
+    services: ServicesDep,
+    _caller: Admin,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[AccountShape]:
+    """Every account, newest first."""
+    found, next_cursor = await services.accounts.list_accounts(limit=limit, cursor=cursor)
+    items = [AccountShape.model_validate(account) for account in found]
+    return Page[AccountShape](items=items, next_cursor=next_cursor)
+
+
+@router.get("/{account}", summary="Look up an account's credit")
+async def get_account(account: str, services: ServicesDep, _caller: Admin) -> AccountBalance:
+    """An account, by its name."""
+    found = await services.accounts.named(account)
+    return AccountBalance.of_account(found, await services.ledger.credit(found.id))
+
+
+@router.patch("/{account}", dependencies=[_JSON], summary="Change how an account pays")
+async def change_terms(
+    account: str, body: TermsChange, services: ServicesDep, _caller: Admin
+) -> AccountBalance:
+    """Set mode and monthly budget; a budget of null takes it away."""
+    found = await services.accounts.named(account)
+    before = await services.ledger.credit(found.id)
+    budget = before.monthly_budget
+    if "monthly_budget_usd" in body.model_fields_set:
+        dollars = body.monthly_budget_usd
+        budget = None if dollars is None else int(dollars * CREDITS_PER_DOLLAR)
+    credit = await services.ledger.set_terms(found.id, Terms(body.mode or before.mode, budget))
+    return AccountBalance.of_account(found, credit)
+
+
+@router.post("/{account}/grants", status_code=201, dependencies=[_JSON], summary="Grant credit")
+async def grant(
+    account: str, body: Grant, services: ServicesDep, _caller: Admin, key: IdempotencyKey
+) -> AccountBalance:
+    """Add credit; with an `Idempotency-Key`, once."""
+    found = await services.accounts.named(account)
+    credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key)
+    return AccountBalance.of_account(found, credit)
+
+
+@router.post("/{account}/adjustments", status_code=201, dependencies=[_JSON], summary="Adjust credit")
+async def adjust(
+    account: str, body: Adjustment, services: ServicesDep, _caller: Admin, key: IdempotencyKey
+) -> AccountBalance:
+    """Correct an account; with an `Idempotency-Key`, once."""
+    found = await services.accounts.named(account)
+    credit = await services.ledger.adjust(found.id, body.amount, note=body.note, reference=key)
+    return AccountBalance.of_account(found, credit)

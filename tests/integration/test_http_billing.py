@@ -1,0 +1,251 @@
+"""Usage, balance and accounts, over a real server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from app.simulator.script import Reply, Text, in_turn
+from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
+
+SONNET = "claude-sonnet-4-5"
+
+
+@asynccontextmanager
+async def holder(world: World, account: str, *scopes: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a key of these scopes."""
+    _, key = await world.services.accounts.create_key(account, scopes)
+    async with a_client(world.url, key) as client:
+        yield client
+
+
+async def charged_world(world_of: WorldOf) -> World:
+    """A world in which two runs were charged."""
+    usage = {"input_tokens": 1000, "output_tokens": 1}
+    world = await world_of(lambda _: Reply([Text("hi")], usage=usage, final_usage={"output_tokens": 100}))
+    for model in (SONNET, "claude-opus-4-5"):
+        assert (await world.http.post("/v1/runs/wait", json=a_request(model=model))).json()["ok"]
+    return world
+
+
+async def test_usage_is_summed_by_group(world_of: WorldOf) -> None:
+    world = await charged_world(world_of)
+
+    by_model = (await world.http.get("/v1/usage", params={"groupBy": "model"})).json()
+    by_graph = (await world.http.get("/v1/usage", params={"groupBy": "graph"})).json()
+    total = (await world.http.get("/v1/usage")).json()
+
+    assert {item["group"]: item["costUsd"] for item in by_model["items"]} == {
+        SONNET: "0.0045000000",
+        "claude-opus-4-5": "0.0075000000",
+    }
+    assert [item["group"] for item in by_graph["items"]] == [ASSISTANT]
+    assert total["items"] == []
+    assert total["total"] == by_model["total"] == by_graph["total"]
+    assert total["total"] == {
+        "receipts": 2,
+        "inputTokens": 2000,
+        "outputTokens": 200,
+        "cacheReadTokens": 0,
+        "cacheWrite5mTokens": 0,
+        "cacheWrite1hTokens": 0,
+        "costUsd": "0.0120000000",
+        "chargedCredits": 120_000,
+    }
+    assert (total["groupBy"], total["timeZone"], total["nextCursor"]) == (None, "UTC", None)
+
+
+async def test_the_balance_follows_what_was_charged(world_of: WorldOf) -> None:
+    world = await charged_world(world_of)
+    await world.services.ledger.grant(await world.account_id(), 1_000_000)
+
+    balance = (await world.http.get("/v1/balance")).json()
+
+    assert balance == {
+        "mode": "postpaid",
+        "granted": 1_000_000,
+        "adjusted": 0,
+        "spent": 120_000,
+        "reserved": 0,
+        "left": 880_000,
+        "available": None,
+        "monthlyBudget": None,
+        "monthSpent": 120_000,
+        "grantedUsd": "0.1000000000",
+        "spentUsd": "0.0120000000",
+        "leftUsd": "0.0880000000",
+    }
+
+
+async def test_a_run_shows_its_bill(world_of: WorldOf) -> None:
+    world = await charged_world(world_of)
+
+    (newest, _) = (await world.http.get("/v1/runs")).json()["items"]
+
+    assert newest["billing"] == {
+        "receipts": 1,
+        "costUsd": "0.0075000000",
+        "meters": {"sdk": 1, "gateway": 1},
+        "drift": 0,
+    }
+
+
+async def test_the_export_has_every_column(world_of: WorldOf) -> None:
+    world = await charged_world(world_of)
+
+    lines = (await world.http.get("/v1/receipts", headers={"Accept": "text/csv"})).text.splitlines()
+
+    assert len(lines) == 3
+    assert {"priceVersion", "webSearchRequests", "cacheWrite5mTokens"} <= set(lines[0].split(","))
+
+
+async def test_another_accounts_usage_is_not_there(world_of: WorldOf) -> None:
+    world = await charged_world(world_of)
+
+    async with holder(world, "stranger", "receipts:read") as stranger:
+        usage = (await stranger.get("/v1/usage", params={"groupBy": "key"})).json()
+        balance = (await stranger.get("/v1/balance")).json()
+
+    assert (usage["items"], usage["total"]["receipts"]) == ([], 0)
+    assert balance["spent"] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"groupBy": "week"}, "groupBy"),
+        ({"timeZone": "Mars/Olympus"}, "timeZone"),
+        ({"timeZone": "../etc/passwd"}, "timeZone"),
+        ({"from": "yesterday"}, "from"),
+        ({"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
+    ],
+)
+async def test_a_wrong_question_names_the_parameter(
+    world_of: WorldOf, query: dict[str, str], field: str
+) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.get("/v1/usage", params=query)
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+
+
+async def test_operators_grant_and_adjust_once(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    await world.services.accounts.create_key("acme", ["runs:read"])
+    once = {"Idempotency-Key": "invoice-7"}
+
+    first = await world.http.post("/v1/accounts/acme/grants", json={"usd": "5.00"}, headers=once)
+    again = await world.http.post("/v1/accounts/acme/grants", json={"credits": 50_000_000}, headers=once)
+    other = await world.http.post("/v1/accounts/acme/grants", json={"usd": "6.00"}, headers=once)
+    adjusted = await world.http.post(
+        "/v1/accounts/acme/adjustments", json={"usd": "-1.5", "note": "a goodwill gone wrong"}
+    )
+
+    assert (first.status_code, first.json()["granted"]) == (201, 50_000_000)
+    assert (again.status_code, again.json()["granted"]) == (201, 50_000_000)
+    assert (other.status_code, other.json()["code"]) == (409, "reference_taken")
+    assert (adjusted.json()["adjusted"], adjusted.json()["leftUsd"]) == (-15_000_000, "3.5000000000")
+    shown = (await world.http.get("/v1/accounts/acme")).json()
+    assert (shown["account"], shown["left"]) == ("acme", 35_000_000)
+
+
+async def test_operators_set_terms(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    await world.services.accounts.create_key("acme", ["runs:read"])
+
+    prepaid = await world.http.patch("/v1/accounts/acme", json={"mode": "prepaid"})
+    budget = await world.http.patch("/v1/accounts/acme", json={"monthlyBudgetUsd": "10.00"})
+    none = await world.http.patch("/v1/accounts/acme", json={"mode": "postpaid", "monthlyBudgetUsd": None})
+
+    assert (prepaid.json()["mode"], prepaid.json()["available"]) == ("prepaid", 0)
+    assert (budget.json()["mode"], budget.json()["monthlyBudget"]) == ("prepaid", 100_000_000)
+    assert (none.json()["monthlyBudget"], none.json()["available"]) == (None, None)
+
+
+async def test_accounts_are_listed_in_pages(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    for name in ("one", "two", "three"):
+        await world.services.accounts.create_key(name, ["runs:read"])
+
+    first = (await world.http.get("/v1/accounts", params={"limit": 3})).json()
+    rest = (await world.http.get("/v1/accounts", params={"cursor": first["nextCursor"]})).json()
+
+    assert [account["name"] for account in first["items"]] == ["three", "two", "one"]
+    assert [account["name"] for account in rest["items"]] == ["default"]
+    assert rest["nextCursor"] is None
+
+
+async def test_only_operators_see_accounts(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    async with holder(world, "acme", "runs:write", "runs:read", "receipts:read") as tenant:
+        answers = [
+            await tenant.get("/v1/accounts"),
+            await tenant.get("/v1/accounts/acme"),
+            await tenant.patch("/v1/accounts/acme", json={"mode": "postpaid"}),
+            await tenant.post("/v1/accounts/acme/grants", json={"usd": "1000000"}),
+            await tenant.post("/v1/accounts/acme/adjustments", json={"usd": "1", "note": "x"}),
+        ]
+    async with holder(world, "blind", "runs:read") as blind:
+        answers += [await blind.get("/v1/usage"), await blind.get("/v1/balance")]
+
+    assert [answer.status_code for answer in answers] == [403] * 7
+
+
+async def test_an_account_nobody_knows_is_not_found(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    for name in ("nobody", "%00", "a" * 300):
+        answer = await world.http.get(f"/v1/accounts/{name}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "account_not_found")
+    granted = await world.http.post("/v1/accounts/nobody/grants", json={"usd": "5.00"})
+    assert granted.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("grants", {}, "body"),
+        ("grants", {"usd": "1", "credits": 1}, "body"),
+        ("grants", {"usd": 1.5}, "usd"),
+        ("grants", {"usd": "0.00000001"}, "usd"),
+        ("grants", {"usd": "-1"}, "body"),
+        ("grants", {"usd": "NaN"}, "usd"),
+        ("grants", {"usd": "1e30"}, "usd"),
+        ("grants", {"credits": 10**18}, "body"),
+        ("grants", {"credits": 0}, "body"),
+        ("grants", {"credits": "5"}, "credits"),
+        ("grants", {"usd": "1", "why": "x"}, "why"),
+        ("grants", {"usd": "1", "note": "x" * 501}, "note"),
+        ("adjustments", {"usd": "-1"}, "note"),
+        ("adjustments", {"usd": "0", "note": "x"}, "body"),
+    ],
+)
+async def test_a_wrong_amount_names_the_field(
+    world_of: WorldOf, path: str, body: dict[str, Any], field: str
+) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post(f"/v1/accounts/default/{path}", json=body)
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+    assert (await world.http.get("/v1/balance")).json()["left"] == 0
+
+
+async def test_terms_that_make_no_sense_are_refused(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    for body, field in (
+        ({"mode": "barter"}, "mode"),
+        ({"monthlyBudgetUsd": "-1"}, "monthlyBudgetUsd"),
+        ({"monthlyBudgetUsd": 1.5}, "monthlyBudgetUsd"),
+        ({"budget": "1"}, "budget"),
+    ):
+        response = await world.http.patch("/v1/accounts/default", json=body)
+        assert response.status_code == 422
+        assert [error["field"] for error in response.json()["errors"]] == [field]
