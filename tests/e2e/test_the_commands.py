@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 
 from app.simulator.script import Reply, Text, in_turn
-from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf
+from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf, a_request
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,6 +51,47 @@ async def test_run_and_receipts_talk_to_a_server(world_of: WorldOf, tmp_path: Pa
     assert ran.returncode == 0, ran.stderr
     assert "hello from afar" in ran.stdout
     assert "claude-sonnet-5-5" in shown.stdout
+
+
+async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn())
+    there = {"DATABASE_URL": str(world.services.settings.database_url)}
+
+    granted = await runtally(tmp_path, "credits", "grant", "default", "--usd", "5", **there)
+    adjusted = await runtally(
+        tmp_path, "credits", "adjust", "default", "--usd", "-0.5", "--note", "typo", **there
+    )
+    terms = await runtally(
+        tmp_path, "credits", "terms", "default", "--mode", "prepaid", "--monthly-budget-usd", "2", **there
+    )
+    shown = await runtally(tmp_path, "credits", "show", "default", **there)
+    wrong = [
+        await runtally(tmp_path, "credits", "grant", "nobody", "--usd", "5", **there),
+        await runtally(tmp_path, "credits", "grant", "default", "--usd", "-5", **there),
+        await runtally(tmp_path, "credits", "grant", "default", "--usd", "much", **there),
+    ]
+
+    assert [done.returncode for done in (granted, adjusted, terms, shown)] == [0] * 4, terms.stderr
+    for amount in ("5.0000000", "-0.5000000", "4.5000000", "2.0000000", "prepaid"):
+        assert amount in shown.stdout
+    assert all(done.returncode == 1 and "Traceback" not in done.stderr for done in wrong)
+    assert (await world.http.get("/v1/balance")).json()["left"] == 45_000_000
+
+
+async def test_messages_without_a_price_are_priced_later(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")], model="claude-new-1")))
+    await world.http.post("/v1/runs/wait", json=a_request())
+    there = {"DATABASE_URL": str(world.services.settings.database_url)}
+    (tmp_path / "prices.yaml").write_text(
+        "prices: [{model: claude-new-1, since: 2026-01-01, input: '100', output: '100'}]"
+    )
+
+    before = await runtally(tmp_path, "reprice", **there)
+    after = await runtally(tmp_path, "reprice", RUNTALLY_PRICES_FILE="prices.yaml", **there)
+
+    assert "Still without a price: claude-new-1" in before.stdout
+    assert "1 receipts adjusted, 0.0030000000 USD" in after.stdout
+    assert (await world.http.get("/v1/balance")).json()["spent"] == 30_000
 
 
 async def test_what_is_wrong_is_said_without_a_traceback(world_of: WorldOf, tmp_path: Path) -> None:

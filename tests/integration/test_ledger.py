@@ -1,0 +1,199 @@
+import asyncio
+import random
+from datetime import UTC, datetime
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from app.auth.repository import KeyRecord
+from app.billing.ledger import CreditLedger, InsufficientCredits, ReferenceTaken, Terms
+from app.billing.pricing import Charge, PriceList
+from app.billing.repository import NewReceipt, insert_receipts
+from app.db import Database
+from app.ids import RunId, RunKey
+from tests.factories import a_fact, an_account
+
+NOW = datetime.now(UTC)
+
+
+@pytest_asyncio.fixture
+async def key(database: Database) -> KeyRecord:
+    return await an_account(database)
+
+
+@pytest.fixture
+def ledger(database: Database) -> CreditLedger:
+    return CreditLedger(database)
+
+
+def run_of(key: KeyRecord, name: str = "run-1") -> RunKey:
+    return RunKey(key.account_id, RunId(name))
+
+
+async def charge(database: Database, key: KeyRecord, message: str, credits_: int) -> None:
+    fact = a_fact(key, message)
+    priced = PriceList().charge(fact.model, fact.usage, at=NOW)
+    charged = Charge(priced.cost_usd, credits_, priced.price_version)
+    async with database.transaction() as tx:
+        await insert_receipts(tx, [NewReceipt(fact, charged, "final")])
+
+
+async def reserve(database: Database, ledger: CreditLedger, run: RunKey, wanted: int) -> None:
+    async with database.transaction() as tx:
+        await ledger.reserve(tx, run, wanted)
+
+
+async def release(database: Database, ledger: CreditLedger, run: RunKey) -> None:
+    async with database.transaction() as tx:
+        await ledger.release(tx, run)
+
+
+async def test_the_balance_is_the_sum_of_the_ledger(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    dice = random.Random(3)  # noqa: S311 - nothing secret
+    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.grant(key.account_id, 10**9)
+
+    async def something(number: int) -> None:
+        match dice.randrange(5):
+            case 0:
+                await ledger.grant(key.account_id, dice.randint(1, 10**6))
+            case 1:
+                await ledger.adjust(key.account_id, dice.choice([-1, 1]) * dice.randint(1, 10**5))
+            case 2:
+                await charge(database, key, f"msg_{number}", dice.randint(0, 10**5))
+            case 3:
+                await reserve(database, ledger, run_of(key, f"run-{number % 7}"), dice.randint(1, 10**5))
+            case _:
+                await release(database, ledger, run_of(key, f"run-{number % 7}"))
+
+    await asyncio.gather(*(something(number) for number in range(200)))
+
+    credit = await ledger.credit(key.account_id)
+    async with database.snapshot() as reader:
+        kinds = await reader.execute(
+            text("SELECT kind, sum(credits)::bigint FROM credit_ledger GROUP BY kind")
+        )
+        sums: dict[str, int] = {row.kind: row.sum for row in kinds}
+        balance = (await reader.execute(text("SELECT balance FROM credit_accounts"))).scalar_one()
+        receipts = await reader.execute(text("SELECT sum(charged_credits) FROM charge_receipts"))
+        charged = receipts.scalar_one()
+    assert credit.granted == sums["grant"]
+    assert credit.adjusted == sums["adjustment"]
+    assert credit.spent == -sums["debit"] == charged
+    assert credit.reserved == -sums["reservation"] - sums["release"]
+    assert credit.balance == balance == sums["grant"] + sums["adjustment"] + sums["debit"]
+    assert credit.spent_this_month(datetime.now(UTC)) == credit.spent
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE credit_accounts SET granted = granted + 1",
+        "UPDATE credit_accounts SET spent = 0",
+        "UPDATE credit_accounts SET reserved = 0, month_spent = 0",
+        "DELETE FROM credit_accounts",
+        "INSERT INTO credit_accounts (account_id, granted) SELECT id, 5 FROM accounts WHERE name = 'new'",
+    ],
+)
+async def test_nothing_but_the_ledger_changes_a_sum(
+    database: Database, ledger: CreditLedger, key: KeyRecord, statement: str
+) -> None:
+    await an_account(database, "new")
+    await ledger.grant(key.account_id, 10)
+    await charge(database, key, "msg_1", 3)
+    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await reserve(database, ledger, run_of(key), 2)
+
+    with pytest.raises(DBAPIError, match="follow credit_ledger"):
+        async with database.transaction() as tx:
+            await tx.execute(text(statement))
+
+    credit = await ledger.credit(key.account_id)
+    assert (credit.granted, credit.spent, credit.reserved) == (10, 3, 2)
+
+
+async def test_a_reference_counts_once(ledger: CreditLedger, key: KeyRecord) -> None:
+    async def grant() -> None:
+        await ledger.grant(key.account_id, 5, reference="invoice-1")
+
+    await asyncio.gather(*(grant() for _ in range(5)))
+
+    assert (await ledger.credit(key.account_id)).granted == 5
+    with pytest.raises(ReferenceTaken):
+        await ledger.grant(key.account_id, 6, reference="invoice-1")
+    with pytest.raises(ReferenceTaken):
+        await ledger.adjust(key.account_id, 5, reference="invoice-1")
+
+
+async def test_two_runs_cannot_reserve_the_same_credit(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.grant(key.account_id, 100)
+
+    outcomes = await asyncio.gather(
+        *(reserve(database, ledger, run_of(key, f"run-{n}"), 60) for n in range(4)), return_exceptions=True
+    )
+
+    # 60, then the 40 that were left, then nothing.
+    assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 2
+    assert (await ledger.credit(key.account_id)).reserved == 100
+
+
+async def test_a_run_may_spend_its_own_reservation(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.grant(key.account_id, 100)
+    await reserve(database, ledger, run_of(key, "mine"), 60)
+    await reserve(database, ledger, run_of(key, "theirs"), 40)
+
+    assert await ledger.left_for(run_of(key, "mine")) == 60
+    assert await ledger.left_for(run_of(key, "theirs")) == 40
+    await charge(database, key, "msg_1", 50)
+    assert await ledger.left_for(run_of(key, "mine")) == 10
+    await release(database, ledger, run_of(key, "theirs"))
+    await release(database, ledger, run_of(key, "theirs"))
+    assert await ledger.left_for(run_of(key, "mine")) == 50
+    assert (await ledger.credit(key.account_id)).reserved == 60
+
+
+async def test_a_post_paid_account_has_no_end(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await charge(database, key, "msg_1", 10**12)
+    await reserve(database, ledger, run_of(key), 10**12)
+
+    credit = await ledger.credit(key.account_id)
+
+    assert (credit.balance, credit.reserved, credit.available(NOW)) == (-(10**12), 0, None)
+    assert await ledger.left_for(run_of(key)) is None
+
+
+async def test_a_monthly_budget_begins_anew_each_month(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await ledger.set_terms(key.account_id, Terms("postpaid", 100))
+    await charge(database, key, "msg_1", 100)
+
+    credit = await ledger.credit(key.account_id)
+
+    now = datetime.now(UTC)
+    assert credit.available(now) == 0
+    assert credit.available(now.replace(year=now.year + 1)) == 100
+    with pytest.raises(InsufficientCredits):
+        await reserve(database, ledger, run_of(key), 1)
+
+
+async def test_accounts_do_not_share_credit(database: Database, ledger: CreditLedger, key: KeyRecord) -> None:
+    stranger = await an_account(database, "stranger")
+    await ledger.grant(key.account_id, 5)
+    await charge(database, key, "msg_1", 3)
+
+    credit = await ledger.credit(stranger.account_id)
+
+    assert (credit.granted, credit.spent) == (0, 0)

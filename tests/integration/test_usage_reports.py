@@ -1,0 +1,125 @@
+"""Sums of rollups against sums of the receipts themselves."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from app.auth.repository import KeyRecord
+from app.billing.reports import BillingReports, UsageQuery
+from app.billing.usage_repository import GroupBy
+from app.db import Database
+from app.errors import Invalid
+from tests.factories import an_account
+
+FIRST = datetime(2026, 3, 27, tzinfo=UTC)
+COLUMNS = "receipts input_tokens output_tokens cache_read_tokens cache_write_5m_tokens cache_write_1h_tokens"
+INSERT = text(
+    """
+    INSERT INTO charge_receipts (
+        id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
+        graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
+        cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
+        price_version, basis, output_estimated, origin, created_at)
+    VALUES (
+        gen_random_uuid(), 'anthropic_sdk', :reference, 'r', 0, 'msg', :account, :key, :graph,
+        'claude_sdk', :model, CAST(:n AS bigint), CAST(:n AS bigint) + 1, CAST(:n AS bigint) + 2,
+        CAST(:n AS bigint) + 3, CAST(:n AS bigint) + 4, 0, CAST(:n AS bigint) * 0.0000000001,
+        CAST(:n AS bigint),
+        'test', :basis, false, 'assistant', :at)
+    """
+)
+RAW = """
+    SELECT {group} AS name, count(*) FILTER (WHERE basis <> 'adjustment'), sum(input_tokens),
+           sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
+           sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits)
+      FROM charge_receipts
+     WHERE account_id = :account AND created_at >= :since AND created_at < :until
+     GROUP BY 1 ORDER BY 1
+"""
+GROUPS: dict[GroupBy | None, str] = {
+    None: "''",
+    "day": "(created_at AT TIME ZONE :zone)::date::text",
+    "model": "model",
+    "graph": "graph_id",
+    "key": "api_key_id::text",
+}
+WINDOWS = {
+    "all of it": (FIRST - timedelta(days=1), FIRST + timedelta(days=9)),
+    "whole days": (FIRST + timedelta(days=1), FIRST + timedelta(days=3)),
+    "cut in the middle of a bucket": (
+        FIRST + timedelta(hours=5, minutes=7, seconds=13),
+        FIRST + timedelta(days=2, hours=3, minutes=59, microseconds=1),
+    ),
+    "within one bucket": (FIRST + timedelta(minutes=16), FIRST + timedelta(minutes=29)),
+    "over one boundary": (FIRST + timedelta(minutes=10), FIRST + timedelta(minutes=20)),
+}
+
+
+@pytest_asyncio.fixture
+async def key(database: Database) -> KeyRecord:
+    """An account with six hundred receipts, and a stranger with some more."""
+    key, second = await an_account(database), await an_account(database)
+    stranger = await an_account(database, "stranger")
+    dice = random.Random(11)  # noqa: S311 - nothing secret
+    rows = [
+        {
+            "reference": f"r/0/{number}",
+            "account": owner.account_id,
+            "key": owner.id,
+            "graph": dice.choice(["claude_agents:a", "claude_agents:b"]),
+            "model": dice.choice(["claude-one", "claude-two", "claude-three"]),
+            "n": dice.randint(0, 10**6),
+            "basis": dice.choice(["final", "partial", "adjustment"]),
+            # Half of them where the windows cut.
+            "at": FIRST + timedelta(seconds=dice.choice([dice.uniform(0, 3600), dice.uniform(0, 8 * 86400)])),
+        }
+        for number, owner in enumerate(dice.choices([key, second, stranger], [5, 3, 2], k=600))
+    ]
+    async with database.transaction() as tx:
+        for row in rows:
+            await tx.execute(INSERT, row)
+    return key
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("group_by", GROUPS)
+async def test_rollups_equal_the_receipts(
+    database: Database, key: KeyRecord, group_by: GroupBy | None, window: str
+) -> None:
+    since, until = WINDOWS[window]
+    # Half and quarter hours off, and a day on which the clocks change.
+    zones = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Europe/Berlin") if group_by == "day" else ("UTC",)
+    for zone in zones:
+        query = UsageQuery(group_by=group_by, since=since, until=until, time_zone=zone)
+        found = await BillingReports(database).usage(key.account_id, query)
+
+        bound = {"account": key.account_id, "since": since, "until": until}
+        if group_by == "day":
+            bound["zone"] = zone
+        async with database.snapshot() as reader:
+            expected = (await reader.execute(text(RAW.format(group=GROUPS[group_by])), bound)).all()
+        sums = [
+            (name, *(getattr(s, column) for column in COLUMNS.split()), s.cost_usd, s.charged_credits)
+            for name, s in found
+        ]
+        assert sums == [tuple(row) for row in expected]
+        assert sums or window == "within one bucket"
+
+
+async def test_open_windows_take_everything(database: Database, key: KeyRecord) -> None:
+    ((_, whole),) = await BillingReports(database).usage(key.account_id, UsageQuery())
+    until = UsageQuery(until=FIRST + timedelta(hours=1, minutes=1))
+    since = UsageQuery(since=FIRST + timedelta(hours=1, minutes=1))
+    ((_, before),) = await BillingReports(database).usage(key.account_id, until)
+    ((_, after),) = await BillingReports(database).usage(key.account_id, since)
+
+    assert before.receipts + after.receipts == whole.receipts > 0
+    assert before.cost_usd + after.cost_usd == whole.cost_usd
+
+
+async def test_a_zone_nobody_knows_is_named(database: Database, key: KeyRecord) -> None:
+    with pytest.raises(Invalid, match="timeZone"):
+        await BillingReports(database).usage(key.account_id, UsageQuery(time_zone="Nowhere"))
