@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
+from app.billing.journal import JournalFailed
+from app.billing.price_file import PriceFileError
 from app.embedded import EmbeddedPostgresFailed
 from app.errors import AppError, Invalid, NotFound, Unauthenticated
 from app.executors.catalog import GraphDefinitionError
@@ -26,6 +28,8 @@ _OPERATOR_ERRORS = (
     ToolDefinitionError,
     EmbeddedPostgresFailed,
     CliMissing,
+    JournalFailed,
+    PriceFileError,
 )
 
 

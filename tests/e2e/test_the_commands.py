@@ -74,7 +74,7 @@ async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_
     assert [done.returncode for done in (granted, adjusted, terms, shown)] == [0] * 4, terms.stderr
     for amount in ("5.0000000", "-0.5000000", "4.5000000", "2.0000000", "prepaid"):
         assert amount in shown.stdout
-    assert [done.returncode for done in wrong] == [1, 2, 2]
+    assert [done.returncode for done in wrong] == [2, 2, 2]
     assert not any("Traceback" in done.stderr for done in wrong)
     assert (await world.http.get("/v1/balance")).json()["left"] == 45_000_000
 
@@ -99,6 +99,7 @@ async def test_what_is_wrong_is_said_without_a_traceback(world_of: WorldOf, tmp_
     world = await world_of(in_turn())
     there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
     (tmp_path / "graphs").mkdir()
+    (tmp_path / "bad.yaml").write_text("prices: 5")
     (tmp_path / "graphs" / "bad.md").write_text("---\ndescription: d\nturns: 3\n---\nHi.")
     cases = {
         "no graph": await runtally(tmp_path, "run", "claude_agents:nope", "hi", **there),
@@ -108,6 +109,7 @@ async def test_what_is_wrong_is_said_without_a_traceback(world_of: WorldOf, tmp_
         ),
         "DATABASE_URL": await runtally(tmp_path, "serve", DATABASE_URL="mysql://x"),
         "bad.md: turns": await runtally(tmp_path, "serve", RUNTALLY_GRAPHS_DIR=str(tmp_path / "graphs")),
+        "RUNTALLY_PRICES_FILE: prices": await runtally(tmp_path, "serve", RUNTALLY_PRICES_FILE="bad.yaml"),
         "RUNTALLY_TOOLS": await runtally(tmp_path, "serve", RUNTALLY_TOOLS="no_such_module"),
         "RUNTALLY_DEFAULT_MODEL": await runtally(tmp_path, "serve", RUNTALLY_DEFAULT_MODEL="gpt-4"),
         "is not set": await runtally(tmp_path, "migrate"),
