@@ -18,6 +18,12 @@ from app.usage import TokenUsage
 
 log = structlog.get_logger(__name__)
 
+_PATIENCE_S = 1.0
+"""How long a call may wait for the ledger."""
+
+_UNLIMITED_S = 5.0
+"""How long an account without limits is believed to have none."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunBilling:
@@ -58,21 +64,26 @@ class _RunCredit:
     def __init__(self, billing: RunBilling, context: RunContext) -> None:
         self._billing = billing
         self._run = context.run
-        self._last = True
+        self._last: int | None = None
+        self._unlimited_until = 0.0
 
     async def objection(self) -> Refusal | None:
         """Why the run may not spend now: no credit, or nowhere to keep its receipts safe."""
         if not self._billing.receipts.ready:
             return "journal"
-        return None if await self._left() else "credit"
+        now = asyncio.get_running_loop().time()
+        if now >= self._unlimited_until:
+            await self._ask()
+            if self._last is None:
+                self._unlimited_until = now + _UNLIMITED_S
+        if self._last is None or self._last > self._billing.receipts.owed(self._run.account_id):
+            return None
+        return "credit"
 
-    async def _left(self) -> bool:
+    async def _ask(self) -> None:
         """Ask the ledger; with the database away its last answer stands."""
         try:
-            left = await self._billing.ledger.left_for(self._run)
-        except Unavailable as error:
-            log.warning("the account's credit cannot be asked for", reason=error.detail)
-            return self._last
-        owed = self._billing.receipts.owed(self._run.account_id)
-        self._last = left is None or left > owed
-        return self._last
+            async with asyncio.timeout(_PATIENCE_S):
+                self._last = await self._billing.ledger.left_for(self._run)
+        except (TimeoutError, Unavailable):
+            log.warning("the account's credit cannot be asked for; the last answer stands")
