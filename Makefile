@@ -46,8 +46,10 @@ migration: $(READY) ## a new migration file: make migration NAME=create_things
 	$(BIN)/alembic revision -m "$(NAME)"
 	@$(BIN)/ruff format --quiet migrations/versions
 
-benchmark: $(READY) ## programs that print ratios, side by side in one run
+benchmark: $(READY) ## programs that print ratios, side by side in one run (minutes long: -m benchmarks.usage_queries)
 	$(BIN)/python -m benchmarks.first_event
+	$(BIN)/python -m benchmarks.receipts
+	$(BIN)/python -m benchmarks.gateway
 
 lock: $(READY) ## resolve the dependencies anew; needs uv
 	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)

@@ -1,0 +1,213 @@
+"""What the gateway costs: streamed answers through it, against the same answers taken directly.
+
+The scripted provider and the gateway are processes of their own, as the real ones are, and the
+client is httpx, with open connections on either way. The gateway's lane notes every message in a
+journal before its first byte passes, as in a run. Direct and through the gateway take turns.
+
+    .venv/bin/python -m benchmarks.gateway --rounds 200
+"""
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import httpx
+
+from app.billing.journal import Journal
+from app.billing.pricing import PriceList
+from app.gateway.lane import LaneLimits, LaneLinks, Refusal
+from app.gateway.provider import MESSAGES, Provider
+from app.gateway.proxy import Gateway
+from app.gateway.wire import MessageUsage
+from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.simulator.script import ApiRequest, Reply, Text
+from app.simulator.server import Simulator
+from app.usage import Attribution, TokenUsage, UsageFact
+
+MODEL = "claude-sonnet-4-5"
+READY_S = 30.0
+LASTS_S = 3600.0
+SMALL, BURST, STREAMS, OF_EACH = 10, 2000, 20, 200
+"""Deltas of a small answer and of a burst; how many streams at once, of how many deltas each."""
+
+Server: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One streamed answer, in milliseconds from asking."""
+
+    first_ms: float
+    end_ms: float
+    size: int
+
+
+Pair: TypeAlias = tuple[list[Answered], list[Answered]]
+"""Directly, and through the gateway."""
+
+
+def words(request: ApiRequest) -> Reply:
+    """As many words as the prompt says."""
+    return Reply([Text("word " * int(request.last_text))])
+
+
+async def provider(ready: Connection) -> None:
+    """The scripted provider; says its URL."""
+    async with Simulator(words) as simulator:
+        ready.send(simulator.url)
+        await asyncio.sleep(LASTS_S)
+
+
+async def gateway(ready: Connection, base_url: str, directory: Path) -> None:
+    """The gateway and one run's lane; says the lane's URL."""
+    journal = Journal(directory, new_uuid())
+    limits = LaneLimits(deadline=asyncio.get_running_loop().time() + LASTS_S)
+    async with Provider(base_url=base_url, api_key="simulated") as upstream, Gateway(upstream) as door:
+        ready.send(door.open("run-1", limits, _links(journal)).url)
+        await asyncio.sleep(LASTS_S)
+
+
+def _links(journal: Journal) -> LaneLinks:
+    prices = PriceList()
+    run = RunKey(AccountId(new_uuid()), RunId("run-1"))
+    attribution = Attribution(ApiKeyId(new_uuid()), "claude_agents:assistant", None)
+
+    def fact(message: MessageUsage) -> UsageFact:
+        return UsageFact(
+            run=run,
+            attempt=0,
+            message_id=message.message_id,
+            attribution=attribution,
+            model=message.model,
+            usage=message.usage,
+            executor_type="claude_sdk",
+            at=message.at,
+        )
+
+    def closed(message: MessageUsage) -> None:
+        journal.closed(fact(message))
+        journal.done([fact(message).source_reference])
+
+    async def no_objection() -> Refusal | None:
+        return None
+
+    def cost_of(model: str, usage: TokenUsage) -> Decimal:
+        return prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
+
+    return LaneLinks(cost_of, no_objection, lambda message: journal.opened(fact(message)), closed)
+
+
+def _serve(server: Server, *given: Any) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(server(*given))
+
+
+@contextmanager
+def running(server: Server, *given: Any) -> Iterator[str]:
+    """A server in a process of its own; yields the URL it says."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(server, theirs, *given), daemon=True)
+    process.start()
+    try:
+        if not ours.poll(READY_S):
+            message = f"{server.__name__} does not start"
+            raise TimeoutError(message)
+        yield ours.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+async def asked(http: httpx.AsyncClient, url: str, deltas: int) -> Answered:
+    """One answer of so many deltas."""
+    body = {
+        "model": MODEL,
+        "max_tokens": 64_000,
+        "stream": True,
+        "messages": [{"role": "user", "content": str(deltas)}],
+    }
+    first, size = 0.0, 0
+    began = time.perf_counter()
+    async with http.stream("POST", url + MESSAGES, json=body) as response:
+        response.raise_for_status()
+        async for chunk in response.aiter_raw():
+            first = first or time.perf_counter()
+            size += len(chunk)
+    return Answered((first - began) * 1000, (time.perf_counter() - began) * 1000, size)
+
+
+async def at_once(http: httpx.AsyncClient, url: str) -> Answered:
+    """Many answers side by side: the median first byte, and the end of the last."""
+    answers = await asyncio.gather(*(asked(http, url, OF_EACH) for _ in range(STREAMS)))
+    return Answered(
+        statistics.median(answer.first_ms for answer in answers),
+        max(answer.end_ms for answer in answers),
+        sum(answer.size for answer in answers),
+    )
+
+
+async def compared(work: Callable[[str], Awaitable[Answered]], urls: Sequence[str], rounds: int) -> Pair:
+    """Rounds of both ways in turn; raises `AssertionError` where bytes got lost."""
+    direct, through = [], []
+    for number in range(rounds + 1):
+        one, other = await work(urls[0]), await work(urls[1])
+        if one.size != other.size:
+            message = f"{one.size} bytes directly, {other.size} through the gateway"
+            raise AssertionError(message)
+        if number:
+            # The first round opened the connections.
+            direct.append(one)
+            through.append(other)
+    return direct, through
+
+
+def show(title: str, direct: Sequence[float], through: Sequence[float]) -> None:
+    """One line of the table."""
+    a, b = statistics.median(direct), statistics.median(through)
+    print(f"{title:38}{a:10.2f}{b:10.2f}{b - a:+10.2f}{b / a:8.2f}")
+
+
+async def main(*, rounds: int, bursts: int) -> None:
+    """Run and print."""
+    with (
+        tempfile.TemporaryDirectory(prefix="runtally-bench-") as directory,
+        running(provider) as direct_url,
+        running(gateway, direct_url, Path(directory)) as lane_url,
+    ):
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=2 * STREAMS)
+        async with httpx.AsyncClient(trust_env=False, timeout=60, limits=limits) as http:
+            urls = (direct_url, lane_url)
+            small = await compared(lambda url: asked(http, url, SMALL), urls, rounds)
+            burst = await compared(lambda url: asked(http, url, BURST), urls, bursts)
+            many = await compared(lambda url: at_once(http, url), urls, bursts)
+    print(f"{rounds} small answers, {bursts} bursts, interleaved; medians in ms")
+    print(f"{'':38}{'direct':>10}{'gateway':>10}{'added':>10}{'ratio':>8}")
+    lines: tuple[tuple[str, Pair, Callable[[Answered], float]], ...] = (
+        ("first byte of a small answer", small, lambda answer: answer.first_ms),
+        (f"end of a small answer, {SMALL} deltas", small, lambda answer: answer.end_ms),
+        (f"a burst of {BURST:,} deltas", burst, lambda answer: answer.end_ms),
+        (f"first byte among {STREAMS} streams", many, lambda answer: answer.first_ms),
+        (f"{STREAMS} streams of {OF_EACH} deltas at once", many, lambda answer: answer.end_ms),
+    )
+    for title, pair, value in lines:
+        show(title, *([value(answer) for answer in answers] for answers in pair))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=200, help="small answers (default: %(default)s)")
+    parser.add_argument("--bursts", type=int, default=15, help="bursts, of both kinds (default: %(default)s)")
+    asyncio.run(main(**vars(parser.parse_args())))

@@ -1,0 +1,254 @@
+"""Receipts a second through the whole writer, against plain inserts into the same table.
+
+The writer journals a fact, prices it, makes the receipt, debits the account and keeps the rollups.
+Beside it, in the same database and turn by turn, asyncpg inserts rows that were made beforehand,
+without a debit: row by row with a transaction each, 500 rows a transaction by `executemany`, and
+500 rows in one statement. The table's triggers fire for all of them. Then messages come at a
+steady rate, and each is timed from `record` until its receipt is committed.
+
+    .venv/bin/python -m benchmarks.receipts --rounds 5
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from app.auth.accounts import Accounts
+from app.auth.repository import KeyRecord
+from app.billing.journal import Journal
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+from app.ids import MessageId, RunId, RunKey, new_uuid
+from app.usage import Attribution, TokenUsage, UsageFact
+
+BATCH = 500
+SETTLED_S = 60.0
+AT_ONCE = 20
+"""Facts stated before the event loop gets its turn, as by so many runs at the same moment."""
+
+MODELS = ("claude-sonnet-4-5", "claude-haiku-4-5")
+GRAPHS = ("claude_agents:assistant", "claude_agents:analyst")
+
+_COLUMNS = """
+    id, source_system, source_reference, run_id, attempt, usage_unit_id,
+    account_id, api_key_id, graph_id, executor_type, model,
+    input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+    web_search_requests, cost_usd, charged_credits,
+    price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id, created_at
+"""
+_TYPES = (
+    *("uuid", "text", "text", "text", "int", "text"),
+    *("uuid", "uuid", "text", "text", "text"),
+    *("bigint", "bigint", "bigint", "bigint", "bigint"),
+    *("bigint", "numeric", "bigint"),
+    *("text", "text", "boolean", "text", "text", "text", "timestamptz"),
+)
+_PARAMETERS = ", ".join(f"${number + 1}" for number in range(len(_TYPES)))
+_ARRAYS = ", ".join(f"${number + 1}::{kind}[]" for number, kind in enumerate(_TYPES))
+INSERT = f"INSERT INTO charge_receipts ({_COLUMNS}) VALUES ({_PARAMETERS})"  # noqa: S608 - constants
+INSERT_MANY = f"INSERT INTO charge_receipts ({_COLUMNS}) SELECT * FROM unnest({_ARRAYS})"  # noqa: S608
+
+_numbers = itertools.count()
+
+
+@dataclass(slots=True)
+class Rates:
+    """Receipts a second, one entry per round."""
+
+    name: str
+    each: list[float] = field(default_factory=list)
+
+    async def time(self, work: Awaitable[None], receipts: int) -> None:
+        """Do it and note how fast it was."""
+        began = time.perf_counter()
+        await work
+        self.each.append(receipts / (time.perf_counter() - began))
+
+
+@asynccontextmanager
+async def a_writer(database: Database, directory: Path) -> AsyncIterator[ReceiptWriter]:
+    """A writer at work, as a server process has one."""
+    journal = Journal(directory, new_uuid())
+    writer = ReceiptWriter(database, journal, PriceList())
+    working = asyncio.create_task(writer.work())
+    try:
+        yield writer
+    finally:
+        working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+        await writer.aclose()
+        journal.close()
+
+
+def facts_of(key: KeyRecord, count: int) -> list[UsageFact]:
+    """Messages of one run that nobody has seen before."""
+    run = RunKey(key.account_id, RunId(f"run-{next(_numbers)}"))
+    return [
+        UsageFact(
+            run=run,
+            attempt=0,
+            message_id=MessageId(f"msg_{number:024}"),
+            attribution=Attribution(key.id, GRAPHS[number // 2 % 2], "req-1"),
+            model=MODELS[number % 2],
+            usage=TokenUsage(1000 + number, 100, 5000, 200),
+            executor_type="claude_sdk",
+        )
+        for number in range(count)
+    ]
+
+
+def rows_of(facts: Sequence[UsageFact]) -> list[tuple[Any, ...]]:
+    """Their receipts, as somebody who knows every value would insert them."""
+    prices = PriceList()
+    rows: list[tuple[Any, ...]] = []
+    for fact in facts:
+        usage, by = fact.usage, fact.attribution
+        charge = prices.charge(fact.model, usage, at=fact.at)
+        rows.append(
+            (
+                *(new_uuid(), "anthropic_sdk", fact.source_reference, fact.run.run_id, 0, fact.message_id),
+                *(fact.run.account_id, by.api_key_id, by.graph_id, fact.executor_type, fact.model),
+                *(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens),
+                *(usage.cache_write_5m_tokens, usage.cache_write_1h_tokens, usage.web_search_requests),
+                *(charge.cost_usd, charge.charged_credits, charge.price_version),
+                *(fact.basis, False, fact.origin, None, by.ingress_request_id, fact.at),
+            )
+        )
+    return rows
+
+
+async def one_by_one(connection: asyncpg.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """A transaction a row."""
+    for row in rows:
+        await connection.execute(INSERT, *row)
+
+
+async def in_batches(connection: asyncpg.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """`executemany`, a transaction a batch."""
+    for start in range(0, len(rows), BATCH):
+        async with connection.transaction():
+            await connection.executemany(INSERT, rows[start : start + BATCH])
+
+
+async def in_statements(connection: asyncpg.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """A statement and a transaction a batch."""
+    for start in range(0, len(rows), BATCH):
+        columns = zip(*rows[start : start + BATCH], strict=True)
+        await connection.execute(INSERT_MANY, *(list(column) for column in columns))
+
+
+async def written(writer: ReceiptWriter, facts: Sequence[UsageFact]) -> None:
+    """Through Runtally: stated, and settled."""
+    for number, fact in enumerate(facts):
+        writer.record(fact)
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(0)
+    await writer.settle(facts[0].run, within_s=SETTLED_S)
+    if writer.owed(facts[0].run.account_id):
+        message = f"receipts did not settle within {SETTLED_S:.0f} s"
+        raise TimeoutError(message)
+
+
+async def throughput(
+    connection: asyncpg.Connection, writer: ReceiptWriter, key: KeyRecord, *, rounds: int, receipts: int
+) -> None:
+    """Every way in every round, and the table of them."""
+    single, many = Rates("raw, a transaction a row"), Rates(f"raw, executemany of {BATCH}")
+    statement, ours = Rates(f"raw, one statement of {BATCH}"), Rates("Runtally, the whole writer")
+    few = max(1, receipts // 10)
+    for number in range(rounds + 1):
+        rows, facts = rows_of(facts_of(key, few)), facts_of(key, receipts)
+        await single.time(one_by_one(connection, rows), few)
+        rows = rows_of(facts_of(key, receipts))
+        await many.time(in_batches(connection, rows), receipts)
+        await ours.time(written(writer, facts), receipts)
+        rows = rows_of(facts_of(key, receipts))
+        await statement.time(in_statements(connection, rows), receipts)
+        if number == 0:
+            # Statements are prepared and caches warm now; that round does not count.
+            for rates in (single, many, statement, ours):
+                rates.each.clear()
+    mine = statistics.median(ours.each)
+    print(f"receipts a second, {rounds} interleaved rounds of {receipts:,} ({few:,} one by one)")
+    print(f"{'':30}{'median':>10}{'best':>10}{'Runtally is':>14}")
+    for rates in (single, many, statement, ours):
+        median = statistics.median(rates.each)
+        print(f"{rates.name:30}{median:10,.0f}{max(rates.each):10,.0f}{mine / median:13.2f}x")
+
+
+async def latency(writer: ReceiptWriter, key: KeyRecord, *, rate: float, seconds: float) -> None:
+    """Messages at a steady rate, every one of a run of its own."""
+    times: list[float] = []
+
+    async def one(fact: UsageFact) -> None:
+        began = time.perf_counter()
+        writer.record(fact)
+        await writer.settle(fact.run, within_s=SETTLED_S)
+        times.append((time.perf_counter() - began) * 1000)
+
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as messages:
+        for number in range(int(rate * seconds)):
+            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            messages.create_task(one(facts_of(key, 1)[0]))
+    times.sort()
+    print(f"\nfrom record() to committed, {len(times):,} messages at {rate:.0f} a second, in ms")
+    print(f"{'p50':>8}{'p99':>8}{'max':>8}")
+    print(f"{statistics.median(times):8.1f}{times[int(len(times) * 0.99)]:8.1f}{times[-1]:8.1f}")
+
+
+async def check(connection: asyncpg.Connection) -> None:
+    """Whatever was written was debited and rolled up, once."""
+    debits = await connection.fetchval("SELECT -sum(credits) FROM credit_ledger")
+    charged = await connection.fetchval(
+        "SELECT sum(charged_credits) FROM charge_receipts WHERE id IN (SELECT receipt_id FROM credit_ledger)"
+    )
+    receipts = await connection.fetchval("SELECT count(*) FROM charge_receipts")
+    rolled = await connection.fetchval("SELECT sum(receipts) FROM usage_rollups")
+    if (debits, receipts) != (charged, rolled):
+        message = f"debited {debits} of {charged}, rolled up {rolled} of {receipts}"
+        raise AssertionError(message)
+
+
+async def main(*, rounds: int, receipts: int, rate: float, seconds: float) -> None:
+    """Run and print."""
+    with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
+        directory = Path(name)
+        async with EmbeddedPostgres.start(directory) as postgres:
+            database = await Database.open(postgres.url)
+            connection = await asyncpg.connect(postgres.url)
+            try:
+                await database.migrate()
+                key, _ = await Accounts(database).create_key("benchmark", ["receipts:read"])
+                async with a_writer(database, directory / "journal") as writer:
+                    await throughput(connection, writer, key, rounds=rounds, receipts=receipts)
+                    await latency(writer, key, rate=rate, seconds=seconds)
+                await check(connection)
+            finally:
+                await connection.close()
+                await database.aclose()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5, help="of every way (default: %(default)s)")
+    parser.add_argument("--receipts", type=int, default=5000, help="in a round (default: %(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=200, help="messages a second for latency (default: %(default)s)"
+    )
+    parser.add_argument("--seconds", type=float, default=15, help="of latency (default: %(default)s)")
+    asyncio.run(main(**vars(parser.parse_args())))

@@ -1,0 +1,219 @@
+"""Usage reports over a year of receipts, against the same sums taken from the receipts themselves.
+
+Fills `charge_receipts` of a PostgreSQL of its own with made-up runs, spread evenly over a year and
+over three accounts; the trigger keeps the rollups meanwhile, as it does in production. Then asks
+both ways, interleaved, and insists that the answers are equal. How much a rollup saves depends on
+how many receipts share a quarter of an hour, a model, a graph and a key: the messages of one run
+usually do, so `--messages` is what to vary, and `--messages 1` is the worst case.
+
+    .venv/bin/python -m benchmarks.usage_queries --rows 5000000
+"""
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import asyncpg
+
+from app.auth.accounts import Accounts
+from app.auth.repository import KeyRecord
+from app.billing.reports import BillingReports, UsageQuery
+from app.billing.repository import ReceiptFilter
+from app.billing.usage_repository import GroupBy, UsageSums
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+
+Sums: TypeAlias = list[tuple[str, UsageSums]]
+Result = TypeVar("Result")
+
+END = datetime(2026, 7, 1, tzinfo=UTC)
+DAYS = 365
+MODELS = [f"claude-model-{number}" for number in range(1, 6)]
+GRAPHS = [f"claude_agents:graph-{number}" for number in range(1, 5)]
+KEYS_PER_ACCOUNT = 2
+CHUNK = 100_000
+"""Receipts of one statement."""
+
+GROUPS: tuple[GroupBy | None, ...] = (None, "day", "model", "graph", "key")
+WINDOWS = (
+    ("year", END - timedelta(days=DAYS), END),
+    ("month", END - timedelta(days=30), END),
+    # Neither end is the end of a quarter of an hour.
+    ("unaligned", END - timedelta(days=100, minutes=7), END - timedelta(days=3, seconds=401)),
+)
+
+# Receipts $1 to $2 of $3; a run's messages are five seconds apart.
+_FILL = """
+INSERT INTO charge_receipts (
+    id, source_system, source_reference, run_id, attempt, usage_unit_id,
+    account_id, api_key_id, graph_id, executor_type, model,
+    input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+    web_search_requests, cost_usd, charged_credits,
+    price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id,
+    created_at)
+SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0, 'msg_' || n,
+       account, key, graph, 'claude_sdk', model,
+       input, output, input * 3, input / 2, 0,
+       0, (input * 3 + output * 15)::numeric / 1000000, (input * 3 + output * 15) * 10,
+       'benchmark', 'final', false, 'assistant', NULL, 'req-' || run,
+       $4::timestamptz + $5::interval * ((run * $6)::float8 / $3) + interval '5 s' * (n % $6)
+  FROM (SELECT n, n / $6 AS run, 200 + n % 1801 AS input, 20 + n % 499 AS output
+          FROM generate_series($1::bigint, $2::bigint) AS n) AS messages,
+       LATERAL (SELECT abs(hashint8(run)::bigint) AS dice) AS thrown,
+       LATERAL (SELECT ($7::uuid[])[1 + dice % cardinality($7::uuid[])] AS account,
+                       ($8::uuid[])[1 + dice % cardinality($8::uuid[])] AS key,
+                       ($9::text[])[1 + dice / 11 % cardinality($9::text[])] AS graph,
+                       ($10::text[])[1 + dice / 101 % cardinality($10::text[])] AS model) AS chosen
+"""
+
+_RAW = """
+SELECT {group}, count(*) FILTER (WHERE basis <> 'adjustment'),
+       sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
+       sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits)
+  FROM charge_receipts
+ WHERE account_id = $1 AND created_at >= $2 AND created_at < $3
+ GROUP BY 1 ORDER BY 1
+"""
+_RAW_GROUP = {
+    None: "''",
+    "day": "(created_at AT TIME ZONE 'UTC')::date::text",
+    "model": "model",
+    "graph": "graph_id",
+    "key": "api_key_id::text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How often, and of how much."""
+
+    rows: int
+    messages: int
+    rounds: int
+
+
+async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Asked) -> float:
+    """Make the receipts; returns how many seconds that took."""
+    accounts = [key.account_id for key in keys]
+    began = time.perf_counter()
+    for first in range(0, asked.rows, CHUNK):
+        last = min(first + CHUNK, asked.rows) - 1
+        await connection.execute(
+            _FILL,
+            *(first, last, asked.rows, END - timedelta(days=DAYS), timedelta(days=DAYS)),
+            *(asked.messages, accounts, [key.id for key in keys], GRAPHS, MODELS),
+        )
+        rate = (last + 1) / (time.perf_counter() - began)
+        print(f"\rfilling: {last + 1:,} of {asked.rows:,} receipts, {rate:,.0f} a second", end="", flush=True)
+    took = time.perf_counter() - began
+    print()
+    # What autovacuum would have done in a year.
+    await connection.execute("VACUUM ANALYZE charge_receipts")
+    await connection.execute("VACUUM ANALYZE usage_rollups")
+    return took
+
+
+async def raw_usage(connection: asyncpg.Connection, key: KeyRecord, query: UsageQuery) -> Sums:
+    """The same report, from the receipts alone."""
+    statement = _RAW.format(group=_RAW_GROUP[query.group_by])
+    rows = await connection.fetch(statement, key.account_id, query.since, query.until)
+    return [(name, UsageSums(*sums)) for name, *sums in rows]
+
+
+async def timed(work: Awaitable[Result]) -> tuple[float, Result]:
+    """Milliseconds and the result."""
+    began = time.perf_counter()
+    result = await work
+    return (time.perf_counter() - began) * 1000, result
+
+
+async def compare_usage(
+    reports: BillingReports, connection: asyncpg.Connection, key: KeyRecord, rounds: int
+) -> None:
+    """Every group and window both ways; raises `AssertionError` where they differ."""
+    print(f"\nusage of one account, {rounds} interleaved rounds; medians in ms")
+    print(f"{'window':<12}{'groupBy':<10}{'receipts':>12}{'GROUP BY':>12}{'Runtally':>12}{'ratio':>8}")
+    for window, since, until in WINDOWS:
+        for group_by in GROUPS:
+            query = UsageQuery(group_by, since, until)
+            raw, ours = [], []
+            for _ in range(rounds):
+                took, expected = await timed(raw_usage(connection, key, query))
+                raw.append(took)
+                took, found = await timed(reports.usage(key.account_id, query))
+                ours.append(took)
+                if found != expected:
+                    message = f"{window} by {group_by}: {found} instead of {expected}"
+                    raise AssertionError(message)
+            receipts = sum(sums.receipts for _, sums in found)
+            a, b = statistics.median(raw), statistics.median(ours)
+            print(f"{window:<12}{group_by or '-':<10}{receipts:12,}{a:12.1f}{b:12.1f}{b / a:8.2f}")
+
+
+async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> None:
+    """The first page of a search, under various filters."""
+    (newest,), _ = await reports.search(key.account_id, ReceiptFilter(), limit=1)
+    month = (END - timedelta(days=60), END - timedelta(days=30))
+    searches = {
+        "everything": ReceiptFilter(),
+        "one model": ReceiptFilter(model=MODELS[0]),
+        "model and graph": ReceiptFilter(model=MODELS[0], graph_id=GRAPHS[0]),
+        "model, a past month": ReceiptFilter(model=MODELS[0], created_from=month[0], created_to=month[1]),
+        "one run": ReceiptFilter(run_id=newest.run_id),
+        "a model never used": ReceiptFilter(model="claude-never"),
+    }
+    print(f"\nfirst page of receipts, {rounds * 3} rounds, in ms")
+    print(f"{'filter':<22}{'found':>8}{'median':>10}{'longest':>10}")
+    for name, wanted in searches.items():
+        times = []
+        for _ in range(rounds * 3):
+            took, (page, _) = await timed(reports.search(key.account_id, wanted, limit=50))
+            times.append(took)
+        print(f"{name:<22}{len(page):8}{statistics.median(times):10.1f}{max(times):10.1f}")
+
+
+async def main(asked: Asked) -> None:
+    """Fill, ask, print."""
+    with tempfile.TemporaryDirectory(prefix="runtally-bench-") as directory:
+        async with EmbeddedPostgres.start(Path(directory)) as postgres:
+            database = await Database.open(postgres.url)
+            connection = await asyncpg.connect(postgres.url)
+            try:
+                await database.migrate()
+                accounts = Accounts(database)
+                names = [f"account-{n}" for n in range(3)] * KEYS_PER_ACCOUNT
+                keys = [(await accounts.create_key(name, ["receipts:read"]))[0] for name in names]
+                took = await fill(connection, keys, asked)
+                rollups = await connection.fetchval("SELECT count(*) FROM usage_rollups")
+                size = await connection.fetchval(
+                    "SELECT pg_size_pretty(pg_database_size(current_database()))"
+                )
+                print(f"filled in {took:.0f} s, {asked.rows / took:,.0f} receipts a second; {size} on disk")
+                print(f"{rollups:,} rollups, {asked.rows / rollups:.1f} receipts each")
+                reports = BillingReports(database)
+                await compare_usage(reports, connection, keys[0], asked.rounds)
+                await time_pages(reports, keys[0], asked.rounds)
+            finally:
+                await connection.close()
+                await database.aclose()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=5_000_000, help="receipts to make (default: %(default)s)")
+    parser.add_argument(
+        "--messages",
+        type=int,
+        default=10,
+        help="receipts of one run, made within minutes (default: %(default)s)",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="of every query (default: %(default)s)")
+    given = parser.parse_args()
+    asyncio.run(main(Asked(given.rows, given.messages, given.rounds)))
