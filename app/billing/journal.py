@@ -6,10 +6,10 @@ adopts them. One line is one record: `crc32 kind payload`.
 """
 
 import asyncio
-import errno
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID
@@ -25,6 +25,9 @@ log = structlog.get_logger(__name__)
 
 SEGMENT_BYTES = 1024 * 1024
 """From this size on, a new segment is begun, so that the old one can be dropped."""
+
+_LOCK_S = 5.0
+"""How long a neighbour that looks for the dead may hold a lock that is just being made."""
 
 _OPENED, _CLOSED, _DONE = b"O", b"C", b"D"
 _FACT = TypeAdapter(UsageFact)
@@ -61,16 +64,16 @@ class Journal:
         self._adopted: list[_Segment] = []
         self._segments: list[_Segment] = []
         self._number = 0
-        self._torn = False
+        self._unwritten = b""
         self._written = self._synced = 0
         self._syncing = asyncio.Lock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = FileLock(directory / f"{self._stem}.lock", mode=0o600)
-            self._lock.acquire(blocking=False)
+            self._lock.acquire(timeout=_LOCK_S)
             self._descriptor = self._begin_segment()
         except OSError as error:
-            message = f"RUNTALLY_DATA_DIR: the receipt journal cannot be opened: {error.strerror}"
+            message = f"RUNTALLY_DATA_DIR: the receipt journal cannot be opened: {error.strerror or error}"
             raise JournalFailed(message) from error
 
     def opened(self, fact: UsageFact) -> None:
@@ -98,7 +101,7 @@ class Journal:
                     return
                 reached = self._written
                 try:
-                    await asyncio.to_thread(os.fsync, self._descriptor)
+                    await asyncio.to_thread(_sync, os.dup(self._descriptor))
                 except OSError as error:
                     self._fail(error)
                     return
@@ -121,19 +124,25 @@ class Journal:
             except (Timeout, OSError):
                 # Alive, or adopted by a neighbour in this very moment.
                 continue
-            found.extend(self._adopt(lock, lock_path.stem))
+            try:
+                found.extend(self._adopt(lock, lock_path.stem))
+            except OSError as error:
+                log.critical("a journal cannot be read", process=lock_path.stem, reason=error.strerror)
+                lock.release()
         return found
 
     def probe(self) -> None:
-        """Try to write again after a failure."""
-        if self.problem is not None:
+        """Try to write again after a failure, first of all what could not be written."""
+        if self.problem is not None and not self._unwritten:
             self._append(_DONE, b"")
+        elif self.problem is not None:
+            self._write()
 
     def close(self) -> None:
         """Stop writing; what is not acknowledged stays for the next process."""
+        self.probe()
         os.close(self._descriptor)
-        self._drop(self._adopted, [segment for segment in self._adopted if not segment.pending])
-        self._drop(self._segments, [segment for segment in self._segments if not segment.pending])
+        self._drop_acknowledged(keep=0)
         for segment in self._adopted:
             segment.lock.release()
         self._lock.release()
@@ -146,14 +155,16 @@ class Journal:
 
     def _append(self, kind: bytes, payload: bytes) -> None:
         body = kind + b" " + payload
-        line = b"%s%08x %s\n" % (b"\n" if self._torn else b"", zlib.crc32(body), body)
+        self._unwritten += b"%08x %s\n" % (zlib.crc32(body), body)
+        self._write()
+
+    def _write(self) -> None:
         try:
-            written = os.write(self._descriptor, line)
-            self._torn = written < len(line)
-            self._written += written
-            if self._torn:
-                self._fail(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-                return
+            # A full disk takes a part of it, and says why only when it is asked to take the rest.
+            while self._unwritten:
+                written = os.write(self._descriptor, self._unwritten)
+                self._unwritten = self._unwritten[written:]
+                self._written += written
             if os.lseek(self._descriptor, 0, os.SEEK_END) >= self._segment_bytes:
                 self._rotate()
         except OSError as error:
@@ -172,29 +183,33 @@ class Journal:
         self._number += 1
         path = self._directory / f"{self._stem}.{self._number:06}.journal"
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        with suppress(OSError):  # not every file system knows how
+            _sync(os.open(self._directory, os.O_RDONLY))
         self._segments.append(_Segment(path, self._lock))
         return descriptor
 
     def _rotate(self) -> None:
-        full = self._descriptor
-        self._descriptor = self._begin_segment()
-        os.fsync(full)
-        os.close(full)
+        full, self._descriptor = self._descriptor, self._begin_segment()
+        _sync(full)
         self._drop_acknowledged()
 
-    def _drop_acknowledged(self) -> None:
+    def _drop_acknowledged(self, *, keep: int = 1) -> None:
         # Oldest first: a closing must not be dropped while an older segment still has its opening.
-        for segments, keep in ((self._adopted, 0), (self._segments, 1)):
-            while len(segments) > keep and not segments[0].pending:
-                self._drop(segments, segments[:1])
+        try:
+            while len(self._segments) > keep and not self._segments[0].pending:
+                self._segments[0].path.unlink(missing_ok=True)
+                del self._segments[0]
+            for segment in [segment for segment in self._adopted if not segment.pending]:
+                self._drop_adopted(segment)
+        except OSError as error:
+            self._fail(error)
 
-    def _drop(self, segments: list[_Segment], dropped: list[_Segment]) -> None:
-        for segment in dropped:
-            segments.remove(segment)
-            segment.path.unlink(missing_ok=True)
-            if segment.lock is not self._lock and not any(other.lock is segment.lock for other in segments):
-                segment.lock.release()
-                Path(segment.lock.lock_file).unlink(missing_ok=True)
+    def _drop_adopted(self, segment: _Segment) -> None:
+        segment.path.unlink(missing_ok=True)
+        self._adopted.remove(segment)
+        if not any(other.lock is segment.lock for other in self._adopted):
+            segment.lock.release()
+            Path(segment.lock.lock_file).unlink(missing_ok=True)
 
     def _adopt(self, lock: FileLock, stem: str) -> list[UsageFact]:
         paths = sorted(self._directory.glob(f"{stem}.*.journal"))
@@ -209,6 +224,14 @@ class Journal:
         # Which of them names a message matters no more: they go together.
         self._adopted.extend(_Segment(path, lock, set(left)) for path in paths)
         return list(left.values())
+
+
+def _sync(descriptor: int) -> None:
+    """See that it would survive a power cut, and close it."""
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read(paths: Iterable[Path]) -> Iterator[tuple[str, UsageFact]]:

@@ -76,7 +76,8 @@ class Provider:
         passed = [(name, value) for name, value in headers if name.lower() not in _OURS]
         ours = [(b"x-api-key", (self._api_key or "").encode()), (b"accept-encoding", b"identity")]
         url = f"{self._base_url}{path}" + (f"?{query.decode()}" if query else "")
-        return self._client.build_request("POST", url, content=body, headers=passed + ours)
+        # Not the client's own way: that would add its headers, and cookies of other runs.
+        return httpx.Request("POST", url, content=body, headers=passed + ours)
 
     async def send(self, request: httpx.Request) -> httpx.Response:
         """Ask; the answer's body is still to be read, and to be closed."""

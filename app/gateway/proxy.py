@@ -173,19 +173,20 @@ class _Exchange:
                     (call.closed if fold.message.complete else call.opened)(fold.message)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
         finally:
-            if fold.message is None or not fold.message.complete:
-                await _to_the_end(self._cut_off(response, fold, call))
+            noted, message = fold.message, fold.cut_off()
+            if message is not None and message is not noted:
+                call.closed(message)
+            if message is not None and not message.complete:
+                await _to_the_end(self._count(response, fold, call))
 
-    async def _cut_off(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
-        if (message := fold.cut_off()) is None:
-            return
-        call.closed(message)
-        # First of all nothing more is made for nobody.
+    async def _count(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
+        """What came of a message that was cut off, by the provider's own count."""
+        # Before anything else: nothing more is made for nobody.
         await response.aclose()
-        if not message.complete:
+        message = fold.cut_off()
+        if message is not None:
             count = await self._provider.count(message.model, fold.received())
-            if count is not None and (counted := fold.cut_off(counted=count)) is not None:
-                call.closed(counted)
+            call.closed(fold.cut_off(counted=count) or message)
 
     async def _whole(self, response: httpx.Response, call: Call) -> None:
         # An agent can do nothing with half a JSON object, so it gets the whole once it is noted.

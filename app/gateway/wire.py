@@ -111,7 +111,7 @@ class StreamFold:
             return False
         event = _object(_parsed(data))
         match event.get("type"):
-            case "message_start":
+            case "message_start" if self.message is None:
                 return self._started(_object(event.get("message")))
             case "content_block_delta":
                 self._pieces.append(data)
@@ -119,7 +119,7 @@ class StreamFold:
                 self.message = replace(self.message, whole_blocks=self.message.whole_blocks + 1)
             case "message_delta" if self.message is not None:
                 return self._delta(self.message, event)
-            case None:
+            case None | "message_start":
                 log.warning("an event nobody understands", request_id=self.request_id, bytes=len(data))
             case _:
                 pass

@@ -113,7 +113,7 @@ async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop
 
 
 async def test_no_call_is_let_through_after_the_deadline(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: Reply([ToolUse(CLOCK)], delta_delay_s=0.3))
+    world = await world_of(lambda _: Reply([ToolUse(CLOCK)], delta_delay_s=0.8))
 
     events = await world.run(a_request(limits={"timeoutS": 3}))
 
