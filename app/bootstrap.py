@@ -23,7 +23,6 @@ from app.executors.aggregator import ExecutorAggregator
 from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.executors.claude_agent.billing import RunBilling
 from app.executors.claude_agent.cli import bundled_cli
-from app.executors.claude_agent.credentials import key_problem
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.models import ModelRegistry
@@ -108,7 +107,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        tasks.start_soon(_check_key, settings)
+        tasks.start_soon(_check_key, provider)
         yield Services(
             settings=settings,
             database=database,
@@ -187,9 +186,8 @@ def price_list(settings: Settings) -> PriceList:
     return PriceList(own, markup=settings.markup)
 
 
-async def _check_key(settings: Settings) -> None:
-    problem = await key_problem(_secret(settings.anthropic_api_key), settings.anthropic_base_url)
-    if problem is not None:
+async def _check_key(provider: Provider) -> None:
+    if (problem := await provider.problem()) is not None:
         log.error(problem)
 
 

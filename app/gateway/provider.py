@@ -18,6 +18,8 @@ _CONNECT_S = 10.0
 _COUNT_S = 2.0
 _KEPT_CONNECTIONS = 64
 _KEPT_S = 60.0
+_REFUSED = {401, 403}
+_VERSION = {"anthropic-version": "2023-06-01"}
 _OURS = {
     *(b"host", b"content-length", b"accept-encoding"),
     *(b"x-api-key", b"authorization", b"proxy-authorization", b"cookie"),
@@ -79,6 +81,24 @@ class Provider:
         # Not the client's own way: that would add its headers, and cookies of other runs.
         return httpx.Request("POST", url, content=body, headers=passed + ours)
 
+    async def problem(self) -> str | None:
+        """What is wrong with the key, in words for the operator; None when nothing is known to be.
+
+        Lists the provider's models, which costs nothing. A base URL without that list proves nothing.
+        """
+        if self._api_key is None:
+            return "ANTHROPIC_API_KEY is not set: every run will end with provider_unavailable"
+        headers = {"x-api-key": self._api_key, **_VERSION}
+        try:
+            response = await self._client.get(
+                f"{self._base_url}/v1/models", headers=headers, params={"limit": 1}, timeout=_CONNECT_S
+            )
+        except httpx.HTTPError as error:
+            return f"ANTHROPIC_BASE_URL cannot be reached ({type(error).__name__})"
+        if response.status_code in _REFUSED:
+            return f"ANTHROPIC_API_KEY was refused by the provider ({response.status_code})"
+        return None
+
     async def send(self, request: httpx.Request) -> httpx.Response:
         """Ask; the answer's body is still to be read, and to be closed."""
         return await self._client.send(request, stream=True)
@@ -99,6 +119,6 @@ class Provider:
 
     async def _counted(self, model: str, text: str) -> int:
         body = {"model": model, "messages": [{"role": "user", "content": text}]}
-        headers = [(b"content-type", b"application/json"), (b"anthropic-version", b"2023-06-01")]
+        headers = httpx.Headers({"content-type": "application/json", **_VERSION}).raw
         response = await self._client.send(self.request(COUNT_TOKENS, json.dumps(body).encode(), headers))
         return int(response.raise_for_status().json()["input_tokens"])

@@ -1,8 +1,11 @@
+from decimal import Decimal
 from pathlib import Path
 
 import asyncpg
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
@@ -13,6 +16,32 @@ import app.billing.tables
 import app.runs.tables  # noqa: F401 - each adds its tables to the metadata
 from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, metadata
 from app.embedded import EmbeddedPostgres
+
+ROOT = Path(__file__).parents[2]
+ACCOUNT_AND_KEY = """
+    WITH account AS (
+        INSERT INTO accounts (id, name, created_at) VALUES (gen_random_uuid(), 'old', now()) RETURNING id
+    )
+    INSERT INTO api_keys (id, account_id, prefix, hash, scopes, created_at)
+    SELECT gen_random_uuid(), id, 'rt_', 'x', '{}', now() FROM account
+"""
+OLD_RECEIPTS = """
+    INSERT INTO charge_receipts (
+        id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
+        graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
+        cache_write_5m_tokens, cache_write_1h_tokens, cost_usd, charged_credits, basis,
+        output_estimated, origin, created_at)
+    SELECT gen_random_uuid(), 'anthropic_sdk', n::text, 'r', 0, 'm', account_id, id, 'g', 'claude_sdk', 'm',
+           n * 10, 0, 0, 0, 0, n * 0.000001, n, 'final', false, 'assistant', '2026-11-01T10:03:00Z'
+      FROM api_keys, generate_series(1, 3) AS n
+"""
+
+
+def upgrade_to(connection: Connection, revision: str) -> None:
+    config = Config(ROOT / "alembic.ini")
+    config.set_main_option("script_location", str(ROOT / "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 async def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
@@ -48,6 +77,27 @@ async def test_an_empty_database_is_refused(postgres: str) -> None:
 
     await database.aclose()
     await admin.execute("DROP DATABASE empty")
+    await admin.close()
+
+
+async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: str) -> None:
+    admin = await asyncpg.connect(postgres)
+    await admin.execute("CREATE DATABASE before_the_ledger")
+    database = await Database.open(postgres.rpartition("/")[0] + "/before_the_ledger")
+    async with database.transaction() as tx:
+        await tx.run_sync(upgrade_to, "c40e7d8a19f3")
+        await tx.execute(text(ACCOUNT_AND_KEY))
+        await tx.execute(text(OLD_RECEIPTS))
+
+    await database.migrate()
+
+    async with database.snapshot() as reader:
+        account = await reader.execute(text("SELECT spent, month_spent, balance FROM credit_accounts"))
+        assert account.one() == (6, 6, -6)
+        rollup = await reader.execute(text("SELECT receipts, input_tokens, cost_usd FROM usage_rollups"))
+        assert rollup.one() == (3, 60, Decimal("0.0000060000"))
+    await database.aclose()
+    await admin.execute("DROP DATABASE before_the_ledger")
     await admin.close()
 
 
