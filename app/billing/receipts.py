@@ -3,8 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from decimal import Decimal
+from itertools import islice
 
 import structlog
 
@@ -107,19 +109,16 @@ class ReceiptWriter:
 
     async def work(self) -> None:
         """Deliver until cancelled; first what processes that died have left."""
-        self._adopt()
-        looked = asyncio.get_running_loop().time()
+        look_at = asyncio.get_running_loop().time()
         pause_s = _FIRST_PAUSE_S
         while True:
-            try:
-                async with asyncio.timeout(_LOOK_AROUND_S):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(look_at):
                     await self._news.wait()
-            except TimeoutError:
-                pass
             self._journal.probe()
             try:
-                if asyncio.get_running_loop().time() - looked > _LOOK_AROUND_S:
-                    looked = asyncio.get_running_loop().time()
+                if asyncio.get_running_loop().time() >= look_at:
+                    look_at += _LOOK_AROUND_S
                     self._adopt()
                 await self._deliver()
                 pause_s = _FIRST_PAUSE_S
@@ -170,7 +169,7 @@ class ReceiptWriter:
     async def _deliver(self) -> None:
         while self._waiting:
             self._news.clear()
-            batch = list(self._waiting.values())[:BATCH]
+            batch = list(islice(self._waiting.values(), BATCH))
             try:
                 async with self._database.transaction() as tx:
                     await insert_receipts(tx, batch)

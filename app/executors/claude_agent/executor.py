@@ -73,9 +73,10 @@ class ClaudeAgentExecutor:
             results=bridge.results,
             meters=TwoMeters(context, lane),
         )
-        process = await self._start(request, context, bridge, lane)
-        guard = _Guard(process, context)
+        guard = _Guard(context)
         try:
+            process = await self._start(request, context, bridge, lane)
+            guard.watch(process)
             async for message in _heard(process):
                 for event in turn.feed(message):
                     yield event
@@ -83,8 +84,7 @@ class ClaudeAgentExecutor:
         except UnexpectedSurface as error:
             log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
         finally:
-            guard.cancel()
-            process.kill()
+            guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
             await self._gateway.close(lane)
         for event in turn.cut_off():
@@ -128,15 +128,20 @@ class ClaudeAgentExecutor:
 
 
 class _Guard:
-    """Stops the CLI when somebody cancels, time is up or the token budget is used."""
+    """Stops the CLI when somebody cancels, time is up or a budget is used."""
 
-    def __init__(self, process: CliProcess, context: RunContext) -> None:
-        self._process = process
+    def __init__(self, context: RunContext) -> None:
         self._context = context
+        self._process: CliProcess | None = None
+        self._task: asyncio.Task[None] | None = None
         self._spent = asyncio.Event()
-        self._task = asyncio.create_task(self._watch())
         self.stopped: Ending | None = None
         """Why the CLI was stopped, once it was."""
+
+    def watch(self, process: CliProcess) -> None:
+        """Begin."""
+        self._process = process
+        self._task = asyncio.create_task(self._watch(process))
 
     def check(self, lane: Lane) -> None:
         """Stop after the message that reached a budget."""
@@ -144,11 +149,14 @@ class _Guard:
             self.stopped = self.stopped or BUDGET
             self._spent.set()
 
-    def cancel(self) -> None:
-        """The run is over."""
-        self._task.cancel()
+    def end(self) -> None:
+        """The run is over: nothing of it may go on."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._process is not None:
+            self._process.kill()
 
-    async def _watch(self) -> None:
+    async def _watch(self, process: CliProcess) -> None:
         reasons = {
             asyncio.create_task(self._context.stop.wait()): ABORTED,
             asyncio.create_task(self._spent.wait()): BUDGET,
@@ -163,7 +171,7 @@ class _Guard:
             for task in reasons:
                 task.cancel()
         self.stopped = self.stopped or next((reasons[task] for task in done), TIMEOUT)
-        await self._process.stop()
+        await process.stop()
 
 
 async def _heard(process: CliProcess) -> AsyncIterator[Message]:
