@@ -30,9 +30,10 @@ from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
 from app.ids import new_uuid
 from app.runs.plan import Planner
+from app.runs.queue import Capacity, RunQueue
 from app.runs.reaper import Reaper
 from app.runs.relay import Relay
-from app.runs.service import Capacity, RunService
+from app.runs.service import RunService
 from app.settings import Settings
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
@@ -99,7 +100,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             receipts=receipts,
             ledger=ledger,
             planner=Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s)),
-            capacity=Capacity(settings.max_concurrent_runs, settings.max_queued_runs),
+            queue=RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs)),
             tasks=tasks,
             process_id=process_id,
         )

@@ -40,15 +40,17 @@ class AppError(Exception):
         *,
         errors: Sequence[FieldError] = (),
         retry_after_s: int | None = None,
+        limit: int | None = None,
     ) -> None:
         """Describe this occurrence.
 
         `detail` replaces the class's own sentence and is shown to clients: no secret, path or
-        upstream text may be in it.
+        upstream text may be in it. `limit` is how many there may be of what there are too many of.
         """
         self.detail = detail or (type(self).__doc__ or "").strip().partition("\n")[0]
         self.errors = tuple(errors)
         self.retry_after_s = retry_after_s
+        self.limit = limit
         super().__init__(self.detail)
 
 

@@ -22,13 +22,20 @@ class _Event(WireModel):
 
 
 class RunStarted(_Event):
-    """The first event of a run."""
+    """The run has a place and begins."""
 
     type: Literal["run_started"] = "run_started"
     run_id: str
     graph_id: str
     model: str
     attempt: int
+
+
+class Queued(_Event):
+    """The run has to wait; `position` counts the runs before it and itself. Comes first of all."""
+
+    type: Literal["queued"] = "queued"
+    position: int
 
 
 class TextDelta(_Event):
@@ -130,7 +137,7 @@ SpokenEvent: TypeAlias = (
 """What an executor says to the client."""
 
 AiEvent: TypeAlias = SpokenEvent | UsageReport | MeterReport
-ClientEvent: TypeAlias = RunStarted | SpokenEvent | RunError | Done
+ClientEvent: TypeAlias = Queued | RunStarted | SpokenEvent | RunError | Done
 
 CLIENT_EVENTS: TypeAdapter[ClientEvent] = TypeAdapter(
     Annotated[ClientEvent, Field(discriminator="type")],

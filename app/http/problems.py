@@ -70,6 +70,10 @@ def of_error(error: AppError) -> ProblemResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status in _TRANSIENT:
         headers["Retry-After"] = str(error.retry_after_s or _RETRY_AFTER_S)
+    if error.limit is not None:
+        # draft-ietf-httpapi-ratelimit-headers: the policy, and what is left of it.
+        headers["RateLimit-Policy"] = f'"runs";q={error.limit}'
+        headers["RateLimit"] = f'"runs";r=0;t={error.retry_after_s or _RETRY_AFTER_S}'
     return problem(error.status, error.code, error.detail, errors=error.errors, headers=headers)
 
 

@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID, uuid5
 
 import structlog
@@ -14,21 +15,21 @@ from anyio.abc import TaskGroup
 from app.billing.ledger import CreditLedger
 from app.billing.receipts import ReceiptWriter
 from app.db import Database
-from app.errors import Conflict, NotFound, TooMany, Unavailable
-from app.events import Done, RunError
+from app.errors import AppError, Conflict, NotFound, Unavailable
+from app.events import Done, Queued, RunError
 from app.executors.port import RunContext
 from app.graph import GraphFinal, GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.paging import Cursor
 from app.runs.history import unpack
 from app.runs.plan import Planner
+from app.runs.queue import RETRY_AFTER_S, RunQueue
 from app.runs.relay import Relay, numbered
 from app.runs.repository import NewRun, RunRecord, find_run, insert_run, newest_runs, stored_events
 from app.streams.port import EventLog, LogEntry
 
 log = structlog.get_logger(__name__)
 
-RETRY_AFTER_S = 5
 _ASK_AGAIN_S = 1.0
 """How often a reader of another process's run looks whether that run has ended."""
 
@@ -43,12 +44,6 @@ class RunIdTaken(Conflict):
     """A run with this id exists and was asked for something else."""
 
     code = "run_id_taken"
-
-
-class QueueFull(TooMany):
-    """As many runs are waiting as this server takes; try again later."""
-
-    code = "queue_full"
 
 
 class ShuttingDown(Unavailable):
@@ -67,14 +62,6 @@ class RunLost(Unavailable):
     """How this run ended cannot be told now; ask again."""
 
     code = "run_lost"
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """How many runs this process carries at once, and how many more may wait."""
-
-    concurrent: int
-    queued: int
 
 
 @dataclass(slots=True)
@@ -98,7 +85,7 @@ class RunService:
         receipts: ReceiptWriter,
         ledger: CreditLedger,
         planner: Planner,
-        capacity: Capacity,
+        queue: RunQueue,
         tasks: TaskGroup,
         process_id: UUID,
     ) -> None:
@@ -109,12 +96,10 @@ class RunService:
         self._receipts = receipts
         self._ledger = ledger
         self._planner = planner
-        self._capacity = capacity
+        self._queue = queue
         self._tasks = tasks
         self._process_id = process_id
-        self._free = asyncio.Semaphore(capacity.concurrent)
         self._live: dict[RunKey, _LiveRun] = {}
-        self._admitted = 0
         self._closing = False
 
     async def start(
@@ -136,7 +121,8 @@ class RunService:
         if (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint)
         context = self._planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
-        with self._admission() as admitted:
+        self._require_open()
+        with self._queue.admission(account_id) as admitted:
             record = await self._insert(request, context, fingerprint)
             if record is None:
                 return _joined(await self.get(run), fingerprint)
@@ -221,20 +207,10 @@ class RunService:
         if late:
             await asyncio.wait(late, timeout=within_s)
 
-    @contextmanager
-    def _admission(self) -> Iterator[ExitStack]:
+    def _require_open(self) -> None:
         if self._closing:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
         self._receipts.require_ready()
-        if self._admitted >= self._capacity.concurrent + self._capacity.queued:
-            raise QueueFull(retry_after_s=RETRY_AFTER_S)
-        self._admitted += 1
-        with ExitStack() as stack:
-            stack.callback(self._discharge)
-            yield stack
-
-    def _discharge(self) -> None:
-        self._admitted -= 1
 
     async def _insert(
         self,
@@ -264,28 +240,20 @@ class RunService:
         live = self._live[run]
         try:
             with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
-                async with self._place(context.stop):
+                waits = partial(self._waits, run)
+                async with self._queue.place(run.account_id, context.stop, waits=waits):
                     live.final = await self._relay.carry(request, context)
         finally:
-            self._discharge()
+            self._queue.discharge(run.account_id)
             del self._live[run]
             live.ended.set()
 
-    @asynccontextmanager
-    async def _place(self, stop: asyncio.Event) -> AsyncIterator[None]:
-        """Wait for one of the places; a run that is stopped meanwhile needs none to end."""
-        waiting = asyncio.ensure_future(self._free.acquire())
-        stopped = asyncio.ensure_future(stop.wait())
+    async def _waits(self, run: RunKey, position: int) -> None:
         try:
-            await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopped.cancel()
-            has_place = not waiting.cancel()
-        try:
-            yield
-        finally:
-            if has_place:
-                self._free.release()
+            await self._log.append(run, Queued(position=position))
+        except AppError as error:
+            # The run will hear of it itself, should it last.
+            log.warning("a reader was not told that its run waits", reason=error.detail)
 
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self._database.snapshot() as reader:

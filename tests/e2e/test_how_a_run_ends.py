@@ -197,7 +197,7 @@ async def test_a_waiting_run_can_be_cancelled(world_of: WorldOf) -> None:
 
     events = await _cancelled(world, second)
 
-    assert [event.type for event in events] == ["error", "done"]
+    assert [event.type for event in events] == ["queued", "error", "done"]
     hold.until.set()
     assert (await world.ended(first))["status"] == "succeeded"
 
@@ -216,6 +216,8 @@ async def test_more_runs_than_may_wait_are_told_to_come_back(world_of: WorldOf) 
 
     assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
     assert int(refused.headers["retry-after"]) > 0
+    assert refused.headers["ratelimit-policy"] == '"runs";q=2'
+    assert refused.headers["ratelimit"].startswith('"runs";r=0;t=')
     assert joined.status_code == 202
     assert (await world.http.get("/v1/runs/r2")).status_code == 404
     hold.until.set()

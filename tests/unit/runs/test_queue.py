@@ -1,0 +1,138 @@
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+
+from app.ids import AccountId, new_uuid
+from app.runs.queue import Capacity, QueueFull, RunQueue
+
+ACME, UMBRELLA, INITECH = (AccountId(new_uuid()) for _ in range(3))
+
+
+class Traffic:
+    """Runs that hold their places until they are told to leave."""
+
+    def __init__(self, concurrent: int) -> None:
+        self.queue = RunQueue(Capacity(concurrent, 100))
+        self.started: list[str] = []
+        self.positions: dict[str, int] = {}
+        self.leave: dict[str, asyncio.Event] = {}
+        self.stop: dict[str, asyncio.Event] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def arrive(self, account_id: AccountId, *names: str) -> None:
+        for name in names:
+            self.leave[name], self.stop[name] = asyncio.Event(), asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._run(account_id, name))
+            await settled()
+
+    async def depart(self, *names: str) -> None:
+        for name in names:
+            self.leave[name].set()
+            await settled()
+
+    async def _run(self, account_id: AccountId, name: str) -> None:
+        async def waits(position: int) -> None:
+            self.positions[name] = position
+
+        async with self.queue.place(account_id, self.stop[name], waits=waits):
+            self.started.append(name)
+            await self.leave[name].wait()
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_runs_of_one_account_come_in_order() -> None:
+    traffic = Traffic(concurrent=1)
+
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+    await traffic.depart("a1", "a2", "a3")
+
+    assert traffic.started == ["a1", "a2", "a3"]
+    assert traffic.positions == {"a2": 1, "a3": 2}
+
+
+async def test_an_account_with_many_runs_does_not_starve_the_others() -> None:
+    traffic = Traffic(concurrent=2)
+
+    await traffic.arrive(ACME, "a1", "a2", "a3", "a4")
+    await traffic.arrive(UMBRELLA, "u1", "u2")
+    await traffic.arrive(INITECH, "i1")
+    await traffic.depart("a1", "a2")
+
+    assert traffic.started == ["a1", "a2", "u1", "i1"]
+    await traffic.depart("u1", "i1")
+    assert traffic.started[4:] == ["a3", "u2"]
+    await traffic.depart("a3", "u2", "a4")
+    assert traffic.started[-1] == "a4"
+
+
+async def test_a_stopped_run_gives_way() -> None:
+    traffic = Traffic(concurrent=1)
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+
+    traffic.stop["a2"].set()
+    await settled()
+
+    # It needs no place to end, and holds none.
+    assert traffic.started == ["a1", "a2"]
+    await traffic.depart("a2", "a1")
+    assert traffic.started == ["a1", "a2", "a3"]
+
+
+async def test_a_cancelled_run_leaves_nothing_behind() -> None:
+    traffic = Traffic(concurrent=1)
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+
+    for name in ("a2", "a1"):
+        traffic.tasks[name].cancel()
+        await settled()
+
+    assert traffic.started == ["a1", "a3"]
+
+
+def test_more_than_may_wait_are_refused() -> None:
+    queue = RunQueue(Capacity(concurrent=1, queued=2))
+
+    with ExitStack() as stack:
+        for account_id in (ACME, UMBRELLA, INITECH):
+            stack.enter_context(queue.admission(account_id))
+        with pytest.raises(QueueFull) as refused, queue.admission(AccountId(new_uuid())):
+            pass
+        assert refused.value.limit == 3
+
+    with queue.admission(ACME):
+        pass
+
+
+async def test_one_account_cannot_fill_the_queue() -> None:
+    queue = RunQueue(Capacity(concurrent=1, queued=4))
+    stop = asyncio.Event()
+
+    async def waits(_position: int) -> None:
+        pass
+
+    with ExitStack() as stack:
+        stack.enter_context(queue.admission(ACME))
+        async with queue.place(ACME, stop, waits=waits):
+            stack.enter_context(queue.admission(ACME))
+            stack.enter_context(queue.admission(ACME))
+            with pytest.raises(QueueFull), queue.admission(ACME):
+                pass
+            stack.enter_context(queue.admission(UMBRELLA))
+
+
+def test_an_admission_that_is_kept_counts_until_it_is_discharged() -> None:
+    queue = RunQueue(Capacity(concurrent=1, queued=0))
+    with queue.admission(ACME) as admitted:
+        admitted.pop_all()
+
+    with pytest.raises(QueueFull), queue.admission(ACME):
+        pass
+    queue.discharge(ACME)
+
+    with queue.admission(ACME):
+        pass
