@@ -207,6 +207,10 @@ class RunService:
         if late:
             await asyncio.wait(late, timeout=within_s)
 
+    async def ping(self) -> None:
+        """Raise `ShuttingDown` or `JournalUnavailable` while no run is taken."""
+        self._require_open()
+
     def _require_open(self) -> None:
         if self._closing:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)

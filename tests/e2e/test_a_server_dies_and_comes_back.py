@@ -95,6 +95,7 @@ async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path) -> N
         hold.until.set()
         final = (await http.post("/v1/runs/wait", json=a_request(runId="full-1"))).json()
         refused = await http.post("/v1/runs", json=a_request())
+        ready = await http.get("/readyz")
         receipts = (await http.get("/v1/runs/full-1/receipts")).json()["items"]
         server.rlimit(resource.RLIMIT_FSIZE, before)
         async with asyncio.timeout(PATIENCE_S):
@@ -106,6 +107,7 @@ async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path) -> N
     assert [(receipt["basis"], receipt["outputTokens"]) for receipt in receipts] == [("final", 20)]
     assert (refused.status_code, refused.json()["code"]) == (503, "journal_unavailable")
     assert "File too large" in refused.json()["detail"]
+    assert (ready.status_code, "intake of runs" in ready.json()["detail"]) == (503, True)
     assert later.json()["content"] == "once there is room"
 
 

@@ -24,7 +24,11 @@ async def alive() -> Health:
 @router.get("/readyz", summary="Can it take runs?")
 async def ready(services: ServicesDep) -> Health:
     """Answer 503 naming the parts that are away."""
-    parts = {"database": services.database.ping, "event log": services.log.ping}
+    parts = {
+        "database": services.database.ping,
+        "event log": services.log.ping,
+        "intake of runs": services.runs.ping,
+    }
     away = [part for part, ping in parts.items() if not await _answers(ping)]
     if away:
         message = f"Not available: {', '.join(away)}."
