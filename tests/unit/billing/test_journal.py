@@ -210,7 +210,6 @@ async def test_a_rotation_while_flushing_is_no_problem(place: Place) -> None:
 
 
 NAMES = st.sampled_from([f"msg_{number}" for number in range(6)])
-
 STEPS = st.lists(st.tuples(st.sampled_from(["opened", "closed", "done", "died"]), NAMES), max_size=60)
 
 

@@ -1,0 +1,120 @@
+"""An agent, the gateway, and a provider behind it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import httpx
+
+from app.errors import Unavailable
+from app.gateway.lane import Lane, LaneLimits, LaneLinks, Refusal
+from app.gateway.provider import Provider
+from app.gateway.proxy import Gateway
+from app.gateway.wire import MessageUsage
+from app.simulator.script import Responder, in_turn
+from app.simulator.server import Simulator
+
+MODEL = "claude-haiku-5-5"
+PROVIDER_KEY = "sk-of-the-provider"
+PATIENCE_S = 20.0
+ASKED: dict[str, Any] = {
+    "model": MODEL,
+    "max_tokens": 100,
+    "messages": [{"role": "user", "content": "hello there"}],
+}
+STREAMED = {**ASKED, "stream": True}
+WORDS = "one two three four five"
+FIRST_DELTA, MESSAGE_STOP = 3, 10
+"""Where they are among the events of a reply that says WORDS."""
+AGENTS = {"authorization": "Bearer agents-own", "x-api-key": "agents-own", "anthropic-version": "2023-06-01"}
+
+
+@dataclass(slots=True)
+class Noted:
+    """What billing was told, in order."""
+
+    opened: list[MessageUsage] = field(default_factory=list)
+    closed: list[MessageUsage] = field(default_factory=list)
+    objection: Refusal | None = None
+    full: bool = False
+    """Nothing can be noted that nobody has read yet."""
+
+    def open(self, message: MessageUsage) -> None:
+        if self.full:
+            raise Unavailable
+        self.opened.append(message)
+
+    async def object(self) -> Refusal | None:
+        return self.objection
+
+    @property
+    def last(self) -> MessageUsage:
+        return self.closed[-1]
+
+    def links(self) -> LaneLinks:
+        return LaneLinks(
+            cost_of=lambda _model, usage: Decimal(usage.total_tokens),
+            objection=self.object,
+            opened=self.open,
+            closed=self.closed.append,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """An agent, the gateway, and the simulator behind it."""
+
+    agent: httpx.AsyncClient
+    simulator: Simulator
+    gateway: Gateway
+    noted: Noted
+    lane: Lane
+
+    def lane_of(self, **limits: Any) -> Lane:
+        deadline = asyncio.get_running_loop().time() + 60
+        return self.gateway.open("run-1", LaneLimits(deadline, **limits), self.noted.links())
+
+    async def ask(self, asked: dict[str, Any] = STREAMED, **options: Any) -> httpx.Response:
+        return await self.agent.post(f"{self.lane.url}/v1/messages", json=asked, headers=AGENTS, **options)
+
+    def stream(self, asked: dict[str, Any] = STREAMED) -> Any:
+        return self.agent.stream("POST", f"{self.lane.url}/v1/messages", json=asked, headers=AGENTS)
+
+
+@asynccontextmanager
+async def gateway_to(url: str, simulator: Simulator | None = None) -> AsyncIterator[Seam]:
+    async with (
+        Provider(base_url=url, api_key=PROVIDER_KEY) as provider,
+        Gateway(provider) as gateway,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
+    ):
+        noted = Noted()
+        deadline = asyncio.get_running_loop().time() + 60
+        lane = gateway.open("run-1", LaneLimits(deadline), noted.links())
+        yield Seam(agent, simulator or Simulator(in_turn()), gateway, noted, lane)
+
+
+@asynccontextmanager
+async def the_seam(responder: Responder, **options: Any) -> AsyncIterator[Seam]:
+    async with (
+        Simulator(responder, **options) as simulator,
+        gateway_to(simulator.url, simulator) as seam,
+    ):
+        yield seam
+
+
+async def read_into(read: bytearray, chunks: AsyncIterator[bytes]) -> None:
+    async for chunk in chunks:
+        read += chunk
+
+
+async def read_to(response: httpx.Response, event: str) -> None:
+    """Read on until an event has come."""
+    read = b""
+    async for chunk in response.aiter_raw():
+        read += chunk
+        if f"event: {event}\n".encode() in read:
+            return

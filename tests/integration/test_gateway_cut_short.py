@@ -1,0 +1,273 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.simulator.script import Hold, Reply, Text, in_turn
+from app.simulator.server import Simulator
+from tests.e2e.stories import until
+from tests.integration.gateway_seam import (
+    FIRST_DELTA,
+    MESSAGE_STOP,
+    MODEL,
+    PATIENCE_S,
+    WORDS,
+    Seam,
+    gateway_to,
+    read_into,
+    read_to,
+    the_seam,
+)
+
+
+async def test_a_provider_that_cannot_be_reached_is_a_502_worth_another_try() -> None:
+    async with Simulator(in_turn()) as gone:
+        pass
+    async with gateway_to(gone.url) as seam:
+        answer = await seam.ask()
+
+    assert answer.status_code == 502
+    assert answer.json()["type"] == "error"
+    assert answer.json()["error"]["type"] == "api_error"
+    assert "x-should-retry" not in answer.headers
+    assert seam.noted.closed == []
+
+
+@pytest.mark.parametrize("cut_after", range(1, 9))
+async def test_a_stream_that_drops_reaches_the_agent_as_a_drop(cut_after: int) -> None:
+    async with the_seam(in_turn(Reply([Text("one two three")], cut_after=cut_after))) as seam:
+        read = bytearray()
+        async with seam.stream() as response:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await read_into(read, response.aiter_raw())
+        await seam.gateway.close(seam.lane)
+
+    assert read.count(b"event: ") == cut_after
+    (sent,) = seam.simulator.sent
+    message = seam.noted.last
+    assert (message.message_id, message.complete) == (sent.message_id, cut_after > 7)
+    words = len(sent.sent_output.split())
+    assert message.usage.output_tokens == (20 if cut_after > 7 else max(1, words))
+
+
+async def test_a_drop_before_anything_was_said_bills_nothing() -> None:
+    async with the_seam(in_turn(Reply([Text(WORDS)], cut_after=0))) as seam:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await seam.ask()
+
+    assert (seam.noted.opened, seam.noted.closed) == ([], [])
+
+
+async def test_a_message_is_noted_before_the_agent_can_read_that_it_began() -> None:
+    noted_when_read: list[int] = []
+    async with the_seam(lambda _: Reply([Text(WORDS)])) as seam:
+        for _ in range(20):
+            async with seam.stream() as response:
+                await read_to(response, "message_start")
+                noted_when_read.append(len(seam.noted.opened))
+    assert not any(message.complete for message in seam.noted.opened)
+
+    assert noted_when_read == list(range(1, 21))
+
+
+async def test_a_message_that_cannot_be_noted_is_never_shown_and_still_billed() -> None:
+    hold = Hold(index=FIRST_DELTA)
+    async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam:
+        seam.noted.full = True
+        read = bytearray()
+        async with seam.stream() as response:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await read_into(read, response.aiter_raw())
+        await until(lambda: seam.simulator.sent[0].hung_up)
+        await seam.gateway.close(seam.lane)
+
+    assert read == b""
+    assert (seam.noted.last.message_id, seam.noted.last.complete) == (
+        seam.simulator.sent[0].message_id,
+        False,
+    )
+
+
+async def test_the_last_number_is_noted_before_the_agent_can_read_it() -> None:
+    hold = Hold(index=MESSAGE_STOP)
+    async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam, seam.stream() as response:
+        await read_to(response, "message_delta")
+        assert [message.complete for message in seam.noted.closed] == [True]
+        hold.until.set()
+
+
+async def test_an_agent_that_hangs_up_ends_the_providers_work_and_is_billed_what_it_was_sent() -> None:
+    hold = Hold(index=FIRST_DELTA + 3)
+    async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam:
+        async with seam.stream() as response:
+            await anext(response.aiter_raw())
+            await hold.reached.wait()
+        async with asyncio.timeout(1):
+            await until(lambda: seam.simulator.sent[0].hung_up)
+        await until(lambda: len(seam.noted.closed) == 2)
+
+    estimated, counted = seam.noted.closed
+    assert (estimated.complete, counted.complete) == (False, False)
+    assert (estimated.usage.output_tokens, counted.usage.output_tokens) == (4, 3)
+    assert counted.usage.input_tokens == 10
+    assert (counted.output_estimated, counted.whole_blocks) == (True, 0)
+    assert seam.lane.messages[counted.message_id] is counted
+
+
+async def test_an_agent_that_hangs_up_at_the_last_number_is_billed_by_it() -> None:
+    hold = Hold(index=MESSAGE_STOP)
+    async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam:
+        async with seam.stream():
+            await hold.reached.wait()
+        await until(lambda: seam.simulator.sent[0].hung_up)
+        await seam.gateway.close(seam.lane)
+
+    assert seam.simulator.sent[0].final_usage is not None
+    assert [(message.complete, message.usage.output_tokens) for message in seam.noted.closed] == [(True, 20)]
+
+
+async def test_closing_a_lane_hangs_up_and_notes_nothing_later() -> None:
+    hold = Hold(index=FIRST_DELTA + 2)
+    async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam, seam.stream() as response:
+        chunks = response.aiter_raw()
+        await anext(chunks)
+        await hold.reached.wait()
+        await seam.gateway.close(seam.lane)
+        noted = list(seam.noted.closed)
+
+        assert seam.noted.last.usage.output_tokens == 2
+        await until(lambda: seam.simulator.sent[0].hung_up)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await read_into(bytearray(), chunks)
+
+    assert seam.noted.closed == noted
+
+
+@dataclass(slots=True)
+class Slow:
+    """A provider that begins an answer, and counts tokens only when it may."""
+
+    may_count: asyncio.Event = field(default_factory=asyncio.Event)
+    counting: asyncio.Event = field(default_factory=asyncio.Event)
+    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    answer: bytes = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await whole_body(receive)
+        if scope["path"].endswith("count_tokens"):
+            self.counting.set()
+            await self.may_count.wait()
+            await _say(send, b'{"input_tokens": 12}', more=False)
+            return
+        await _say(send, self.answer, kind=b"text/event-stream")
+        await hung_up(receive)
+        self.hung_up.set()
+
+
+async def _say(send: Send, body: bytes, *, kind: bytes = b"application/json", more: bool = True) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def a_start(message_id: str = "msg_1") -> bytes:
+    message = {"id": message_id, "model": MODEL, "usage": {"input_tokens": 10, "output_tokens": 1}}
+    return b"data: " + json.dumps({"type": "message_start", "message": message}).encode() + b"\n\n"
+
+
+TEXT = b'data: {"type": "content_block_delta", "delta": {"text": "one two three"}}\n\n'
+
+
+@asynccontextmanager
+async def the_slow(answer: bytes) -> AsyncIterator[tuple[Slow, Seam]]:
+    slow = Slow(answer=answer)
+    async with listening(slow) as url, gateway_to(url) as seam:
+        yield slow, seam
+        slow.may_count.set()
+
+
+async def test_the_provider_is_hung_up_on_before_anything_is_counted() -> None:
+    async with the_slow(a_start() + TEXT) as (slow, seam):
+        async with seam.stream() as response:
+            await anext(response.aiter_raw())
+        await slow.counting.wait()
+        async with asyncio.timeout(1):
+            await slow.hung_up.wait()
+
+        assert [message.output_estimated for message in seam.noted.closed] == [True]
+
+
+async def test_a_lane_that_closes_while_tokens_are_counted_waits_for_the_count() -> None:
+    async with the_slow(a_start() + TEXT) as (slow, seam):
+        async with seam.stream() as response:
+            await anext(response.aiter_raw())
+        await slow.counting.wait()
+        closing = asyncio.create_task(seam.gateway.close(seam.lane))
+        await asyncio.sleep(1.2)
+        early = closing.done()
+        slow.may_count.set()
+        await closing
+        noted = list(seam.noted.closed)
+        await asyncio.sleep(0.1)
+
+    assert not early
+    assert len(noted) == 2
+    assert seam.noted.closed == noted
+
+
+async def test_a_provider_that_does_not_count_leaves_the_estimate() -> None:
+    async with the_slow(a_start() + TEXT) as (_, seam):
+        async with seam.stream() as response:
+            await anext(response.aiter_raw())
+        await until(lambda: bool(seam.noted.closed))
+        await seam.gateway.close(seam.lane)
+
+    assert {message.usage.output_tokens for message in seam.noted.closed} == {4}
+
+
+async def test_lines_nobody_understands_reach_the_agent_and_the_rest_is_billed() -> None:
+    garbage = b'data: {"type": "content_block_delta"\n\ndata: \xff\xfe\n\ndata: [DONE]\n\n'
+    async with the_slow(garbage + a_start() + garbage + TEXT + garbage) as (slow, seam):
+        async with seam.stream() as response:
+            read = b""
+            async for chunk in response.aiter_raw():
+                read += chunk
+                if len(read) == len(slow.answer):
+                    break
+        slow.may_count.set()
+        await until(lambda: bool(seam.noted.closed))
+        await seam.gateway.close(seam.lane)
+
+    assert read == slow.answer
+    assert (seam.noted.last.message_id, seam.noted.last.usage.input_tokens) == ("msg_1", 10)
+
+
+async def test_a_slow_reader_slows_the_provider_and_fills_no_memory() -> None:
+    text = ("x" * 200_000 + " ") * 150
+    reply = Reply([Text(text)])
+    async with the_seam(in_turn(reply)) as seam, seam.stream() as response:
+        chunks = response.aiter_raw()
+        read = bytearray(await anext(chunks))
+        sent = await _stands_still(lambda: len(seam.simulator.sent[0].sent_output))
+
+        assert sent < len(text) / 2
+        assert not seam.noted.closed
+        await read_into(read, chunks)
+
+    assert len(read) > len(text)
+    assert read.endswith(b'data: {"type": "message_stop"}\n\n')
+    assert seam.noted.last.complete
+
+
+async def _stands_still(number: Callable[[], int]) -> int:
+    """A number once it has not changed for a while."""
+    before = -1
+    async with asyncio.timeout(PATIENCE_S):
+        while before != number():
+            before = number()
+            await asyncio.sleep(0.3)
+    return before

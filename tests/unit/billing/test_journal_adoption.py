@@ -1,0 +1,144 @@
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from tests.unit.billing.journals import Place, a_fact, recovered
+
+
+@contextmanager
+def a_process(program: str, place: Place) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """A process that lives as long as the body and is killed then: what it says and is told."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program, place.path], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            yield process.stdout, process.stdin
+        finally:
+            process.kill()
+
+
+def test_what_was_adopted_is_dropped_once_it_is_delivered(place: Place) -> None:
+    dead = place.journal()
+    facts = [a_fact(f"msg_{number}") for number in range(50)]
+    for fact in facts:
+        dead.closed(fact)
+    dead.close()
+    heir = place.journal()
+
+    assert heir.adopt() == list(map(recovered, facts))
+    assert heir.adopt() == []
+    heir.done(fact.source_reference for fact in facts[:-1])
+    assert len(place.segments()) > 5
+    heir.done([facts[-1].source_reference])
+
+    assert place.names() == [".journal", ".lock"]
+    heir.close()
+    assert list(place.path.iterdir()) == []
+
+
+def test_what_was_adopted_and_not_delivered_is_adopted_again(place: Place) -> None:
+    dead = place.journal()
+    dead.closed(a_fact("msg_1"))
+    dead.opened(a_fact("msg_2"))
+    dead.close()
+
+    first, second = place.left(), place.left()
+
+    assert [fact.message_id for fact in first] == ["msg_1", "msg_2"]
+    assert second == first
+
+
+def test_a_living_neighbours_file_is_not_adopted(place: Place) -> None:
+    living, other = place.journal(), place.journal()
+    living.closed(a_fact())
+
+    assert other.adopt() == []
+
+    living.close()
+    assert [fact.message_id for fact in other.adopt()] == ["msg_1"]
+    other.close()
+
+
+DYING = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from app.billing.journal import Journal
+    from app.ids import new_uuid
+    from tests.unit.billing.journals import a_fact
+
+    journal = Journal(Path(sys.argv[1]), new_uuid())
+    journal.opened(a_fact("msg_open"))
+    journal.closed(a_fact("msg_shut"))
+    print("ready", flush=True)
+    sys.stdin.read()
+""")
+
+
+def test_a_process_lives_until_it_is_killed_and_then_it_is_inherited(place: Place) -> None:
+    journal = place.journal()
+    with a_process(DYING, place) as (said, _):
+        assert said.readline() == b"ready\n"
+        while_it_lived = journal.adopt()
+
+    assert while_it_lived == []
+    assert [(fact.message_id, fact.basis) for fact in journal.adopt()] == [
+        ("msg_open", "partial"),
+        ("msg_shut", "recovered"),
+    ]
+    journal.close()
+
+
+HEIR = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from app.billing.journal import Journal
+    from app.ids import new_uuid
+
+    journal = Journal(Path(sys.argv[1]), new_uuid())
+    print("ready", flush=True)
+    sys.stdin.readline()
+    found = [fact.message_id for fact in journal.adopt()]
+    print("found", *found, flush=True)
+    sys.stdin.read()  # both live until both have looked
+""")
+
+
+def test_two_heirs_do_not_both_get_it(place: Place) -> None:
+    messages = {f"msg_{number}" for number in range(40)}
+    for message in messages:
+        dead = place.journal()
+        dead.closed(a_fact(message))
+        dead.close()
+
+    with a_process(HEIR, place) as one, a_process(HEIR, place) as two:
+        for said, _ in (one, two):
+            assert said.readline() == b"ready\n"
+        for _, told in (one, two):
+            told.write(b"go\n")
+            told.flush()
+        adopted = [name.decode() for said, _ in (one, two) for name in _after(b"found", said)]
+
+    assert sorted(adopted) == sorted(messages)
+
+
+def _after(word: bytes, said: IO[bytes]) -> list[bytes]:
+    """The rest of the line that begins with a word; what is logged comes before."""
+    return next(rest for first, *rest in map(bytes.split, said) if first == word)
+
+
+def test_an_heir_that_dies_before_it_delivered_everything_leaves_everything(place: Place) -> None:
+    """A second delivery changes nothing in the database; one that never comes is money."""
+    dead = place.journal()
+    for number in range(10):
+        dead.closed(a_fact(f"msg_{number}"))
+    dead.close()
+    heir = place.journal()
+    found = heir.adopt()
+    heir.done(fact.source_reference for fact in found[:9])
+    heir.close()
+
+    assert place.left() == found

@@ -1,0 +1,134 @@
+import errno
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.billing.journal import Journal, JournalFailed
+from tests.unit.billing.journals import Place, a_fact, recovered
+
+
+@contextmanager
+def full_at(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond this size: a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        # What is logged must not be written to a file, either.
+        with capture_logs():
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 300])
+async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(place: Place, room: int) -> None:
+    journal = place.journal(segment_bytes=10**6)
+    first, torn, late, after = (a_fact(f"msg_{name}") for name in ("first", "torn", "late", "after"))
+    journal.closed(first)
+    (segment,) = place.segments()
+    size = segment.stat().st_size
+
+    with full_at(size + room):
+        journal.closed(torn)
+        problem = journal.problem
+        journal.probe()
+        still = journal.problem
+        journal.closed(late)
+        assert segment.stat().st_size == size + room
+
+    assert problem == still == os.strerror(errno.EFBIG)
+    journal.probe()
+    assert journal.problem is None
+    journal.closed(after)
+    await journal.flushed()
+    journal.close()
+
+    assert place.left() == list(map(recovered, (first, torn, late, after)))
+
+
+def test_probing_a_full_disk_for_long_piles_up_nothing(place: Place) -> None:
+    journal = place.journal(segment_bytes=10**6)
+    with full_at(0):
+        journal.closed(a_fact())
+        for _ in range(100):
+            journal.probe()
+
+    journal.probe()
+    (segment,) = place.segments()
+    assert len(segment.read_bytes().splitlines()) == 1
+    journal.close()
+
+
+def test_a_process_that_dies_of_a_full_disk_leaves_what_it_wrote(place: Place) -> None:
+    journal = place.journal(segment_bytes=10**6)
+    journal.closed(a_fact("msg_1"))
+    (segment,) = place.segments()
+    with full_at(segment.stat().st_size + 50):
+        journal.closed(a_fact("msg_2"))
+        journal.close()
+
+    assert [fact.message_id for fact in place.left()] == ["msg_1"]
+
+
+def test_a_last_breath_writes_what_could_not_be_written(place: Place) -> None:
+    journal = place.journal(segment_bytes=10**6)
+    with full_at(50):
+        journal.closed(a_fact())
+    journal.close()
+
+    assert [fact.message_id for fact in place.left()] == ["msg_1"]
+
+
+@contextmanager
+def no_new_files() -> Iterator[None]:
+    """What is open stays open, and nothing more can be opened."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unused = os.open(os.devnull, os.O_RDONLY)
+    os.close(unused)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (unused, before[1]))
+    try:
+        with capture_logs():
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_rotation_that_fails_is_told_and_loses_nothing(place: Place) -> None:
+    facts = [a_fact(f"msg_{number}") for number in range(60)]
+    journal = place.journal()
+    for fact in facts[:30]:
+        journal.closed(fact)
+    with no_new_files():
+        for fact in facts[30:]:
+            journal.closed(fact)
+        assert journal.problem == os.strerror(errno.EMFILE)
+        journal.done(fact.source_reference for fact in facts[:30])
+    journal.probe()
+    assert journal.problem is None
+    journal.close()
+
+    assert place.left() == list(map(recovered, facts[30:]))
+
+
+@pytest.mark.parametrize("where", ["a file", "below a file"])
+def test_a_directory_that_cannot_be_used_is_named_by_its_setting(tmp_path: Path, where: str) -> None:
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+    path = tmp_path / "taken" if where == "a file" else tmp_path / "taken" / "journal"
+
+    with pytest.raises(JournalFailed, match=r"RUNTALLY_DATA_DIR: .*(File exists|Not a directory)"):
+        Journal(path, uuid4())
+
+
+def test_an_unwritable_directory_is_named_by_its_setting() -> None:
+    """A file system nobody may write to, even root."""
+    with pytest.raises(JournalFailed, match="RUNTALLY_DATA_DIR: the receipt journal cannot be opened: "):
+        Journal(Path("/proc/self/journal"), uuid4())

@@ -1,0 +1,104 @@
+"""A lane, its billing and callers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from app.gateway.lane import CallRefused, CallSize, Lane, LaneLimits, LaneLinks, Refusal
+from app.gateway.wire import MessageUsage
+from app.ids import MessageId
+from app.usage import TokenUsage
+
+MODEL = "claude-haiku-5-5"
+SOON_S = 0.02
+PATIENCE_S = 5.0
+FAR_S = 60.0
+
+
+@dataclass(slots=True)
+class Billing:
+    """What a lane asks and tells; a token costs a dollar."""
+
+    objection: Refusal | None = None
+    noted: list[tuple[str, str]] = field(default_factory=list)
+    asked: int = 0
+
+    async def object(self) -> Refusal | None:
+        self.asked += 1
+        return self.objection
+
+    def links(self, objection: Callable[[], Awaitable[Refusal | None]] | None = None) -> LaneLinks:
+        return LaneLinks(
+            cost_of=lambda _model, usage: Decimal(usage.total_tokens),
+            objection=objection or self.object,
+            opened=lambda message: self.noted.append(("opened", message.message_id)),
+            closed=lambda message: self.noted.append(("closed", message.message_id)),
+        )
+
+
+def a_lane(billing: Billing, *, within_s: float = FAR_S, **limits: Any) -> Lane:
+    deadline = asyncio.get_running_loop().time() + within_s
+    return Lane("run-1", "token", "http://gateway/token", LaneLimits(deadline, **limits), billing.links())
+
+
+def a_message(number: int = 1, tokens: int = 10, **fields: Any) -> MessageUsage:
+    defaults = {"complete": True, "whole_blocks": 1}
+    usage = TokenUsage(output_tokens=tokens)
+    return MessageUsage(MessageId(f"msg_{number}"), MODEL, usage, **{**defaults, **fields})
+
+
+def size(tokens: int = 10) -> Callable[[], CallSize]:
+    return lambda: CallSize(MODEL, TokenUsage(output_tokens=tokens))
+
+
+async def answered(lane: Lane, *messages: MessageUsage, tokens: int = 10) -> None:
+    async with lane.call(size(tokens)) as call:
+        for message in messages:
+            call.opened(message)
+            call.closed(message)
+
+
+@dataclass(slots=True)
+class Caller:
+    """Calls in a task of its own and stays until `answer`ed."""
+
+    lane: Lane
+    tokens: int = 10
+    admitted: asyncio.Event = field(default_factory=asyncio.Event)
+    _messages: asyncio.Queue[MessageUsage | None] = field(default_factory=asyncio.Queue)
+    task: asyncio.Task[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.task = asyncio.create_task(self._call())
+
+    async def enters(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await self.admitted.wait()
+
+    async def answer(self, message: MessageUsage | None = None) -> None:
+        self._messages.put_nowait(message)
+        await self.task
+
+    async def _call(self) -> None:
+        async with self.lane.call(size(self.tokens)) as call:
+            self.admitted.set()
+            async with asyncio.timeout(PATIENCE_S):
+                message = await self._messages.get()
+            if message is not None:
+                call.closed(message)
+
+
+async def waits(caller: Caller) -> bool:
+    """Whether a caller is neither let through nor refused for now."""
+    await asyncio.sleep(SOON_S)
+    return not (caller.admitted.is_set() or caller.task.done())
+
+
+async def refusal_of(lane: Lane, tokens: int = 10) -> Refusal:
+    with pytest.raises(CallRefused) as refused:
+        await answered(lane, tokens=tokens)
+    return refused.value.refusal
