@@ -117,6 +117,13 @@ class Lane:
         """Whether what was used has reached a budget."""
         return self._spent().reaches(self.limits)
 
+    @property
+    def used_up(self) -> Refusal | None:
+        """The limit that is reached, if one is."""
+        refusal = self._refusal()
+        # The tools of the last turn are part of it.
+        return None if refusal == "turns" else refusal
+
     @asynccontextmanager
     async def call(self, size: Callable[[], CallSize]) -> AsyncIterator[Call]:
         """Let one call through; raises `CallRefused`. Waits while others may use up the budget."""

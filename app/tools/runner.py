@@ -63,6 +63,8 @@ class ToolRunner:
             raise _CallFailed("unknown_tool", "There is no such tool.")
         if not self._policy.permits(tool_id):
             raise _CallFailed("policy_denied", "This tool is not allowed in this run.")
+        if (objection := self._policy.objection()) is not None:
+            raise _CallFailed("policy_denied", objection)
         return tool
 
 

@@ -65,8 +65,8 @@ class ClaudeAgentExecutor:
         if not self._gateway.can_call:
             log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
             raise ExecutionFailed("provider_unavailable")
-        bridge = McpBridge(context)
         lane = self._gateway.open(context.run.run_id, *self._billing.lane(context))
+        bridge = McpBridge(context, lane)
         turn = Turn(
             context,
             wanted=request.response_format,

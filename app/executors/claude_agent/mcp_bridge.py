@@ -12,21 +12,27 @@ from mcp.server import Server
 
 from app.executors.claude_agent.names import SERVER_NAME
 from app.executors.port import RunContext
+from app.gateway.lane import Lane
 from app.tools.policy import ToolPolicy
 from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
 from app.tools.tool import Tool, ToolContext
 
 _CALL_ID = "claudecode/toolUseId"
+_OBJECTIONS = {
+    "deadline": "This run's time is up; no tool is called any more.",
+    "budget": "This run's budget is used up; no tool is called any more.",
+}
 
 
 class McpBridge:
     """One run's tools, and what they answered."""
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, lane: Lane) -> None:
         self._context = context
+        self._lane = lane
         self._tools = {tool.id: tool for tool in context.tools}
-        self._runner = ToolRunner(self._tools, ToolPolicy(frozenset(self._tools)))
+        self._runner = ToolRunner(self._tools, ToolPolicy(frozenset(self._tools), self._objection))
         self.results: dict[str, ToolResult] = {}
         """By tool-call id, from the moment a tool has answered until its event is told."""
 
@@ -41,6 +47,10 @@ class McpBridge:
             on_call_tool=self._call,
         )
         return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
+
+    def _objection(self) -> str | None:
+        used_up = self._lane.used_up
+        return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
 
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])

@@ -137,6 +137,16 @@ async def test_an_unknown_tool_is_an_answer_not_an_exception() -> None:
     assert_failed(await a_runner(a_tool()).run("demo__other", {}, CONTEXT), "unknown_tool")
 
 
+async def test_a_run_that_used_up_its_limits_calls_no_tool() -> None:
+    made = a_tool()
+    policy = ToolPolicy(frozenset({made.id}), lambda: "This run's time is up.")
+
+    result = await ToolRunner({made.id: made}, policy).run(made.id, {}, CONTEXT)
+
+    assert_failed(result, "policy_denied")
+    assert result.markdown == "This run's time is up."
+
+
 async def test_a_tool_the_policy_does_not_name_is_never_called() -> None:
     called: list[bool] = []
 
