@@ -1,6 +1,7 @@
 """An ASGI app on a free loopback port, inside this process."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -13,6 +14,18 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+class Dropped(Exception):
+    """Raised by an app to drop its connection in the middle of an answer, on purpose."""
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], Dropped))
+
+
+# uvicorn writes a traceback for every connection that is dropped, and has no other way to drop one.
+logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
+
+
 @asynccontextmanager
 async def listening(app: AsgiApp) -> AsyncIterator[str]:
     """Serve while the body runs; yields the URL. Whoever still reads at the end is cut off."""
@@ -22,7 +35,6 @@ async def listening(app: AsgiApp) -> AsyncIterator[str]:
         port=0,
         lifespan="off",
         log_config=None,
-        log_level="critical",
         access_log=False,
         ws="none",
         server_header=False,

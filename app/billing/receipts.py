@@ -47,6 +47,8 @@ class ReceiptWriter:
         self._owed: Counter[AccountId] = Counter()
         self._news = asyncio.Event()
         self._progress = asyncio.Condition()
+        self.deliveries = 0
+        """How often receipts left for the database: between two looks at it, nothing else moved."""
 
     @property
     def ready(self) -> bool:
@@ -104,8 +106,15 @@ class ReceiptWriter:
             await self._journal.flushed()
 
     def owed(self, account_id: AccountId) -> int:
-        """Credits of receipts that are not in the database yet."""
-        return self._owed[account_id]
+        """Credits of messages whose receipts are not in the database yet."""
+        unstated = (
+            self._priced(fact).charge.charged_credits
+            for run, facts in self._unstated.items()
+            if run.account_id == account_id
+            for reference, fact in facts.items()
+            if reference not in self._waiting
+        )
+        return self._owed[account_id] + sum(unstated)
 
     async def work(self) -> None:
         """Deliver until cancelled; first what processes that died have left."""
@@ -148,6 +157,13 @@ class ReceiptWriter:
         if fact.source_reference in self._waiting:
             return
         receipt = self._priced(fact)
+        if receipt.basis == "unpriced":
+            # The API served a model nobody asked for. The tokens are kept; somebody must look.
+            log.critical(
+                "a message without a price: give it one in RUNTALLY_PRICES_FILE, then `runtally reprice`",
+                model=fact.model,
+                of=fact.source_reference,
+            )
         self._waiting[fact.source_reference] = receipt
         self._of_run[fact.run] += 1
         self._owed[fact.run.account_id] += receipt.charge.charged_credits
@@ -157,12 +173,6 @@ class ReceiptWriter:
         try:
             charge = self._prices.charge(fact.model, fact.usage, at=fact.at)
         except UnknownPrice:
-            # The API served a model nobody asked for. The tokens are kept; somebody must look.
-            log.critical(
-                "a message without a price: give it one in RUNTALLY_PRICES_FILE, then `runtally reprice`",
-                model=fact.model,
-                of=fact.source_reference,
-            )
             return NewReceipt(fact, _UNPRICED, "unpriced")
         return NewReceipt(fact, charge, fact.basis)
 
@@ -212,6 +222,7 @@ class ReceiptWriter:
             self._of_run[fact.run] -= 1
             self._owed[fact.run.account_id] -= receipt.charge.charged_credits
         self._of_run, self._owed = +self._of_run, +self._owed
+        self.deliveries += 1
         async with self._progress:
             self._progress.notify_all()
 

@@ -15,10 +15,11 @@ from typing import Any, Self, TypeVar
 import httpx
 import structlog
 
+from app.errors import AppError
 from app.gateway.lane import Call, CallRefused, CallSize, Lane, LaneLimits, LaneLinks
 from app.gateway.provider import COUNT_TOKENS, MESSAGES, Provider
 from app.gateway.wire import StreamFold, whole_message
-from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.loopback import Dropped, Receive, Scope, Send, hung_up, listening, whole_body
 from app.usage import BYTES_PER_TOKEN, TokenUsage
 
 log = structlog.get_logger(__name__)
@@ -32,10 +33,6 @@ _UNKNOWN = (404, "not_found_error", "not found")
 _ENDED = (403, "permission_error", "this run has ended")
 _REFUSED = (402, "billing_error", "this run may not call any more")
 _UNREACHABLE = (502, "api_error", "the provider cannot be reached")
-
-
-class _Broken(Exception):
-    """The provider broke off in the middle of an answer; so do we."""
 
 
 class Gateway:
@@ -155,8 +152,9 @@ class _Exchange:
             else:
                 await self._whole(response, call)
             await self._send({"type": "http.response.body", "body": b""})
-        except httpx.HTTPError as error:
-            raise _Broken from error
+        except (httpx.HTTPError, AppError) as error:
+            # The provider broke off in the middle of its answer, or it could not be noted; so do we.
+            raise Dropped from error
         finally:
             await response.aclose()
 

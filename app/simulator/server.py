@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.loopback import Dropped, Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 
@@ -18,10 +18,6 @@ MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-so
 
 _UNKNOWN_PATH = HttpError(404, "not_found_error", "not found")
 _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
-
-
-class _Dropped(Exception):
-    """The script drops the connection here."""
 
 
 @dataclass(slots=True)
@@ -116,7 +112,7 @@ async def _stream(
             reply.hold.reached.set()
             await reply.hold.until.wait()
         if reply.cut_after == index:
-            raise _Dropped
+            raise Dropped
         if reply.error_after is not None and reply.error_after[0] == index:
             failure = HttpError(500, reply.error_after[1])
             await send(_chunk(wire.sse(wire.error(failure))))

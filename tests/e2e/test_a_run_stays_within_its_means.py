@@ -112,6 +112,16 @@ async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop
     assert bill(receipts) == wire(world.simulator.sent)
 
 
+async def test_a_budget_holds_for_a_model_nobody_has_a_price_for(world_of: WorldOf) -> None:
+    usage = {"input_tokens": 10_000, "output_tokens": 1}
+    world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage, model="claude-unheard-of-9"))
+
+    events = await world.run(a_request(model="claude-sonnet-4-5", limits={"maxBudgetUsd": "0.05"}))
+
+    assert ending(events) == ("rate_limit", "budget")
+    assert len(await world.receipts(events[0].data["runId"])) == 2
+
+
 async def test_no_call_is_let_through_after_the_deadline(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], delta_delay_s=0.8))
 

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 
 import structlog
 
@@ -20,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 _PATIENCE_S = 1.0
 """How long a call may wait for the ledger."""
+
+_TRIES = 5
 
 _UNLIMITED_S = 5.0
 """How long an account without limits is believed to have none."""
@@ -43,19 +46,22 @@ class RunBilling:
         )
         credit = _RunCredit(self, context)
         links = LaneLinks(
-            cost_of=self._cost_of,
+            cost_of=partial(self._cost_of, context),
             objection=credit.objection,
             opened=lambda message: self.receipts.opened(fact_of(message, context)),
             closed=lambda message: self.receipts.closed(fact_of(message, context)),
         )
         return limits, links
 
-    def _cost_of(self, model: str, usage: TokenUsage) -> Decimal:
+    def _cost_of(self, context: RunContext, model: str, usage: TokenUsage) -> Decimal:
+        now = datetime.now(UTC)
         try:
-            return self.prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
+            price = self.prices.price_of(model, at=now)
         except UnknownPrice:
-            # The receipt writer raises the alarm.
-            return Decimal(0)
+            # The receipt writer raises the alarm; a budget holds all the same, at the price of the
+            # model that was asked for.
+            price = self.prices.price_of(context.model, at=now)
+        return price.cost_of(usage)
 
 
 class _RunCredit:
@@ -72,13 +78,19 @@ class _RunCredit:
         if not self._billing.receipts.ready:
             return "journal"
         now = asyncio.get_running_loop().time()
-        if now >= self._unlimited_until:
-            await self._ask()
-            if self._last is None:
-                self._unlimited_until = now + _UNLIMITED_S
-        if self._last is None or self._last > self._billing.receipts.owed(self._run.account_id):
+        if now < self._unlimited_until:
             return None
-        return "credit"
+        receipts = self._billing.receipts
+        for _ in range(_TRIES):
+            deliveries = receipts.deliveries
+            await self._ask()
+            # Had receipts been delivered meanwhile, the answer would be of neither before nor after.
+            if deliveries == receipts.deliveries:
+                break
+        if self._last is None:
+            self._unlimited_until = now + _UNLIMITED_S
+            return None
+        return None if self._last > receipts.owed(self._run.account_id) else "credit"
 
     async def _ask(self) -> None:
         """Ask the ledger; with the database away its last answer stands."""
