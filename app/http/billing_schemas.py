@@ -40,10 +40,12 @@ class UsageShape(Shape):
         return cls(**{name: sum(row[name] for row in rows) for name in UsageSums.__dataclass_fields__})
 
 
-class UsageGroup(UsageShape):
-    """The sums of one group: a day, a model, a graph or an API key."""
-
+class _Grouped(Shape):
     group: str
+
+
+class UsageGroup(UsageShape, _Grouped):
+    """The sums of one group: a day, a model, a graph or an API key."""
 
 
 class UsageReportShape(Shape):
@@ -99,10 +101,12 @@ class AccountShape(Shape):
     created_at: Moment
 
 
-class AccountBalance(BalanceShape):
-    """An account and its credit."""
-
+class _OfAccount(Shape):
     account: str
+
+
+class AccountBalance(BalanceShape, _OfAccount):
+    """An account and its credit."""
 
     @classmethod
     def of_account(cls, account: AccountRecord, credit: Credit) -> "AccountBalance":
