@@ -1,5 +1,6 @@
 """CreditLedger: what an account may spend, and every change of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -81,6 +82,14 @@ class CreditLedger:
             await set_terms(tx, account_id, terms.mode, terms.monthly_budget)
             return await credit_of(tx, account_id)
 
+    async def change_terms(self, account_id: AccountId, change: Callable[[Terms], Terms]) -> Credit:
+        """Change how an account pays, given how it pays now; nobody else changes that in between."""
+        async with self._database.transaction() as tx:
+            now = await locked_credit(tx, account_id)
+            terms = change(Terms(now.mode, now.monthly_budget))
+            await set_terms(tx, account_id, terms.mode, terms.monthly_budget)
+            return await credit_of(tx, account_id)
+
     async def reserve(self, tx: Transaction, run: RunKey, wanted: int) -> None:
         """Set credits aside for a run: as many as wanted, or what is left.
 
@@ -98,7 +107,10 @@ class CreditLedger:
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Give back what a run had set aside; a second time does nothing."""
-        await release_reservation(tx, run)
+        if await reservation_of(tx, run) > 0:
+            # Whoever releases at the same moment waits here, and finds nothing left to give back.
+            await locked_credit(tx, run.account_id)
+            await release_reservation(tx, run)
 
     async def left_for(self, run: RunKey) -> int | None:
         """Credits a run may still spend: its own reservation and what nobody reserved; None: any."""

@@ -23,8 +23,9 @@ from app.paging import Cursor
 
 @cache
 def _time_zones() -> frozenset[str]:
-    # Looking them up walks a directory tree.
-    return frozenset(available_timezones())
+    # Looking them up walks a directory tree. On some machines it holds a name for the machine's own
+    # zone: no IANA name, and PostgreSQL does not know it.
+    return frozenset(available_timezones()) - {"localtime"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Select, exists, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Select, exists, func, select, text, tuple_
 
 from app.billing.pricing import Charge
-from app.billing.tables import charge_receipts
+from app.billing.tables import charge_receipts, usage_rollups
 from app.db import Reader, Transaction
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.usage import SOURCE_SYSTEM, Attribution, Basis, ExecutorType, Origin, TokenUsage, UsageFact
@@ -217,6 +217,8 @@ async def newest_receipts(
         .order_by(_receipts.created_at.desc(), _receipts.id.desc())
         .limit(limit)
     )
+    if wanted.graph_id is not None or wanted.model is not None:
+        statement = statement.where(_has_any(account_id, wanted))
     if before is not None:
         moment, receipt_id = before
         statement = statement.where(tuple_(_receipts.created_at, _receipts.id) < (moment, UUID(receipt_id)))
@@ -254,6 +256,15 @@ def _filtered(statement: Select[Any], wanted: ReceiptFilter) -> Select[Any]:
     if wanted.created_to is not None:
         statement = statement.where(_receipts.created_at < wanted.created_to)
     return statement
+
+
+def _has_any(account_id: AccountId, wanted: ReceiptFilter) -> ColumnElement[bool]:
+    """Asked once of the few rollups: a filter that matches nothing must not read every receipt."""
+    rollups = usage_rollups.c
+    wishes = ((rollups.graph_id, wanted.graph_id), (rollups.model, wanted.model))
+    return exists().where(
+        rollups.account_id == account_id, *(column == value for column, value in wishes if value is not None)
+    )
 
 
 def _of(run: RunKey) -> tuple[Any, ...]:

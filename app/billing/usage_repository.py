@@ -30,6 +30,7 @@ BUCKET = timedelta(minutes=15)
 """As in the trigger that keeps the rollups: every time zone's days begin with one."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 _SUMS = (
     "input_tokens",
@@ -140,8 +141,11 @@ def _bucket_of(moment: datetime) -> datetime:
 
 
 def _bucket_after(moment: datetime) -> datetime:
-    """The first bucket that begins at or after a moment."""
-    return moment + (_EPOCH - moment) % BUCKET
+    """The first bucket that begins at or after a moment; the end of the calendar where none does."""
+    try:
+        return moment + (_EPOCH - moment) % BUCKET
+    except OverflowError:
+        return _END_OF_TIME
 
 
 def _sums(values: list[Any]) -> UsageSums:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Literal
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from app.settings import Settings
 
 NO_BUDGET = "none"
 _MOST_USD = Decimal(10**10)
+_MOST_DIGITS = 10
 
 
 async def show_credit(settings: Settings, console: Console, account: str) -> None:
@@ -53,14 +55,15 @@ async def change_terms(
     settings: Settings, console: Console, account: str, *, mode: Mode | None, budget: str | None
 ) -> None:
     """Change how an account pays, and print it; `budget` is dollars or `none`."""
+    monthly = None if budget in {None, NO_BUDGET} else _credits(budget)
+    if monthly is not None and monthly < 0:
+        raise Invalid.field("--monthly-budget-usd", "must not be below zero")
+
+    def changed(terms: Terms) -> Terms:
+        return Terms(mode or terms.mode, terms.monthly_budget if budget is None else monthly)
+
     async with _account(settings, account) as (ledger, account_id):
-        before = await ledger.credit(account_id)
-        monthly = before.monthly_budget
-        if budget is not None:
-            monthly = None if budget == NO_BUDGET else _credits(budget)
-        if monthly is not None and monthly < 0:
-            raise Invalid.field("--monthly-budget-usd", "must not be below zero")
-        credit = await ledger.set_terms(account_id, Terms(mode or before.mode, monthly))
+        credit = await ledger.change_terms(account_id, changed)
     console.print(_table(account, credit))
 
 
@@ -86,9 +89,12 @@ def _credits(dollars: str) -> int:
         amount = Decimal(dollars)
     except InvalidOperation as error:
         raise Invalid.field("USD", "must be a decimal, for example 5.00") from error
-    if not amount.is_finite() or abs(amount) > _MOST_USD or amount * CREDITS_PER_DOLLAR % 1:
+    # In fractions: a decimal would be rounded to 28 digits before anybody could see that it has more.
+    in_reach = amount.is_finite() and abs(amount) <= _MOST_USD and abs(amount.adjusted()) <= _MOST_DIGITS
+    credits_ = Fraction(amount) * CREDITS_PER_DOLLAR if in_reach else None
+    if credits_ is None or credits_.denominator != 1:
         raise Invalid.field("USD", "must have at most 7 decimals and be at most ten billion")
-    return int(amount * CREDITS_PER_DOLLAR)
+    return int(credits_)
 
 
 def _table(account: str, credit: Credit) -> Table:

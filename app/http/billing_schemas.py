@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from app.auth.repository import AccountRecord
-from app.billing.ledger import usd
+from app.billing.ledger import Terms, usd
 from app.billing.ledger_repository import Credit, Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.usage_repository import GroupBy, UsageSums
@@ -127,16 +127,13 @@ WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
 
 class _Amount(InputModel):
     usd: WholeCredits | None = None
-    credits: Annotated[int, Field(strict=True)] | None = None
+    credits: Annotated[int, Field(strict=True, ge=-MOST_CREDITS, le=MOST_CREDITS)] | None = None
     note: Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")] | None = None
 
     @model_validator(mode="after")
     def _one_amount(self) -> Self:
         if (self.usd is None) == (self.credits is None):
             message = "give either usd or credits"
-            raise ValueError(message)
-        if not 0 < abs(self.amount) <= MOST_CREDITS:
-            message = f"must be between 1 and {MOST_CREDITS} credits"
             raise ValueError(message)
         return self
 
@@ -151,12 +148,13 @@ class _Amount(InputModel):
 class Grant(_Amount):
     """Credit to add."""
 
-    @model_validator(mode="after")
-    def _adds(self) -> Self:
-        if self.amount < 0:
-            message = "a grant adds credit; to take some away, post an adjustment"
+    @field_validator("usd", "credits")
+    @classmethod
+    def _adds(cls, amount: Decimal | None) -> Decimal | None:
+        if amount is not None and amount <= 0:
+            message = "must be above zero; to take credit away, post an adjustment"
             raise ValueError(message)
-        return self
+        return amount
 
 
 class Adjustment(_Amount):
@@ -164,12 +162,37 @@ class Adjustment(_Amount):
 
     note: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
+    @field_validator("usd", "credits")
+    @classmethod
+    def _changes_something(cls, amount: Decimal | None) -> Decimal | None:
+        if amount == 0:
+            message = "must not be zero"
+            raise ValueError(message)
+        return amount
+
 
 class TermsChange(InputModel):
     """How an account pays; what is left out stays as it is."""
 
     mode: Mode | None = None
     monthly_budget_usd: Annotated[WholeCredits, Field(ge=0)] | None = None
+
+    @field_validator("mode")
+    @classmethod
+    def _is_a_mode(cls, mode: Mode | None) -> Mode | None:
+        # Only what was sent comes here: there is no paying in no way.
+        if mode is None:
+            message = "must be 'prepaid' or 'postpaid'"
+            raise ValueError(message)
+        return mode
+
+    def applied_to(self, terms: Terms) -> Terms:
+        """The terms with what was sent in place."""
+        budget = terms.monthly_budget
+        if "monthly_budget_usd" in self.model_fields_set:
+            dollars = self.monthly_budget_usd
+            budget = None if dollars is None else int(dollars * CREDITS_PER_DOLLAR)
+        return Terms(self.mode or terms.mode, budget)
 
 
 def _balance(credit: Credit) -> dict[str, object]:

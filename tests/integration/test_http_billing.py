@@ -1,5 +1,6 @@
 """Usage, balance and accounts, over a real server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -118,6 +119,7 @@ async def test_another_accounts_usage_is_not_there(world_of: WorldOf) -> None:
         ({"groupBy": "week"}, "groupBy"),
         ({"timeZone": "Mars/Olympus"}, "timeZone"),
         ({"timeZone": "../etc/passwd"}, "timeZone"),
+        ({"timeZone": "localtime"}, "timeZone"),
         ({"from": "yesterday"}, "from"),
         ({"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
     ],
@@ -166,6 +168,20 @@ async def test_operators_set_terms(world_of: WorldOf) -> None:
     assert (none.json()["monthlyBudget"], none.json()["available"]) == (None, None)
 
 
+async def test_terms_that_are_not_named_stay(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    # At once: neither may write back what the other has just replaced.
+    for name in (f"tenant-{number}" for number in range(5)):
+        await world.services.accounts.create_key(name, ["runs:read"])
+        await asyncio.gather(
+            world.http.patch(f"/v1/accounts/{name}", json={"mode": "prepaid"}),
+            world.http.patch(f"/v1/accounts/{name}", json={"monthlyBudgetUsd": "10.00"}),
+        )
+        terms = (await world.http.patch(f"/v1/accounts/{name}", json={})).json()
+        assert (terms["mode"], terms["monthlyBudget"]) == ("prepaid", 100_000_000)
+
+
 async def test_accounts_are_listed_in_pages(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     for name in ("one", "two", "three"):
@@ -196,6 +212,35 @@ async def test_only_operators_see_accounts(world_of: WorldOf) -> None:
     assert [answer.status_code for answer in answers] == [403] * 7
 
 
+async def test_only_json_of_an_operator_is_read(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    text, json = {"Content-Type": "text/plain"}, {"Content-Type": "application/json"}
+    url = "/v1/accounts/default/grants"
+
+    async with httpx.AsyncClient(base_url=world.url) as nobody:
+        anonymous = await nobody.post(url, content=b'{"usd": "1"}', headers=text)
+    async with holder(world, "acme", "runs:write") as tenant:
+        forbidden = await tenant.post(url, content=b'{"usd": "1"}', headers=text)
+    plain = await world.http.post(url, content=b'{"usd": "1"}', headers=text)
+    twice = await world.http.post(url, content=b'{"usd": "1", "usd": "2"}', headers=json)
+    unnamed = await world.http.post(url, json={"usd": "1"}, headers={"Idempotency-Key": ""})
+
+    answers = [anonymous, forbidden, plain, twice, unnamed]
+    assert [answer.status_code for answer in answers] == [401, 403, 415, 422, 422]
+    fields = [error["field"] for answer in (twice, unnamed) for error in answer.json()["errors"]]
+    assert fields == ["usd", "Idempotency-Key"]
+    assert (await world.http.get("/v1/balance")).json()["granted"] == 0
+
+
+async def test_a_cursor_of_another_list_is_refused(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.get("/v1/accounts", params={"cursor": "x"})
+
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == ["cursor"]
+
+
 async def test_an_account_nobody_knows_is_not_found(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
@@ -213,16 +258,23 @@ async def test_an_account_nobody_knows_is_not_found(world_of: WorldOf) -> None:
         ("grants", {"usd": "1", "credits": 1}, "body"),
         ("grants", {"usd": 1.5}, "usd"),
         ("grants", {"usd": "0.00000001"}, "usd"),
-        ("grants", {"usd": "-1"}, "body"),
+        ("grants", {"usd": "-1"}, "usd"),
+        ("grants", {"usd": "0"}, "usd"),
+        ("grants", {"usd": "10000000000.1"}, "usd"),
         ("grants", {"usd": "NaN"}, "usd"),
         ("grants", {"usd": "1e30"}, "usd"),
-        ("grants", {"credits": 10**18}, "body"),
-        ("grants", {"credits": 0}, "body"),
+        ("grants", {"credits": 10**17 + 1}, "credits"),
+        ("grants", {"credits": 10**30}, "credits"),
+        ("grants", {"credits": 0}, "credits"),
+        ("grants", {"credits": 1.5}, "credits"),
+        ("grants", {"credits": True}, "credits"),
         ("grants", {"credits": "5"}, "credits"),
         ("grants", {"usd": "1", "why": "x"}, "why"),
         ("grants", {"usd": "1", "note": "x" * 501}, "note"),
         ("adjustments", {"usd": "-1"}, "note"),
-        ("adjustments", {"usd": "0", "note": "x"}, "body"),
+        ("adjustments", {"credits": -1, "note": ""}, "note"),
+        ("adjustments", {"credits": -(10**17) - 1, "note": "x"}, "credits"),
+        ("adjustments", {"usd": "0", "note": "x"}, "usd"),
     ],
 )
 async def test_a_wrong_amount_names_the_field(
@@ -242,6 +294,7 @@ async def test_terms_that_make_no_sense_are_refused(world_of: WorldOf) -> None:
 
     for body, field in (
         ({"mode": "barter"}, "mode"),
+        ({"mode": None}, "mode"),
         ({"monthlyBudgetUsd": "-1"}, "monthlyBudgetUsd"),
         ({"monthlyBudgetUsd": 1.5}, "monthlyBudgetUsd"),
         ({"budget": "1"}, "budget"),

@@ -162,6 +162,34 @@ async def test_a_run_may_spend_its_own_reservation(
     assert (await ledger.credit(key.account_id)).reserved == 60
 
 
+async def test_a_reservation_is_given_back_once_though_two_try_at_once(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.grant(key.account_id, 100)
+    await reserve(database, ledger, run_of(key), 60)
+
+    async with database.transaction() as first:
+        await ledger.release(first, run_of(key))
+        # The second has begun, and finds the reservation still there, before the first commits.
+        second = asyncio.create_task(release(database, ledger, run_of(key)))
+        await asyncio.wait([second], timeout=0.3)
+    await second
+
+    assert (await ledger.credit(key.account_id)).reserved == 0
+
+
+async def test_terms_are_changed_from_what_they_are(ledger: CreditLedger, key: KeyRecord) -> None:
+    await asyncio.gather(
+        ledger.change_terms(key.account_id, lambda terms: Terms("prepaid", terms.monthly_budget)),
+        ledger.change_terms(key.account_id, lambda terms: Terms(terms.mode, 100)),
+    )
+
+    credit = await ledger.credit(key.account_id)
+
+    assert (credit.mode, credit.monthly_budget) == ("prepaid", 100)
+
+
 async def test_a_post_paid_account_has_no_end(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:

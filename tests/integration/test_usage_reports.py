@@ -1,7 +1,9 @@
 """Sums of rollups against sums of the receipts themselves."""
 
 import random
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from zoneinfo import available_timezones
 
 import pytest
 import pytest_asyncio
@@ -118,6 +120,24 @@ async def test_open_windows_take_everything(database: Database, key: KeyRecord) 
 
     assert before.receipts + after.receipts == whole.receipts > 0
     assert before.cost_usd + after.cost_usd == whole.cost_usd
+
+
+async def test_windows_reach_to_the_ends_of_the_calendar(database: Database, key: KeyRecord) -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    reports = BillingReports(database)
+
+    whole = await reports.usage(key.account_id, UsageQuery())
+
+    assert await reports.usage(key.account_id, UsageQuery(since=first, until=last)) == whole
+    assert await reports.usage(key.account_id, UsageQuery(since=last - timedelta(seconds=1))) == []
+
+
+async def test_every_zone_that_is_taken_is_known_to_the_database(database: Database, key: KeyRecord) -> None:
+    reports = BillingReports(database)
+
+    for zone in sorted(available_timezones()):
+        with suppress(Invalid):
+            await reports.usage(key.account_id, UsageQuery(group_by="day", time_zone=zone))
 
 
 async def test_a_zone_nobody_knows_is_named(database: Database, key: KeyRecord) -> None:

@@ -4,8 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from app.billing.ledger import Terms
-from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.http.billing_schemas import AccountBalance, AccountShape, Adjustment, Grant, TermsChange
 from app.http.dependencies import Admin, IdempotencyKey, ServicesDep, json_from
 from app.http.schemas import Page
@@ -41,12 +39,7 @@ async def change_terms(
 ) -> AccountBalance:
     """Set mode and monthly budget; a budget of null takes it away."""
     found = await services.accounts.named(account)
-    before = await services.ledger.credit(found.id)
-    budget = before.monthly_budget
-    if "monthly_budget_usd" in body.model_fields_set:
-        dollars = body.monthly_budget_usd
-        budget = None if dollars is None else int(dollars * CREDITS_PER_DOLLAR)
-    credit = await services.ledger.set_terms(found.id, Terms(body.mode or before.mode, budget))
+    credit = await services.ledger.change_terms(found.id, body.applied_to)
     return AccountBalance.of_account(found, credit)
 
 
