@@ -1,15 +1,22 @@
 """Usage, balance and accounts, over a real server."""
 
 import asyncio
+import csv
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
+from app.billing.pricing import PriceList
+from app.billing.repository import NewReceipt, insert_receipts
+from app.paging import MAX_PAGE
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
+from tests.factories import a_fact, an_account
 
 SONNET = "claude-sonnet-4-5"
 
@@ -100,6 +107,26 @@ async def test_the_export_has_every_column(world_of: WorldOf) -> None:
 
     assert len(lines) == 3
     assert {"priceVersion", "webSearchRequests", "cacheWrite5mTokens"} <= set(lines[0].split(","))
+
+
+async def test_the_export_goes_on_over_many_pages(world_of: WorldOf) -> None:
+    world = await charged_world(world_of)
+    key = await an_account(world.services.database)
+    facts = [a_fact(key, f"msg_{number}") for number in range(2 * MAX_PAGE + 1)]
+    charge = PriceList().charge(facts[0].model, facts[0].usage, at=datetime.now(UTC))
+    async with world.services.database.transaction() as tx:
+        await insert_receipts(tx, [NewReceipt(fact, charge, "final") for fact in facts])
+
+    async with (
+        holder(world, "acme", "receipts:read") as tenant,
+        tenant.stream("GET", "/v1/receipts", headers={"Accept": "text/csv"}) as response,
+    ):
+        chunks = [chunk async for chunk in response.aiter_raw()]
+
+    # Sent as it is read: nobody knew at the beginning how long it would be.
+    assert "content-length" not in response.headers
+    rows = list(csv.DictReader(io.StringIO(b"".join(chunks).decode())))
+    assert sorted(row["usageUnitId"] for row in rows) == sorted(fact.message_id for fact in facts)
 
 
 async def test_another_accounts_usage_is_not_there(world_of: WorldOf) -> None:

@@ -180,14 +180,13 @@ async def test_a_reservation_is_given_back_once_though_two_try_at_once(
 
 
 async def test_terms_are_changed_from_what_they_are(ledger: CreditLedger, key: KeyRecord) -> None:
-    await asyncio.gather(
-        ledger.change_terms(key.account_id, lambda terms: Terms("prepaid", terms.monthly_budget)),
-        ledger.change_terms(key.account_id, lambda terms: Terms(terms.mode, 100)),
-    )
+    def one_more(terms: Terms) -> Terms:
+        return Terms("prepaid", (terms.monthly_budget or 0) + 1)
+
+    await asyncio.gather(*(ledger.change_terms(key.account_id, one_more) for _ in range(20)))
 
     credit = await ledger.credit(key.account_id)
-
-    assert (credit.mode, credit.monthly_budget) == ("prepaid", 100)
+    assert (credit.mode, credit.monthly_budget) == ("prepaid", 20)
 
 
 async def test_a_post_paid_account_has_no_end(
