@@ -1,0 +1,126 @@
+"""`runtally credits`, on a database of its own."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from app.auth.accounts import AccountNotFound, Accounts
+from app.billing.ledger import CreditLedger, Terms
+from app.billing.ledger_repository import Credit
+from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
+from app.db import Database
+from app.errors import Invalid
+from app.settings import Settings
+from tests.factories import an_account
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    return Settings.load(DATABASE_URL=database_url, RUNTALLY_DATA_DIR=tmp_path)
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+async def credit_of(database: Database, account: str = "acme") -> Credit:
+    return await CreditLedger(database).credit((await Accounts(database).named(account)).id)
+
+
+async def test_what_is_granted_and_adjusted_is_shown(
+    database: Database, settings: Settings, console: Console
+) -> None:
+    await an_account(database)
+
+    await change_credit(settings, console, "acme", kind="grant", dollars="5", note=None)
+    await change_credit(settings, console, "acme", kind="adjust", dollars="-1.5", note="typo")
+    await show_credit(settings, console, "acme")
+
+    credit = await credit_of(database)
+    assert (credit.granted, credit.adjusted) == (50_000_000, -15_000_000)
+    assert "3.5000000" in printed(console).splitlines()[-2]
+
+
+async def test_terms_that_are_left_out_stay(database: Database, settings: Settings, console: Console) -> None:
+    key = await an_account(database)
+    await CreditLedger(database).set_terms(key.account_id, Terms("postpaid", 7))
+
+    await change_terms(settings, console, "acme", mode="prepaid", budget=None)
+    kept = await credit_of(database)
+    await change_terms(settings, console, "acme", mode=None, budget="2.5")
+    limited = await credit_of(database)
+    await change_terms(settings, console, "acme", mode=None, budget="none")
+    freed = await credit_of(database)
+
+    assert (kept.mode, kept.monthly_budget) == ("prepaid", 7)
+    assert (limited.mode, limited.monthly_budget) == ("prepaid", 25_000_000)
+    assert (freed.mode, freed.monthly_budget) == ("prepaid", None)
+
+
+async def test_no_command_makes_an_account(database: Database, settings: Settings, console: Console) -> None:
+    with pytest.raises(AccountNotFound):
+        await show_credit(settings, console, "nobody")
+    with pytest.raises(AccountNotFound):
+        await change_credit(settings, console, "nobody", kind="grant", dollars="5", note=None)
+    with pytest.raises(AccountNotFound):
+        await change_terms(settings, console, "nobody", mode="prepaid", budget=None)
+
+    assert await Accounts(database).list_accounts(limit=1) == ([], None)
+
+
+@pytest.mark.parametrize(
+    "dollars",
+    [
+        "much",
+        "",
+        "NaN",
+        "sNaN",
+        "-Infinity",
+        "0.00000001",
+        # One digit more than a decimal keeps when it is multiplied.
+        "1.00000000000000000000000000000001",
+        "1e-999999",
+        "1e999999",
+        "10000000000.1",
+        "0",
+        "-1",
+    ],
+)
+async def test_what_is_no_grant_changes_nothing(
+    database: Database, settings: Settings, console: Console, dollars: str
+) -> None:
+    await an_account(database)
+
+    with pytest.raises(Invalid):
+        await change_credit(settings, console, "acme", kind="grant", dollars=dollars, note=None)
+
+    assert await credit_of(database) == Credit()
+
+
+async def test_a_budget_below_zero_is_refused(
+    database: Database, settings: Settings, console: Console
+) -> None:
+    await an_account(database)
+
+    with pytest.raises(Invalid, match="monthly-budget-usd"):
+        await change_terms(settings, console, "acme", mode=None, budget="-1")
+
+    assert await credit_of(database) == Credit()
+
+
+async def test_repricing_says_that_there_was_nothing_to_do(
+    database: Database, settings: Settings, console: Console
+) -> None:
+    await an_account(database)
+
+    await reprice_receipts(settings, console)
+
+    assert printed(console).splitlines() == ["0 receipts adjusted, 0.0000000000 USD."]
