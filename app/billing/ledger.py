@@ -18,8 +18,11 @@ from app.billing.ledger_repository import (
 )
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.db import Database, Reader, Transaction
-from app.errors import Conflict, PaymentRequired
+from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
+
+MOST_CREDITS = 4 * 10**18
+"""What an account may be given and adjusted by in all: less than a bigint holds."""
 
 
 class InsufficientCredits(PaymentRequired):
@@ -32,6 +35,10 @@ class ReferenceTaken(Conflict):
     """This reference was used for another amount."""
 
     code = "reference_taken"
+
+
+class TooMuchCredit(Invalid):
+    """The account's credit would become larger than can be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,9 @@ class CreditLedger:
         reference: str | None,
     ) -> Credit:
         async with self._database.transaction() as tx:
-            await locked_credit(tx, account_id)
+            held = await locked_credit(tx, account_id)
+            if abs(credits_) + held.granted + abs(held.adjusted) > MOST_CREDITS:
+                raise TooMuchCredit
             known = None if reference is None else await entry_referenced(tx, account_id, reference)
             if known is None:
                 await add_entry(tx, account_id, kind, credits_, note=note, reference=reference)

@@ -146,18 +146,21 @@ class PriceList:
 
 
 def _compiled(listed: Any) -> ModelPrice:
-    if listed.input_mtok is None or listed.output_mtok is None:
+    plain, output = listed.input_mtok, listed.output_mtok
+    if plain is None or output is None:
         raise UnknownPrice
     by_the_thousand = listed.web_searches_kcount
-    written = listed.cache_write_mtok or listed.input_mtok
+    # What has no price of its own costs what it would have cost as plain input.
+    written = plain if listed.cache_write_mtok is None else listed.cache_write_mtok
+    read = plain if listed.cache_read_mtok is None else listed.cache_read_mtok
+    kept = written if listed.cache_write_1h_mtok is None else listed.cache_write_1h_mtok
     return ModelPrice(
         version=LIBRARY_VERSION,
-        input=_rate(listed.input_mtok),
-        output=_rate(listed.output_mtok),
-        # What has no price of its own costs what it would have cost as plain input.
-        cache_read=_rate(listed.cache_read_mtok or listed.input_mtok),
+        input=_rate(plain),
+        output=_rate(output),
+        cache_read=_rate(read),
         cache_write_5m=_rate(written),
-        cache_write_1h=_rate(listed.cache_write_1h_mtok or written),
+        cache_write_1h=_rate(kept),
         web_search=WEB_SEARCH_USD if by_the_thousand is None else by_the_thousand / _THOUSAND,
     )
 

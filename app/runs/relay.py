@@ -170,10 +170,11 @@ class Relay:
         """Try to keep a run; returns the entries for another try."""
         try:
             async with self._database.transaction() as tx:
-                await self._ledger.release(tx, ended.run)
+                # The run before the credit, as the reaper does: in one order nobody waits for ever.
                 ours = await finish_run(
                     tx, ended.run, final=ended.final, meters=ended.meters, events=pack(entries)
                 )
+                await self._ledger.release(tx, ended.run)
         except Unavailable as error:
             log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400
             return entries

@@ -35,17 +35,27 @@ BEGIN
            coalesce(sum(credits) FILTER (WHERE kind = 'adjustment'), 0),
            coalesce(-sum(credits) FILTER (WHERE kind = 'debit'), 0),
            coalesce(-sum(credits) FILTER (WHERE kind IN ('reservation', 'release')), 0),
-           date_trunc('month', now() AT TIME ZONE 'UTC')::date,
-           coalesce(-sum(credits) FILTER (WHERE kind = 'debit'), 0)
-      FROM added GROUP BY account_id ORDER BY account_id
+           newest,
+           coalesce(-sum(credits) FILTER (WHERE kind = 'debit' AND month = newest), 0)
+      FROM (
+          SELECT *, max(month) FILTER (WHERE kind = 'debit') OVER (PARTITION BY account_id) AS newest
+            FROM (
+                SELECT *, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS month FROM added
+            ) AS dated
+      ) AS entry
+     GROUP BY account_id, newest ORDER BY account_id
     ON CONFLICT (account_id) DO UPDATE SET
         granted = held.granted + excluded.granted,
         adjusted = held.adjusted + excluded.adjusted,
         spent = held.spent + excluded.spent,
         reserved = held.reserved + excluded.reserved,
-        month = excluded.month,
-        month_spent = excluded.month_spent
-            + CASE WHEN held.month = excluded.month THEN held.month_spent ELSE 0 END;
+        month = greatest(held.month, excluded.month),
+        month_spent = CASE
+            -- A debit of last month that comes late counts for the whole, not for this month.
+            WHEN excluded.month IS NULL OR excluded.month < held.month THEN held.month_spent
+            WHEN excluded.month = held.month THEN held.month_spent + excluded.month_spent
+            ELSE excluded.month_spent
+        END;
     RETURN NULL;
 END
 $$

@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -32,8 +33,20 @@ OLD_RECEIPTS = """
         cache_write_5m_tokens, cache_write_1h_tokens, cost_usd, charged_credits, basis,
         output_estimated, origin, created_at)
     SELECT gen_random_uuid(), 'anthropic_sdk', n::text, 'r', 0, 'm', account_id, id, 'g', 'claude_sdk', 'm',
-           n * 10, 0, 0, 0, 0, n * 0.000001, n, 'final', false, 'assistant', '2026-11-01T10:03:00Z'
+           n * 10, 0, 0, 0, 0, n * 0.000001, n, 'final', false, 'assistant',
+           CASE WHEN n = 1 THEN timestamptz '2026-10-31T23:59:00Z' ELSE '2026-11-01T00:03:00Z' END
       FROM api_keys, generate_series(1, 3) AS n
+"""
+
+LATE_DEBIT = """
+    WITH receipt AS (
+        INSERT INTO charge_receipts
+        SELECT (jsonb_populate_record(
+            r, jsonb_build_object('id', gen_random_uuid(), 'source_reference', gen_random_uuid()))).*
+          FROM charge_receipts AS r LIMIT 1 RETURNING id, account_id
+    )
+    INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, created_at)
+    SELECT account_id, 'debit', -100, id, CAST(:late AS timestamptz) FROM receipt
 """
 
 
@@ -93,9 +106,17 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
 
     async with database.snapshot() as reader:
         account = await reader.execute(text("SELECT spent, month_spent, balance FROM credit_accounts"))
-        assert account.one() == (6, 6, -6)
-        rollup = await reader.execute(text("SELECT receipts, input_tokens, cost_usd FROM usage_rollups"))
-        assert rollup.one() == (3, 60, Decimal("0.0000060000"))
+        assert account.one() == (6, 5, -6)
+        rollups = await reader.execute(
+            text("SELECT receipts, input_tokens, cost_usd FROM usage_rollups ORDER BY bucket")
+        )
+        assert rollups.all() == [(1, 10, Decimal("0.0000010000")), (2, 50, Decimal("0.0000050000"))]
+    for late in ("2026-10-15", "2026-11-15", "2026-12-01"):
+        async with database.transaction() as tx:
+            await tx.execute(text(LATE_DEBIT), {"late": datetime.fromisoformat(late).replace(tzinfo=UTC)})
+    async with database.snapshot() as reader:
+        account = await reader.execute(text("SELECT spent, month_spent, month::text FROM credit_accounts"))
+        assert account.one() == (306, 100, "2026-12-01")
     await database.aclose()
     await admin.execute("DROP DATABASE before_the_ledger")
     await admin.close()
