@@ -83,12 +83,6 @@ class CreditLedger:
         """Correct an account by credits of either sign; the same `reference` does it once."""
         return await self._add("adjustment", account_id, credits_, note=note, reference=reference)
 
-    async def set_terms(self, account_id: AccountId, terms: Terms) -> Credit:
-        """Say how an account pays."""
-        async with self._database.transaction() as tx:
-            await set_terms(tx, account_id, terms.mode, terms.monthly_budget)
-            return await credit_of(tx, account_id)
-
     async def change_terms(self, account_id: AccountId, change: Callable[[Terms], Terms]) -> Credit:
         """Change how an account pays, given how it pays now; nobody else changes that in between."""
         async with self._database.transaction() as tx:

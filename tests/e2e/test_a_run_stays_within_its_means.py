@@ -25,7 +25,7 @@ CENT = 100_000
 async def prepaid(world: World, credits_: int) -> None:
     """Let the account pay in advance, and give it this much."""
     account_id = await world.account_id()
-    await world.services.ledger.set_terms(account_id, Terms("prepaid", None))
+    await world.services.ledger.change_terms(account_id, lambda _: Terms("prepaid", None))
     if credits_:
         await world.services.ledger.grant(account_id, credits_)
 
@@ -83,7 +83,7 @@ async def test_runs_at_once_do_not_spend_the_same_credit(world_of: WorldOf) -> N
 async def test_a_monthly_budget_stops_an_account(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([Text("dear")], usage=usage))
-    await world.services.ledger.set_terms(await world.account_id(), Terms("postpaid", CENT))
+    await world.services.ledger.change_terms(await world.account_id(), lambda _: Terms("postpaid", CENT))
 
     first = await world.http.post("/v1/runs/wait", json=a_request(model="claude-sonnet-4-5"))
     second = await world.http.post("/v1/runs", json=a_request())

@@ -51,7 +51,7 @@ async def test_what_is_granted_and_adjusted_is_shown(
 
 async def test_terms_that_are_left_out_stay(database: Database, settings: Settings, console: Console) -> None:
     key = await an_account(database)
-    await CreditLedger(database).set_terms(key.account_id, Terms("postpaid", 7))
+    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 7))
 
     await change_terms(settings, console, "acme", mode="prepaid", budget=None)
     kept = await credit_of(database)

@@ -54,7 +54,7 @@ async def test_the_balance_is_the_sum_of_the_ledger(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     dice = random.Random(3)  # noqa: S311 - nothing secret
-    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
     await ledger.grant(key.account_id, 10**9)
 
     async def something(number: int) -> None:
@@ -105,7 +105,7 @@ async def test_nothing_but_the_ledger_changes_a_sum(
     await an_account(database, "new")
     await ledger.grant(key.account_id, 10)
     await charge(database, key, "msg_1", 3)
-    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
     await reserve(database, ledger, run_of(key), 2)
 
     with pytest.raises(DBAPIError, match="follow credit_ledger"):
@@ -132,7 +132,7 @@ async def test_a_reference_counts_once(ledger: CreditLedger, key: KeyRecord) -> 
 async def test_two_runs_cannot_reserve_the_same_credit(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
     await ledger.grant(key.account_id, 100)
 
     outcomes = await asyncio.gather(
@@ -147,7 +147,7 @@ async def test_two_runs_cannot_reserve_the_same_credit(
 async def test_a_run_may_spend_its_own_reservation(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
     await ledger.grant(key.account_id, 100)
     await reserve(database, ledger, run_of(key, "mine"), 60)
     await reserve(database, ledger, run_of(key, "theirs"), 40)
@@ -165,7 +165,7 @@ async def test_a_run_may_spend_its_own_reservation(
 async def test_a_reservation_is_given_back_once_though_two_try_at_once(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.set_terms(key.account_id, Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
     await ledger.grant(key.account_id, 100)
     await reserve(database, ledger, run_of(key), 60)
 
@@ -204,7 +204,7 @@ async def test_a_post_paid_account_has_no_end(
 async def test_a_monthly_budget_begins_anew_each_month(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.set_terms(key.account_id, Terms("postpaid", 100))
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 100))
     await charge(database, key, "msg_1", 100)
 
     credit = await ledger.credit(key.account_id)
