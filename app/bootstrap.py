@@ -25,15 +25,20 @@ from app.executors.claude_agent.billing import RunBilling
 from app.executors.claude_agent.cli import bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
+from app.executors.claude_agent.names import tool_id_of
 from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
 from app.ids import new_uuid
+from app.runs.carrier import Carrier
+from app.runs.commands import RunCommands
+from app.runs.conversations import Conversations
 from app.runs.plan import Planner
 from app.runs.queue import Capacity, RunQueue
 from app.runs.reaper import Reaper
 from app.runs.relay import Relay
 from app.runs.service import RunService
+from app.sessions.store import PostgresSessionStore
 from app.settings import Settings
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
@@ -54,6 +59,8 @@ class Services:
     database: Database
     accounts: Accounts
     runs: RunService
+    commands: RunCommands
+    conversations: Conversations
     billing: BillingReports
     ledger: CreditLedger
     graphs: GraphCatalog
@@ -85,7 +92,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
         gateway = await stack.enter_async_context(Gateway(provider))
         ledger = CreditLedger(database)
-        executor = _open_executor(settings, stack, gateway, RunBilling(receipts, ledger, prices))
+        sessions = PostgresSessionStore(database)
+        executor = _open_executor(
+            settings, stack, gateway, RunBilling(receipts, ledger, prices), sessions=sessions
+        )
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         reaper = Reaper(database, event_log, ledger, process_id=process_id)
@@ -93,15 +103,22 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         tasks.start_soon(reaper.watch)
         tasks.start_soon(receipts.work)
         aggregator = ExecutorAggregator({"claude_agents": executor})
+        relay = Relay(database, aggregator, event_log, receipts=receipts, ledger=ledger)
+        queue = RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs))
+        carrier = Carrier(database, relay, event_log, queue=queue, tasks=tasks)
+        commands = RunCommands(database, carrier, process_id=process_id)
+        tasks.start_soon(commands.watch)
+        conversations = Conversations(database, sessions, tool_id_of=tool_id_of)
         runs = RunService(
             database,
-            Relay(database, aggregator, event_log, receipts=receipts, ledger=ledger),
             event_log,
             receipts=receipts,
             ledger=ledger,
             planner=Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s)),
-            queue=RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs)),
-            tasks=tasks,
+            queue=queue,
+            carrier=carrier,
+            commands=commands,
+            conversations=conversations,
             process_id=process_id,
         )
         stack.push_async_callback(runs.drain, within_s=DRAIN_S)
@@ -114,6 +131,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             database=database,
             accounts=accounts,
             runs=runs,
+            commands=commands,
+            conversations=conversations,
             billing=BillingReports(database),
             ledger=ledger,
             graphs=graphs,
@@ -164,7 +183,12 @@ async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
 
 
 def _open_executor(
-    settings: Settings, stack: AsyncExitStack, gateway: Gateway, billing: RunBilling
+    settings: Settings,
+    stack: AsyncExitStack,
+    gateway: Gateway,
+    billing: RunBilling,
+    *,
+    sessions: PostgresSessionStore,
 ) -> ClaudeAgentExecutor:
     directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
     executor = ClaudeAgentExecutor(
@@ -172,6 +196,7 @@ def _open_executor(
         directory=directory,
         gateway=gateway,
         billing=billing,
+        sessions=sessions,
     )
     stack.push_async_callback(executor.aclose)
     return executor

@@ -11,6 +11,10 @@ from pydantic import Field, JsonValue, TypeAdapter
 from app.graph import ErrorCode, FinalUsage, FinishReason, WireModel
 from app.usage import Meters, UsageFact
 
+StopKind = Literal["interrupt", "cancel"]
+ResolvedBy = Literal["decided", "expired", "run_stopped"]
+StopState = Literal["requested", "acknowledged", "stopped"]
+
 
 def _is_none(value: object) -> bool:
     return value is None
@@ -111,6 +115,44 @@ class Done(_Event):
     finish_reason: FinishReason
 
 
+class UserMessageTaken(_Event):
+    """A message sent to the running agent has taken effect: what follows may answer it."""
+
+    type: Literal["user_message"] = "user_message"
+    message_id: str
+    content: str
+    """Its text; images are not repeated."""
+
+
+class PermissionRequest(_Event):
+    """A tool call waits for a person; after `expires_at` it is denied."""
+
+    type: Literal["permission_request"] = "permission_request"
+    request_id: str
+    tool_call_id: str
+    tool_name: str
+    args: JsonValue
+    expires_at: str
+
+
+class PermissionResolved(_Event):
+    """A tool call waits no longer; `args` are those a person has changed it to."""
+
+    type: Literal["permission_resolved"] = "permission_resolved"
+    request_id: str
+    decision: Literal["allow", "deny"]
+    reason: ResolvedBy
+    args: Annotated[JsonValue, Field(exclude_if=_is_none)] = None
+
+
+class Interrupted(_Event):
+    """How far somebody's wish to stop the turn (`interrupt`) or the run (`cancel`) has come."""
+
+    type: Literal["interrupted"] = "interrupted"
+    kind: StopKind
+    state: StopState
+
+
 class UsageReport:
     """One message's usage, for billing. Never part of `ClientEvent`."""
 
@@ -132,12 +174,22 @@ class MeterReport:
 
 
 SpokenEvent: TypeAlias = (
-    TextDelta | ThinkingDelta | Status | Step | ToolCallStart | ToolCallResult | AssistantFinal
+    TextDelta
+    | ThinkingDelta
+    | Status
+    | Step
+    | ToolCallStart
+    | ToolCallResult
+    | UserMessageTaken
+    | AssistantFinal
 )
 """What an executor says to the client."""
 
+ControlEvent: TypeAlias = Queued | PermissionRequest | PermissionResolved | Interrupted
+"""What is said of a run from outside its executor."""
+
 AiEvent: TypeAlias = SpokenEvent | UsageReport | MeterReport
-ClientEvent: TypeAlias = Queued | RunStarted | SpokenEvent | RunError | Done
+ClientEvent: TypeAlias = ControlEvent | RunStarted | SpokenEvent | RunError | Done
 
 CLIENT_EVENTS: TypeAdapter[ClientEvent] = TypeAdapter(
     Annotated[ClientEvent, Field(discriminator="type")],

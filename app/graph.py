@@ -3,12 +3,12 @@
 import base64
 import binascii
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from app.ids import RUN_ID_PATTERN, RunId
+from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
 
 GraphId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
 """`provider:name`, for example `claude_agents:assistant`."""
@@ -39,6 +39,21 @@ ErrorCode = Literal[
 
 FinishReason = Literal["stop", "max_turns", "budget", "timeout", "aborted", "error"]
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+OnConflict = Literal["reject", "enqueue", "interrupt"]
+"""What a run does whose conversation is busy: give up, wait for its turn, or end what is going on."""
+
+PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
+"""How freely a run's tools may be called.
+
+`default` asks a person where the graph wants one, `acceptEdits` too but for edits of files, `plan`
+allows only what reads, `dontAsk` denies what it would have to ask for, `bypassPermissions` asks
+nobody.
+"""
+
+Priority = Literal["now", "next", "later"]
+"""When a message sent to a running agent is heard: at once, breaking off what it says; at the next
+opportunity; or in a turn of its own."""
 
 
 class WireModel(BaseModel):
@@ -93,13 +108,14 @@ class ImagePart(InputModel):
 
 
 ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+Content = Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Field(min_length=1)]
 
 
 class Message(InputModel):
     """One message of the conversation so far."""
 
     role: Literal["user", "assistant", "system"]
-    content: Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Field(min_length=1)]
+    content: Content
 
     @model_validator(mode="after")
     def _only_users_send_images(self) -> "Message":
@@ -119,6 +135,14 @@ class Message(InputModel):
     def text(self) -> str:
         """The text parts, joined."""
         return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+class SentMessage(NamedTuple):
+    """A message for a running agent; `message_id` is a UUID and names it once and for all."""
+
+    message_id: str
+    message: Message
+    priority: Priority
 
 
 class ResponseFormat(InputModel):
@@ -154,6 +178,9 @@ class GraphRunRequest(InputModel):
     messages: Annotated[list[Message], Field(min_length=1)]
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     tool_ids: list[str] | None = None
+    state_key: Annotated[str, Field(pattern=STATE_KEY_PATTERN)] | None = None
+    """The conversation this run goes on with; a new one begins where there is none."""
+    on_conflict: OnConflict = "enqueue"
     response_format: ResponseFormat | None = None
     limits: RunLimits = RunLimits()
 

@@ -14,6 +14,9 @@ MessageId = NewType("MessageId", str)
 RUN_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 """No slash: `source_reference` joins run id, attempt and message id with one."""
 
+STATE_KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$"
+"""Stands in paths as it is."""
+
 
 class RunKey(NamedTuple):
     """Names a run within its account.

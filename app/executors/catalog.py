@@ -2,14 +2,15 @@
 
 from collections.abc import Collection, Hashable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from frontmatter.default_handlers import YAMLHandler
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from app.errors import NotFound
-from app.graph import Dollars, RunLimits
+from app.graph import Dollars, PermissionMode, RunLimits
+from app.tools.tool import Effect
 
 SHIPPED_GRAPHS = Path(__file__).parent.parent / "graphs"
 
@@ -41,7 +42,26 @@ class GraphSpec(BaseModel):
     """How long the model may think; without it, it does not."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether clients hear the thinking."""
+    approve: tuple[str, ...] = ()
+    """Tools and effects of tools that need a person's consent."""
+    approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
+    """How long a tool call waits for a person before it is denied."""
+    permission_mode: PermissionMode = "default"
+    permission_modes: tuple[PermissionMode, ...] = ()
+    """The modes a caller may change a running run to, besides `permission_mode`."""
+    retry: Annotated[bool, Field(strict=True)] = False
+    """Whether a run whose process died goes on in another one, given a conversation."""
     system_prompt: Annotated[str, Field(min_length=1)]
+
+    @field_validator("approve")
+    @classmethod
+    def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        known = {*get_args(Effect), *info.data.get("tools", ())}
+        for name in approve:
+            if name not in known:
+                message = f"{name!r} is neither a tool of this graph nor an effect"
+                raise ValueError(message)
+        return approve
 
     @field_validator("tools")
     @classmethod

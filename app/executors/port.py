@@ -1,6 +1,5 @@
 """What every executor is asked and what it may answer."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -8,8 +7,10 @@ from typing import NamedTuple, Protocol
 
 from app.events import AiEvent
 from app.executors.catalog import GraphSpec
+from app.executors.control import RunControl
 from app.graph import ErrorCode, FinishReason, GraphRunRequest, RunLimits
 from app.ids import RunKey
+from app.sessions.repository import Session
 from app.tools.tool import Tool
 from app.usage import Attribution
 
@@ -56,8 +57,10 @@ class RunContext:
     timeout: timedelta
     attribution: Attribution
     """Whom and what the run's receipts name."""
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when somebody cancels: interrupt, read to the end, return."""
+    session: Session | None = None
+    """The conversation it goes on with; None for a run that stands alone."""
+    control: RunControl = field(default_factory=RunControl)
+    """What is asked of it meanwhile."""
 
     @property
     def request_id(self) -> str | None:

@@ -1,9 +1,10 @@
 """What routes ask for: who is calling, and the services. None of them holds a database session."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeAlias
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
@@ -13,6 +14,8 @@ from app.bootstrap import Services
 from app.errors import Invalid
 from app.http.middleware import REQUEST_ID
 from app.http.strict_json import check_json
+from app.ids import RUN_ID_PATTERN, RunId, RunKey
+from app.runs.commands import RunNotFound
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
 _MAX_KEY_CHARS = 255
@@ -56,6 +59,17 @@ Writer: TypeAlias = Annotated[Principal, Depends(caller_with("runs:write"))]
 RunReader: TypeAlias = Annotated[Principal, Depends(caller_with("runs:read"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(caller_with("receipts:read"))]
 Admin: TypeAlias = Annotated[Principal, Depends(caller_with("admin"))]
+
+
+RunIdParam: TypeAlias = Annotated[str, Path(alias="runId")]
+
+
+def run_key(caller: Principal, run_id: str) -> RunKey:
+    """The caller's run of this id; raises `RunNotFound` for what can be no id."""
+    # What can be no id is not looked for: PostgreSQL would refuse some of it.
+    if not re.fullmatch(RUN_ID_PATTERN, run_id):
+        raise RunNotFound
+    return RunKey(caller.account_id, RunId(run_id))
 
 
 def request_id(request: Request) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from app.billing.repository import Receipt, RunTotals
+from app.events import StopKind, StopState
 from app.executors.catalog import GraphSpec
 from app.graph import GraphFinal, RunStatus
 from app.runs.repository import RunRecord
@@ -47,6 +48,14 @@ class AcceptedRun(Shape):
 
     run_id: str
     status: RunStatus
+
+
+class InterruptionShape(Shape):
+    """How far the last wish to stop a run, or its turn, has come."""
+
+    kind: StopKind
+    state: StopState
+    at: Moment
 
 
 class MetersShape(Shape):
@@ -87,6 +96,8 @@ class RunShape(Shape):
     status: RunStatus
     attempt: int
     request_id: str | None
+    state_key: str | None
+    interruption: InterruptionShape | None
     created_at: Moment
     started_at: Moment | None
     ended_at: Moment | None
@@ -103,12 +114,18 @@ class RunShape(Shape):
             status=run.status,
             attempt=run.attempt,
             request_id=run.request_id,
+            state_key=run.state_key,
+            interruption=_interruption(run),
             created_at=run.created_at,
             started_at=run.started_at,
             ended_at=run.ended_at,
             final=run.final,
             billing=None if totals is None else RunBilling.of(totals, run.meters),
         )
+
+
+def _interruption(run: RunRecord) -> InterruptionShape | None:
+    return None if run.interruption is None else InterruptionShape.model_validate(run.interruption)
 
 
 class ReceiptShape(Shape):

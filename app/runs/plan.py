@@ -8,6 +8,7 @@ import jsonschema
 from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.catalog import GraphCatalog, GraphSpec
+from app.executors.control import RunControl
 from app.executors.models import ModelRegistry
 from app.executors.port import MAX_OUTPUT_TOKENS, RunContext
 from app.graph import GraphRunRequest, ResponseFormat
@@ -43,6 +44,12 @@ class Planner:
         if request.response_format is not None:
             _check_schema(request.response_format)
         limits = request.limits.tightest(spec.limits)
+        control = RunControl()
+        control.approvals.require(
+            frozenset(spec.approve),
+            mode=spec.permission_mode,
+            timeout=timedelta(seconds=spec.approval_timeout_s),
+        )
         seconds = self.timeout.total_seconds()
         return RunContext(
             run=run,
@@ -53,6 +60,7 @@ class Planner:
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
             attribution=Attribution(api_key_id, request.graph_id, request_id),
+            control=control,
         )
 
     def reservation(self, request: GraphRunRequest, context: RunContext) -> int:

@@ -28,6 +28,7 @@ from app.graph import FinalUsage, GraphFinal, GraphRunRequest
 from app.ids import RunKey
 from app.runs.history import pack
 from app.runs.repository import finish_run, mark_running
+from app.runs.voice import RunVoice
 from app.streams.port import EventLog, LogEntry
 from app.usage import Meters, UsageTotal
 
@@ -104,11 +105,11 @@ class Relay:
         self._ledger = ledger
         self._log = event_log
 
-    async def carry(self, request: GraphRunRequest, context: RunContext) -> GraphFinal:
+    async def carry(self, request: GraphRunRequest, context: RunContext, voice: RunVoice) -> GraphFinal:
         """Drain the run to its end; the one place that says how it ended."""
         tally = _Tally()
         try:
-            await self._begin(request, context)
+            await self._begin(request, context, voice)
             async with aclosing(self._executor.run(request, context)) as events:
                 async for event in events:
                     match event:
@@ -119,7 +120,7 @@ class Relay:
                             tally.meters = meters
                         case _:
                             tally.hear(event)
-                            await self._log.append(context.run, event)
+                            await voice.say(event)
         except ExecutionFailed as error:
             tally.ending = error.ending
         except Exception:
@@ -127,6 +128,7 @@ class Relay:
             log.exception("run failed")
         finally:
             with anyio.CancelScope(shield=True):
+                await context.control.end()
                 await self._receipts.settle(context.run, within_s=_SETTLE_S)
                 ended = _Ended(context.run, tally.final(context), tally.meters)
                 unkept = await self._end(ended)
@@ -135,8 +137,8 @@ class Relay:
             unkept = await self._keep(ended, unkept)
         return ended.final
 
-    async def _begin(self, request: GraphRunRequest, context: RunContext) -> None:
-        if context.stop.is_set():
+    async def _begin(self, request: GraphRunRequest, context: RunContext, voice: RunVoice) -> None:
+        if context.control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         async with self._database.transaction() as tx:
             await mark_running(tx, context.run)
@@ -146,7 +148,7 @@ class Relay:
             model=context.model,
             attempt=context.attempt,
         )
-        await self._log.append(context.run, started)
+        await voice.say(started)
 
     async def _end(self, ended: _Ended) -> Sequence[LogEntry] | None:
         """Keep the run and its events, then let readers hear the end; returns what is not kept yet.

@@ -14,6 +14,7 @@ from app.graph import GraphFinal, RunStatus
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.runs.history import StoredEvents
 from app.runs.tables import run_events, runs
+from app.sessions.repository import Session
 from app.usage import Meters
 
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
@@ -31,6 +32,10 @@ class RunRecord:
     attempt: int
     request_hash: bytes
     request_id: str | None
+    state_key: str | None
+    turn: int | None
+    interruption: dict[str, Any] | None
+    """The last event `interrupted`, and when it was."""
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -55,6 +60,7 @@ class NewRun:
     request_hash: bytes
     request_id: str | None
     process_id: UUID
+    session: Session | None
 
 
 async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
@@ -72,6 +78,8 @@ async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
             request_hash=run.request_hash,
             request_id=run.request_id,
             process_id=run.process_id,
+            state_key=None if run.session is None else run.session.state_key,
+            turn=None if run.session is None else run.session.turns,
             created_at=func.now(),
             heartbeat_at=func.now(),
         )
@@ -114,6 +122,27 @@ async def mark_running(tx: Transaction, key: RunKey) -> None:
         .where(_is(key), runs.c.status == "queued")
         .values(status="running", started_at=func.now()),
     )
+
+
+async def unfinished_turns(reader: Reader, session: Session, *, before: int | None = None) -> list[RunKey]:
+    """Runs of a conversation that have not ended, oldest first; those before a turn only, if given."""
+    statement = (
+        select(runs.c.run_id)
+        .where(
+            runs.c.account_id == session.account_id,
+            runs.c.state_key == session.state_key,
+            runs.c.status.in_(UNFINISHED),
+        )
+        .order_by(runs.c.turn)
+    )
+    if before is not None:
+        statement = statement.where(runs.c.turn < before)
+    return [RunKey(session.account_id, RunId(row.run_id)) for row in await reader.execute(statement)]
+
+
+async def note_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
+    """Keep how far a wish to stop the run has come."""
+    await tx.execute(update(runs).where(_is(key)).values(interruption=interruption))
 
 
 async def finish_run(
@@ -195,6 +224,9 @@ _COLUMNS = (
     runs.c.attempt,
     runs.c.request_hash,
     runs.c.request_id,
+    runs.c.state_key,
+    runs.c.turn,
+    runs.c.interruption,
     runs.c.created_at,
     runs.c.started_at,
     runs.c.ended_at,

@@ -5,39 +5,30 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
-
-import structlog
-from anyio.abc import TaskGroup
 
 from app.billing.ledger import CreditLedger
 from app.billing.receipts import ReceiptWriter
 from app.db import Database
-from app.errors import AppError, Conflict, NotFound, Unavailable
-from app.events import Done, Queued, RunError
+from app.errors import Conflict, Unavailable
+from app.events import Done, RunError
 from app.executors.port import RunContext
 from app.graph import GraphFinal, GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.paging import Cursor
+from app.runs.carrier import Carrier
+from app.runs.commands import RunCommands, RunNotFound
+from app.runs.conversations import Conversations
 from app.runs.history import unpack
 from app.runs.plan import Planner
 from app.runs.queue import RETRY_AFTER_S, RunQueue
-from app.runs.relay import Relay, numbered
+from app.runs.relay import numbered
 from app.runs.repository import NewRun, RunRecord, find_run, insert_run, newest_runs, stored_events
 from app.streams.port import EventLog, LogEntry
 
-log = structlog.get_logger(__name__)
-
 _ASK_AGAIN_S = 1.0
 """How often a reader of another process's run looks whether that run has ended."""
-
-
-class RunNotFound(NotFound):
-    """There is no run with this id."""
-
-    code = "run_not_found"
 
 
 class RunIdTaken(Conflict):
@@ -52,54 +43,39 @@ class ShuttingDown(Unavailable):
     code = "shutting_down"
 
 
-class CarriedElsewhere(Unavailable):
-    """Another server process carries this run; it cannot be stopped from here."""
-
-    code = "carried_elsewhere"
-
-
 class RunLost(Unavailable):
     """How this run ended cannot be told now; ask again."""
 
     code = "run_lost"
 
 
-@dataclass(slots=True)
-class _LiveRun:
-    """A run this process carries."""
-
-    stop: asyncio.Event
-    final: GraphFinal | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class RunService:
-    """Starts runs, follows them, stops them."""
+    """Starts runs, looks them up, follows them."""
 
     def __init__(
         self,
         database: Database,
-        relay: Relay,
         event_log: EventLog,
         *,
         receipts: ReceiptWriter,
         ledger: CreditLedger,
         planner: Planner,
         queue: RunQueue,
-        tasks: TaskGroup,
+        carrier: Carrier,
+        commands: RunCommands,
+        conversations: Conversations,
         process_id: UUID,
     ) -> None:
-        """`tasks` outlives every request: it is where runs go on when their reader has left."""
         self._database = database
-        self._relay = relay
         self._log = event_log
         self._receipts = receipts
         self._ledger = ledger
         self._planner = planner
         self._queue = queue
-        self._tasks = tasks
+        self._carrier = carrier
+        self._commands = commands
+        self._conversations = conversations
         self._process_id = process_id
-        self._live: dict[RunKey, _LiveRun] = {}
         self._closing = False
 
     async def start(
@@ -114,7 +90,7 @@ class RunService:
         """Accept a run, or join the one that has its id and was asked for the same.
 
         Raises `RunIdTaken`, `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`,
-        `ShuttingDown`, `JournalUnavailable`.
+        `SessionBusy`, `HistoryContradicts`, `ShuttingDown`, `JournalUnavailable`.
         """
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
         fingerprint = _fingerprint(request)
@@ -122,14 +98,16 @@ class RunService:
             return _joined(existing, fingerprint)
         context = self._planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
         self._require_open()
+        await self._conversations.check_history(account_id, request)
         with self._queue.admission(account_id) as admitted:
-            record = await self._insert(request, context, fingerprint)
-            if record is None:
+            accepted = await self._accept(request, context, fingerprint)
+            if accepted is None:
                 return _joined(await self.get(run), fingerprint)
             admitted.pop_all()
-        self._live[run] = _LiveRun(stop=context.stop)
-        self._tasks.start_soon(self._carry, request, context)
-        return record
+        self._carrier.begin(request, accepted.context)
+        for earlier in accepted.to_interrupt:
+            await self._commands.stop(earlier, "cancel")
+        return accepted.record
 
     async def get(self, run: RunKey) -> RunRecord:
         """The run as it stands; raises `RunNotFound`."""
@@ -175,7 +153,7 @@ class RunService:
 
     async def wait(self, run: RunKey) -> GraphFinal:
         """How the run ended, once it has."""
-        if (live := self._live.get(run)) is not None:
+        if (live := self._carrier.find(run)) is not None:
             await live.ended.wait()
             if live.final is not None:
                 return live.final
@@ -186,26 +164,10 @@ class RunService:
             raise RunLost
         return final
 
-    async def cancel(self, run: RunKey) -> RunRecord:
-        """Ask a run to stop; a run that has ended stays as it is."""
-        record = await self.get(run)
-        if (live := self._live.get(run)) is not None:
-            live.stop.set()
-        elif not record.finished:
-            raise CarriedElsewhere
-        return record
-
     async def drain(self, *, within_s: float) -> None:
         """Take no more runs, let those under way finish, and stop those that do not."""
         self._closing = True
-        ended = [asyncio.create_task(live.ended.wait()) for live in self._live.values()]
-        if not ended:
-            return
-        _, late = await asyncio.wait(ended, timeout=within_s)
-        for live in self._live.values():
-            live.stop.set()
-        if late:
-            await asyncio.wait(late, timeout=within_s)
+        await self._carrier.drain(within_s=within_s)
 
     async def ping(self) -> None:
         """Raise `ShuttingDown` or `JournalUnavailable` while no run is taken."""
@@ -216,48 +178,33 @@ class RunService:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
         self._receipts.require_ready()
 
-    async def _insert(
-        self,
-        request: GraphRunRequest,
-        context: RunContext,
-        fingerprint: bytes,
-    ) -> RunRecord | None:
-        new = NewRun(
-            key=context.run,
-            api_key_id=context.attribution.api_key_id,
-            graph_id=request.graph_id,
-            model=context.model,
-            request=request.model_dump(mode="json", by_alias=True, exclude_none=True),
-            request_hash=fingerprint,
-            request_id=context.request_id,
-            process_id=self._process_id,
-        )
+    async def _accept(
+        self, request: GraphRunRequest, context: RunContext, fingerprint: bytes
+    ) -> "_Accepted | None":
+        """Insert the run with its turn and its credit, or nothing of it; None when its id is taken."""
+        account_id = context.run.account_id
+        session, to_interrupt = None, list[RunKey]()
         async with self._database.transaction() as tx:
+            if request.state_key is not None:
+                session, to_interrupt = await self._conversations.take_turn(
+                    tx, account_id, request.state_key, on_conflict=request.on_conflict
+                )
+            new = NewRun(
+                key=context.run,
+                api_key_id=context.attribution.api_key_id,
+                graph_id=request.graph_id,
+                model=context.model,
+                request=request.model_dump(mode="json", by_alias=True, exclude_none=True),
+                request_hash=fingerprint,
+                request_id=context.request_id,
+                process_id=self._process_id,
+                session=session,
+            )
             record = await insert_run(tx, new)
-            if record is not None:
-                wanted = self._planner.reservation(request, context)
-                await self._ledger.reserve(tx, context.run, wanted)
-            return record
-
-    async def _carry(self, request: GraphRunRequest, context: RunContext) -> None:
-        run = context.run
-        live = self._live[run]
-        try:
-            with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
-                waits = partial(self._waits, run)
-                async with self._queue.place(run.account_id, context.stop, waits=waits):
-                    live.final = await self._relay.carry(request, context)
-        finally:
-            self._queue.discharge(run.account_id)
-            del self._live[run]
-            live.ended.set()
-
-    async def _waits(self, run: RunKey, position: int) -> None:
-        try:
-            await self._log.append(run, Queued(position=position))
-        except AppError as error:
-            # The run will hear of it itself, should it last.
-            log.warning("a reader was not told that its run waits", reason=error.detail)
+            if record is None:
+                return None
+            await self._ledger.reserve(tx, context.run, self._planner.reservation(request, context))
+        return _Accepted(record, replace(context, session=session), to_interrupt)
 
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self._database.snapshot() as reader:
@@ -280,7 +227,7 @@ class RunService:
                     if batch is None:
                         return
                     yield batch
-                elif run not in self._live and (await self.get(run)).finished:
+                elif self._carrier.find(run) is None and (await self.get(run)).finished:
                     return
         finally:
             if waiting is not None:
@@ -296,6 +243,13 @@ class RunService:
         if entries and entries[0].event == RunError(error="internal"):
             return numbered([entry.event for entry in entries], after=after)
         return [entry for entry in entries if entry.position > after]
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    record: RunRecord
+    context: RunContext
+    to_interrupt: list[RunKey]
 
 
 async def _next(batches: AsyncGenerator[Sequence[LogEntry]]) -> Sequence[LogEntry] | None:

@@ -1,10 +1,12 @@
 """Runs and the events of finished runs."""
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     ForeignKey,
     ForeignKeyConstraint,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -29,6 +31,9 @@ runs = Table(
     Column("request", Json, nullable=False),
     Column("request_hash", LargeBinary, nullable=False),
     Column("request_id", Text),
+    Column("state_key", Text, comment="The conversation it belongs to"),
+    Column("turn", Integer, comment="Its place in that conversation"),
+    Column("interruption", Json(none_as_null=True), comment="How far a wish to stop it has come"),
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
     Column("process_id", Uuid, nullable=False, comment="The server process that carries it"),
@@ -44,6 +49,33 @@ Index(
     "ix_runs_unfinished",
     runs.c.process_id,
     postgresql_where=text("status IN ('queued', 'running')"),
+)
+
+Index(
+    "ix_runs_turns",
+    runs.c.account_id,
+    runs.c.state_key,
+    runs.c.turn,
+    postgresql_where=text("state_key IS NOT NULL"),
+)
+
+run_commands = Table(
+    "run_commands",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("account_id", Uuid, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("command", Json, nullable=False),
+    Column("answer", Json(none_as_null=True), comment="What the process that carries the run said"),
+    Column("given_at", UtcDateTime, nullable=False, server_default=text("now()")),
+    ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
+)
+
+Index(
+    "ix_run_commands_unanswered",
+    run_commands.c.account_id,
+    run_commands.c.run_id,
+    postgresql_where=text("answer IS NULL"),
 )
 
 run_events = Table(

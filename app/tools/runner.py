@@ -1,4 +1,4 @@
-"""ToolRunner: find → allow → validate → run → check → redact → report."""
+"""ToolRunner: find → allow → validate → review → run → check → redact → report."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ import structlog
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
-from app.tools.policy import ToolPolicy
+from app.tools.policy import CallDenied, ToolPolicy
 from app.tools.result import ToolErrorCode, ToolResult
 from app.tools.tool import Tool, ToolContext, ToolOutput
 
@@ -41,8 +41,7 @@ class ToolRunner:
         """
         logger = log.bind(tool_id=tool_id, tool_call_id=context.tool_call_id)
         try:
-            tool = self._find(tool_id)
-            args = _validated(tool, raw_args)
+            tool, args = await self._admitted(tool_id, raw_args, context)
             output = _checked(tool, await _called(tool, args, context))
             return ToolResult(output.markdown, _redacted(tool, output.structured))
         except _CallFailed as failure:
@@ -57,6 +56,16 @@ class ToolRunner:
             logger.exception("tool call failed", code="failed")
         return ToolResult("The tool failed.", {"error": "failed"}, "failed")
 
+    async def _admitted(self, tool_id: str, raw_args: object, context: ToolContext) -> tuple[Tool, BaseModel]:
+        tool = self._find(tool_id)
+        args = _validated(tool, raw_args)
+        try:
+            reviewed = await self._policy.review(tool, raw_args, context)
+        except CallDenied as denied:
+            raise _CallFailed("policy_denied", str(denied)) from denied
+        # The review may have taken its time, and it may have changed the arguments.
+        return self._find(tool_id), args if reviewed is raw_args else _validated(tool, reviewed)
+
     def _find(self, tool_id: str) -> Tool:
         tool = self._tools.get(tool_id)
         if tool is None:
@@ -70,12 +79,9 @@ class ToolRunner:
 
 def _validated(tool: Tool, raw_args: object) -> BaseModel:
     try:
-        document = to_json(raw_args)
+        return tool.arguments(raw_args)
     except PydanticSerializationError as error:
         raise _CallFailed("invalid_args", "The arguments are not valid JSON.") from error
-    # As JSON, not as Python objects: a strict model then still takes a date from a string.
-    try:
-        return tool.input_model.model_validate_json(document)
     except ValidationError as error:
         faults = [_fault(detail) for detail in error.errors(include_input=False, include_url=False)]
         text = "The arguments are not valid. " + "; ".join(faults[:_MAX_FAULTS])

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_orig
 
 from pydantic import BaseModel, RootModel
 from pydantic.errors import PydanticUserError
+from pydantic_core import to_json
 
 from app.ids import RunKey
 
@@ -69,6 +70,11 @@ class Tool:
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments; always an object."""
         return self.input_model.model_json_schema()
+
+    def arguments(self, raw: object) -> BaseModel:
+        """The arguments as the tool takes them; raises pydantic's errors."""
+        # As JSON, not as Python objects: a strict model then still takes a date from a string.
+        return self.input_model.model_validate_json(to_json(raw))
 
     @property
     def read_only(self) -> bool:

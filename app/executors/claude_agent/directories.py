@@ -56,6 +56,11 @@ class RunDirectory:
         return self.path / "work"
 
     @property
+    def config(self) -> Path:
+        """The CLI's configuration, and the transcripts it writes."""
+        return self.path / "config"
+
+    @property
     def system_prompt_file(self) -> Path:
         """Where the CLI reads the system prompt."""
         return self.path / "system_prompt.md"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -9,17 +10,18 @@ from claude_agent_sdk import Message
 
 from app.events import AiEvent, AssistantFinal
 from app.executors.claude_agent.billing import RunBilling
+from app.executors.claude_agent.conversation import Conversation, Opening
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.environment import cli_environment, launcher
+from app.executors.claude_agent.guard import Guard
 from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.process import CliFailed, CliProcess
-from app.executors.claude_agent.prompt import system_prompt, user_content
+from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
-    ABORTED,
     BUDGET,
     INTERNAL,
     MAX_TURNS,
@@ -31,7 +33,9 @@ from app.executors.port import (
 )
 from app.gateway.lane import Lane, Refusal
 from app.gateway.proxy import Gateway
-from app.graph import GraphRunRequest
+from app.graph import GraphRunRequest, SentMessage
+from app.ids import new_uuid
+from app.sessions.store import PostgresSessionStore
 
 log = structlog.get_logger(__name__)
 
@@ -48,12 +52,21 @@ ENDINGS: Mapping[Refusal | None, Ending] = {
 class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
-    def __init__(self, *, cli: Path, directory: Path, gateway: Gateway, billing: RunBilling) -> None:
+    def __init__(
+        self,
+        *,
+        cli: Path,
+        directory: Path,
+        gateway: Gateway,
+        billing: RunBilling,
+        sessions: PostgresSessionStore,
+    ) -> None:
         """`directory` takes one folder per run and must exist."""
         self._cli = cli
         self._directory = directory
         self._gateway = gateway
         self._billing = billing
+        self._sessions = sessions
         self._owners: set[asyncio.Task[None]] = set()
 
     async def run(
@@ -73,13 +86,15 @@ class ClaudeAgentExecutor:
             results=bridge.results,
             meters=TwoMeters(context, lane),
         )
-        guard = _Guard(context)
+        guard = Guard(context)
         try:
             process = await self._start(request, context, bridge, lane)
+            context.control.accept_by(partial(_pass_on, process, turn))
             guard.watch(process)
             async for message in _heard(process):
                 for event in turn.feed(message):
                     yield event
+                    bridge.told(event)
                 guard.check(lane)
         except UnexpectedSurface as error:
             log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
@@ -89,6 +104,8 @@ class ClaudeAgentExecutor:
             await self._gateway.close(lane)
         for event in turn.cut_off():
             yield event
+        if turn.unkept:
+            await process.gone.wait()
         yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
 
     async def aclose(self) -> None:
@@ -102,15 +119,18 @@ class ClaudeAgentExecutor:
         bridge: McpBridge,
         lane: Lane,
     ) -> CliProcess:
+        conversation, opening = None, Opening.of(context, request.messages)
+        if context.session is not None:
+            conversation = Conversation(self._sessions, context.session, context.run)
+            opening = await conversation.open(context, request.messages)
         directory = await asyncio.to_thread(RunDirectory, self._directory)
         environment = cli_environment(
             token=lane.token,
             base_url=lane.url,
             directory=directory.path,
-            longest_tool_s=max((tool.timeout_s for tool in context.tools), default=0),
+            longest_tool_s=bridge.longest_call_s,
         )
-        prompt = system_prompt(context.spec.system_prompt, request.messages)
-        directory.system_prompt_file.write_text(prompt, encoding="utf-8")
+        directory.system_prompt_file.write_text(opening.system_prompt, encoding="utf-8")
         options = build_options(
             context,
             launcher=directory.write_launcher(
@@ -120,58 +140,21 @@ class ClaudeAgentExecutor:
             server=bridge.server(),
             response_format=request.response_format,
         )
-        process = CliProcess(options, directory)
-        owner = asyncio.create_task(process.own(user_content(request.messages)))
+        if conversation is not None:
+            await asyncio.to_thread(conversation.lay_out, directory)
+            conversation.take_part(options, directory)
+        catch_up = None if conversation is None else conversation.catch_up
+        process = CliProcess(options, directory, before_removal=catch_up)
+        process.say(str(new_uuid()), opening.content)
+        owner = asyncio.create_task(process.own())
         self._owners.add(owner)
         owner.add_done_callback(self._owners.discard)
         return process
 
 
-class _Guard:
-    """Stops the CLI when somebody cancels, time is up or a budget is used."""
-
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-        self._process: CliProcess | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._spent = asyncio.Event()
-        self.stopped: Ending | None = None
-        """Why the CLI was stopped, once it was."""
-
-    def watch(self, process: CliProcess) -> None:
-        """Begin."""
-        self._process = process
-        self._task = asyncio.create_task(self._watch(process))
-
-    def check(self, lane: Lane) -> None:
-        """Stop after the message that reached a budget."""
-        if lane.budget_used and not self._spent.is_set():
-            self.stopped = self.stopped or BUDGET
-            self._spent.set()
-
-    def end(self) -> None:
-        """The run is over: nothing of it may go on."""
-        if self._task is not None:
-            self._task.cancel()
-        if self._process is not None:
-            self._process.kill()
-
-    async def _watch(self, process: CliProcess) -> None:
-        reasons = {
-            asyncio.create_task(self._context.stop.wait()): ABORTED,
-            asyncio.create_task(self._spent.wait()): BUDGET,
-        }
-        try:
-            done, _ = await asyncio.wait(
-                reasons,
-                timeout=self._context.timeout.total_seconds(),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            for task in reasons:
-                task.cancel()
-        self.stopped = self.stopped or next((reasons[task] for task in done), TIMEOUT)
-        await process.stop()
+def _pass_on(process: CliProcess, turn: Turn, sent: SentMessage) -> None:
+    process.say(sent.message_id, user_content([sent.message]), priority=sent.priority)
+    turn.expect(sent)
 
 
 async def _heard(process: CliProcess) -> AsyncIterator[Message]:

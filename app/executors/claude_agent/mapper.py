@@ -23,9 +23,12 @@ from app.events import (
     ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
+    UserMessageTaken,
 )
 from app.executors.claude_agent.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
+from app.executors.text import whole, whole_json
+from app.graph import SentMessage
 from app.tools.result import ToolResult
 
 
@@ -38,6 +41,8 @@ class EventMapper:
     """What our tools answered, by tool-call id: clients see that, never the text the model saw."""
     show_thinking: bool
     step_budget: int | None
+    sent: dict[str, SentMessage] = field(default_factory=dict)
+    """Messages sent to the running agent and not taken up by it yet."""
     _steps: int = 0
     _streaming: dict[str | None, str] = field(default_factory=dict)
     _streamed: set[str] = field(default_factory=set)
@@ -50,6 +55,9 @@ class EventMapper:
                 yield from self._stream_event(message.event, message.parent_tool_use_id)
             case AssistantMessage():
                 yield from self._assistant(message)
+            case UserMessage(uuid=str(uuid)) if uuid in self.sent:
+                taken = self.sent.pop(uuid)
+                yield UserMessageTaken(message_id=uuid, content=taken.message.text)
             case UserMessage():
                 yield from self._tool_results(message)
             case _:
@@ -132,21 +140,3 @@ class EventMapper:
     def _refusal(self, tool_id: str) -> dict[str, JsonValue]:
         """The CLI answered in the tool's place: it was refused, not parsable or interrupted."""
         return {"error": "failed" if tool_id in self.tool_ids else "unknown_tool"}
-
-
-def whole(text: str) -> str:
-    """The text with unpaired surrogates replaced: they have no UTF-8 form."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def whole_json(value: Any) -> Any:
-    """JSON with every string made whole."""
-    match value:
-        case str():
-            return whole(value)
-        case list():
-            return [whole_json(item) for item in value]
-        case dict():
-            return {whole(key): whole_json(item) for key, item in value.items()}
-        case _:
-            return value

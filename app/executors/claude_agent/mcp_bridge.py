@@ -4,12 +4,14 @@ A raw `mcp.server.Server` is used because the SDK's own helper hides the tool-ca
 CLI sends as metadata, and checks arguments in its own way: here the ToolRunner decides both.
 """
 
+import asyncio
 from typing import Any
 
 from claude_agent_sdk.types import McpSdkServerConfig
 from mcp import types
 from mcp.server import Server
 
+from app.events import AiEvent, ToolCallStart
 from app.executors.claude_agent.names import SERVER_NAME
 from app.executors.port import RunContext
 from app.gateway.lane import Lane
@@ -32,9 +34,22 @@ class McpBridge:
         self._context = context
         self._lane = lane
         self._tools = {tool.id: tool for tool in context.tools}
-        self._runner = ToolRunner(self._tools, ToolPolicy(frozenset(self._tools), self._objection))
+        policy = ToolPolicy(frozenset(self._tools), self._objection, self._review)
+        self._runner = ToolRunner(self._tools, policy)
+        self._told: dict[str, asyncio.Event] = {}
         self.results: dict[str, ToolResult] = {}
         """By tool-call id, from the moment a tool has answered until its event is told."""
+
+    @property
+    def longest_call_s(self) -> float:
+        """The longest a call may take, with the person who is asked for consent."""
+        tool_s = max((tool.timeout_s for tool in self._tools.values()), default=0)
+        return tool_s + (self._context.spec.approval_timeout_s if self._context.spec.approve else 0)
+
+    def told(self, event: AiEvent) -> None:
+        """Clients have heard this event."""
+        if isinstance(event, ToolCallStart):
+            self._call(event.tool_call_id).set()
 
     def server(self) -> McpSdkServerConfig | None:
         """The server to offer; None for a run without tools."""
@@ -44,7 +59,7 @@ class McpBridge:
             SERVER_NAME,
             version="1",
             on_list_tools=self._list,
-            on_call_tool=self._call,
+            on_call_tool=self._run,
         )
         return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
 
@@ -52,10 +67,18 @@ class McpBridge:
         used_up = self._lane.used_up
         return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
 
+    def _call(self, call_id: str) -> asyncio.Event:
+        return self._told.setdefault(call_id, asyncio.Event())
+
+    async def _review(self, tool: Tool, args: object, context: ToolContext) -> object:
+        # Nobody can be asked about a call that nobody has heard of.
+        await self._call(context.tool_call_id).wait()
+        return await self._context.control.approvals.review(tool, args, context)
+
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
 
-    async def _call(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _run(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         meta: dict[str, Any] = dict(params.meta or {})
         call_id = str(meta[_CALL_ID])
         context = ToolContext(

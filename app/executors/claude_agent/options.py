@@ -65,9 +65,20 @@ def build_options(
         cli_path=launcher,
         cwd=directory.work,
         max_buffer_size=MAX_LINE_BYTES,
-        # "bare" takes away reminders, sockets, hooks and the built-in Agent and WebSearch tools.
-        extra_args={"bare": None, "no-session-persistence": None, "disable-slash-commands": None},
+        extra_args=_switches(keeps_session=context.session is not None),
     )
+
+
+def _switches(*, keeps_session: bool) -> dict[str, str | None]:
+    """Switches of the CLI that the SDK has no option for."""
+    switches: dict[str, str | None] = {
+        # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools.
+        "bare": None,
+        "disable-slash-commands": None,
+        # The CLI repeats a user message when it takes it up: then it has taken effect.
+        "replay-user-messages": None,
+    }
+    return switches if keeps_session else {**switches, "no-session-persistence": None}
 
 
 def only(tools: Iterable[Tool]) -> CanUseTool:

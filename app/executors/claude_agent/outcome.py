@@ -11,8 +11,8 @@ from claude_agent_sdk import ResultMessage
 from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AssistantFinal
-from app.executors.claude_agent.mapper import whole, whole_json
 from app.executors.port import ExecutionFailed
+from app.executors.text import whole, whole_json
 from app.graph import ResponseFormat
 
 _PROVIDER_REFUSES = {401, 402, 403}

@@ -1,4 +1,4 @@
-"""One CLI process for one run: started, listened to, interrupted, ended, cleaned up after.
+"""One CLI process for one run: started, spoken and listened to, interrupted, ended, cleaned up after.
 
 One task owns the SDK client from connect to disconnect and drains its messages into a queue
 without bounds: the SDK's scopes belong to one task, and a hundred unread messages would block
@@ -10,17 +10,30 @@ import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import structlog
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError, Message, ResultMessage
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    ClaudeSDKError,
+    Message,
+    MirrorErrorMessage,
+    ResultMessage,
+    UserMessage,
+)
 
 from app.executors.claude_agent.directories import RunDirectory
+from app.executors.control import RunEnded
+from app.graph import Priority
 
 log = structlog.get_logger(__name__)
+
+
+UserContent: TypeAlias = str | list[dict[str, Any]]
 
 
 class CliFailed(Exception):
@@ -37,45 +50,84 @@ STDERR_LINES = 20
 class CliProcess:
     """The CLI of one run."""
 
-    def __init__(self, options: ClaudeAgentOptions, directory: RunDirectory) -> None:
+    def __init__(
+        self,
+        options: ClaudeAgentOptions,
+        directory: RunDirectory,
+        *,
+        before_removal: Callable[[RunDirectory], Awaitable[None]] | None = None,
+    ) -> None:
+        """`before_removal` may take what it needs from the folder of a CLI whose SDK could not."""
         self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
         """The last lines the CLI wrote beside its protocol; for the operator's log only."""
         self._client = ClaudeSDKClient(replace(options, stderr=self.stderr.append))
         self._directory = directory
+        self._before_removal = before_removal
+        self._mirror_failed = False
+        self.gone = asyncio.Event()
+        """Set when the process has ended and its folder is removed."""
         self._messages: asyncio.Queue[Message | Exception | None] = asyncio.Queue()
+        self._unanswered = Unanswered()
+        self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
         self._asked = asyncio.Event()
+        self._turn_over = asyncio.Event()
         self._heard_all = asyncio.Event()
 
-    async def own(self, content: str | list[dict[str, Any]]) -> None:
-        """Connect, ask, drain to the result, disconnect, clean up. Runs as a task of its own."""
+    async def own(self) -> None:
+        """Connect, ask, drain to the last result, disconnect, clean up. Runs as a task of its own."""
         try:
-            await self._listen(content)
+            await self._listen()
         except Exception as error:  # noqa: BLE001 - whatever it was, the run must hear of it
             self._messages.put_nowait(error)
         finally:
+            self._stopping = True
+            self._turn_over.set()
             self._heard_all.set()
             self._messages.put_nowait(None)
             with anyio.CancelScope(shield=True):
-                await self._end()
+                try:
+                    await self._end()
+                finally:
+                    self.gone.set()
+
+    def say(self, message_id: str, content: UserContent, *, priority: Priority | None = None) -> None:
+        """Give the agent a user message, now or when it is up; raises `RunEnded`."""
+        if self._stopping:
+            raise RunEnded
+        self._unanswered.add(message_id)
+        self._unsent.put_nowait(
+            {
+                "type": "user",
+                "uuid": message_id,
+                "message": {"role": "user", "content": content},
+                "parent_tool_use_id": None,
+                **({} if priority is None else {"priority": priority}),
+            }
+        )
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Everything the CLI says, up to its result. Raises `CliFailed`."""
+        """Everything the CLI says, up to its last result. Raises `CliFailed`."""
         while (item := await self._messages.get()) is not None:
             if isinstance(item, Exception):
                 message = f"{type(item).__name__}: {item}"
                 raise CliFailed(message) from item
             yield item
 
+    @property
+    def has_more_to_do(self) -> bool:
+        """Whether messages wait that are not part of the current turn."""
+        return self._asked.is_set() and self._unanswered.waiting
+
+    async def interrupt(self) -> None:
+        """Stop the current turn; kill the CLI when that takes too long."""
+        self._turn_over.clear()
+        await self._interrupt_until(self._turn_over)
+
     async def stop(self) -> None:
-        """Interrupt until the CLI has said its last word; kill it when that takes too long."""
+        """Stop for good: no further message, and the CLI's last word; kill it when that takes too long."""
         self._stopping = True
-        try:
-            async with asyncio.timeout(INTERRUPT_GRACE_S):
-                await self._interrupt()
-        except (TimeoutError, ClaudeSDKError) as error:
-            log.warning("the CLI did not take the interrupt", error=type(error).__name__)
-            self.kill()
+        await self._interrupt_until(self._heard_all)
 
     def kill(self) -> None:
         """Kill a process that still speaks; what it was saying is lost, so this comes last."""
@@ -84,24 +136,49 @@ class CliProcess:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
 
-    async def _listen(self, content: str | list[dict[str, Any]]) -> None:
+    async def _listen(self) -> None:
         await self._client.connect()
         if self._stopping:
             return
-        await self._client.query(_only(content))
+        await self._client.query(self._next())
         self._asked.set()
-        async for message in self._client.receive_messages():
-            self._messages.put_nowait(message)
-            if isinstance(message, ResultMessage):
-                return
+        sending = asyncio.create_task(self._send_on())
+        try:
+            async for message in self._client.receive_messages():
+                self._unanswered.hear(message)
+                self._mirror_failed |= isinstance(message, MirrorErrorMessage)
+                self._messages.put_nowait(message)
+                if isinstance(message, ResultMessage):
+                    self._turn_over.set()
+                    if self._is_done():
+                        return
+        finally:
+            sending.cancel()
 
-    async def _interrupt(self) -> None:
-        # An interrupt that overtakes the question finds an idle CLI and does nothing: repeat it.
-        while not self._heard_all.is_set():
-            if self._asked.is_set():
-                await self._client.interrupt()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._heard_all.wait(), INTERRUPT_AGAIN_S)
+    def _is_done(self) -> bool:
+        return self._stopping or not self._unanswered.waiting
+
+    async def _send_on(self) -> None:
+        # Whoever reads what the CLI says hears of it as well when it is gone.
+        with contextlib.suppress(ClaudeSDKError):
+            while True:
+                await self._client.query(self._next())
+
+    async def _next(self) -> AsyncIterator[dict[str, Any]]:
+        yield await self._unsent.get()
+
+    async def _interrupt_until(self, over: asyncio.Event) -> None:
+        try:
+            async with asyncio.timeout(INTERRUPT_GRACE_S):
+                # An interrupt that overtakes the question finds an idle CLI and does nothing: repeat it.
+                while not over.is_set():
+                    if self._asked.is_set():
+                        await self._client.interrupt()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(over.wait(), INTERRUPT_AGAIN_S)
+        except (TimeoutError, ClaudeSDKError) as error:
+            log.warning("the CLI did not take the interrupt", error=type(error).__name__)
+            self.kill()
 
     async def _end(self) -> None:
         try:
@@ -109,12 +186,42 @@ class CliProcess:
         except ClaudeSDKError as error:
             log.warning("the CLI did not end by itself", error=type(error).__name__)
         finally:
+            if self._mirror_failed and self._before_removal is not None:
+                await self._before_removal(self._directory)
             await asyncio.to_thread(self._directory.remove)
 
 
-async def _only(content: str | list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-    yield {
-        "type": "user",
-        "message": {"role": "user", "content": content},
-        "parent_tool_use_id": None,
-    }
+class Unanswered:
+    """User messages the CLI has yet to answer.
+
+    The CLI repeats each (`--replay-user-messages`) when it takes it up, and a result closes all it
+    has taken up until then.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+        self._turn_has_begun = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any was not taken up yet."""
+        return bool(self._waiting)
+
+    def add(self, message_id: str) -> None:
+        """A message was sent."""
+        self._waiting.append(message_id)
+
+    def hear(self, message: Message) -> None:
+        """Take note of what the CLI says."""
+        match message:
+            case UserMessage(uuid=str(taken)) if taken in self._waiting:
+                self._waiting.remove(taken)
+                self._turn_has_begun = True
+            case ResultMessage():
+                # A turn that fails at once may end without a word of what began it.
+                begun_by = self._waiting[:1] if not self._turn_has_begun else []
+                over = {*begun_by, *(message.user_message_uuids or ())}
+                self._waiting = [message_id for message_id in self._waiting if message_id not in over]
+                self._turn_has_begun = False
+            case _:
+                pass

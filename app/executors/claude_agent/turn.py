@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from claude_agent_sdk import AssistantMessage, Message, ResultMessage, SystemMessage
+from claude_agent_sdk import AssistantMessage, Message, MirrorErrorMessage, ResultMessage, SystemMessage
 from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
@@ -13,7 +13,7 @@ from app.executors.claude_agent.outcome import answer, failure, has_succeeded
 from app.executors.claude_agent.surface import check_surface
 from app.executors.claude_agent.usage import MeteredMessage, UsageFold
 from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
-from app.graph import ResponseFormat
+from app.graph import ResponseFormat, SentMessage
 from app.tools.result import ToolResult
 
 _REASON_CHARS = 500
@@ -36,6 +36,8 @@ class Turn:
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
         self._last_error: AssistantMessageError | None = None
+        self.unkept = False
+        """Whether some of what was said could not be kept in the conversation yet."""
         self._mapper = EventMapper(
             tool_ids=frozenset(tool.id for tool in context.tools),
             results=results,
@@ -48,15 +50,23 @@ class Turn:
         match message:
             case SystemMessage(subtype="init", data=init):
                 check_surface(init, tools=self._expected_tools(), servers=self._expected_servers())
+                # A turn begins: what ended the one before is not how this one ends.
+                self._result = self._last_error = None
             case AssistantMessage(error=error) if error is not None:
                 self._last_error = error
             case ResultMessage():
                 self._result = message
+            case MirrorErrorMessage():
+                self.unkept = True
             case _:
                 pass
         self._meters.show(message)
         yield from self._mapper.feed(message)
         yield from self._state(self._usage.feed(message))
+
+    def expect(self, sent: SentMessage) -> None:
+        """A message was sent to the agent: say so when it takes it up."""
+        self._mapper.sent[sent.message_id] = sent
 
     def cut_off(self) -> Iterator[AiEvent]:
         """Nothing more will come and the lane is closed: state what was still open or never shown."""

@@ -1,10 +1,9 @@
-"""Runs: start, follow, look up, stop, and what they were charged."""
+"""Runs: start, follow, look up, and what they were charged."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
@@ -16,18 +15,18 @@ from app.http.dependencies import (
     LastEventId,
     ReceiptReader,
     RequestId,
+    RunIdParam,
     RunReader,
     ServicesDep,
     Writer,
     json_body,
+    run_key,
 )
 from app.http.encoders.native import NativeEncoder
 from app.http.schemas import AcceptedRun, Page, ReceiptShape, RunShape
 from app.http.sse import event_stream
-from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.paging import MAX_PAGE
 from app.runs.repository import RunRecord
-from app.runs.service import RunNotFound
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -98,11 +97,9 @@ async def list_runs(
 
 
 @router.get("/{runId}", summary="Look up a run")
-async def get_run(
-    run_id: Annotated[str, Path(alias="runId")], services: ServicesDep, caller: RunReader
-) -> RunShape:
+async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> RunShape:
     """The run as it stands."""
-    run = await services.runs.get(_key(caller, run_id))
+    run = await services.runs.get(run_key(caller, run_id))
     (shown,) = await _shown(services, caller, [run])
     return shown
 
@@ -114,7 +111,7 @@ async def get_run(
     summary="Follow a run's events",
 )
 async def follow_run(
-    run_id: Annotated[str, Path(alias="runId")],
+    run_id: RunIdParam,
     services: ServicesDep,
     caller: RunReader,
     last_event_id: LastEventId,
@@ -122,29 +119,20 @@ async def follow_run(
     after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
 ) -> EventSourceResponse:
     """Stream a run's events after a position, from anywhere, as often as wanted."""
-    run = await services.runs.get(_key(caller, run_id))
+    run = await services.runs.get(run_key(caller, run_id))
     position = after if last_event_id is None else last_event_id
     batches = services.runs.follow(run.key, after=position)
     return event_stream(batches, NativeEncoder(), heartbeat_s=heartbeat_s)
 
 
-@router.post("/{runId}/cancel", status_code=202, summary="Cancel a run")
-async def cancel_run(
-    run_id: Annotated[str, Path(alias="runId")], services: ServicesDep, caller: Writer
-) -> AcceptedRun:
-    """Ask a run to stop: it ends with `error: aborted`. A run that has ended stays as it is."""
-    run = await services.runs.cancel(_key(caller, run_id))
-    return AcceptedRun(run_id=run.key.run_id, status=run.status)
-
-
 @router.get("/{runId}/receipts", summary="A run's receipts")
 async def run_receipts(
-    run_id: Annotated[str, Path(alias="runId")],
+    run_id: RunIdParam,
     services: ServicesDep,
     caller: ReceiptReader,
 ) -> Page[ReceiptShape]:
     """A run's receipts, oldest first, all on one page."""
-    run = await services.runs.get(_key(caller, run_id))
+    run = await services.runs.get(run_key(caller, run_id))
     receipts = await services.billing.of_run(run.key)
     return Page(items=[ReceiptShape.of(receipt) for receipt in receipts])
 
@@ -175,10 +163,3 @@ async def _shown(
     ids = [run.key.run_id for run in runs]
     totals = await services.billing.totals(caller.account_id, ids)
     return [RunShape.of(run, totals[run.key.run_id]) for run in runs]
-
-
-def _key(caller: Principal, run_id: str) -> RunKey:
-    # What can be no id is not looked for: PostgreSQL would refuse some of it.
-    if not re.fullmatch(RUN_ID_PATTERN, run_id):
-        raise RunNotFound
-    return RunKey(caller.account_id, RunId(run_id))

@@ -9,7 +9,8 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from app.executors.claude_agent.mapper import EventMapper, whole, whole_json
+from app.executors.claude_agent.mapper import EventMapper
+from app.executors.text import whole, whole_json
 from app.tools.result import ToolResult
 from tests.unit.executors.claude_agent.frames import assistant, started, stream, text, user
 

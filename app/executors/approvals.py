@@ -1,0 +1,157 @@
+"""Tool calls that wait for a person."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import structlog
+from pydantic import ValidationError
+
+from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
+from app.events import ControlEvent, PermissionRequest, PermissionResolved, ResolvedBy
+from app.executors.text import whole_json
+from app.graph import PermissionMode
+from app.ids import new_uuid
+from app.tools.policy import CallDenied
+from app.tools.tool import Tool, ToolContext
+
+log = structlog.get_logger(__name__)
+
+_ONLY_PLANS = "This run only plans: a tool that changes anything may not be called."
+_ASKS_NOBODY = "This call needs a person's consent, and nobody is asked in this run."
+_EXPIRED = "Nobody consented to this call in time."
+_NOT_HEARD = "Nobody can be asked for consent to this call now."
+_DENIED = "A person has denied this call."
+
+
+class PermissionNotFound(NotFound):
+    """No tool call of this run waits for this decision."""
+
+    code = "permission_not_found"
+
+
+class PermissionDecided(Conflict):
+    """Something else was decided about this tool call already."""
+
+    code = "permission_decided"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person said; `args` replace those of the model, `message` is for the model."""
+
+    decision: Literal["allow", "deny"]
+    args: dict[str, Any] | None = None
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    tool: Tool
+    resolved: bool = False
+    decided: asyncio.Future[Decision] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Approvals:
+    """One run's tool calls that need consent, and the mode that says which those are."""
+
+    def __init__(self, tell: Callable[[ControlEvent], Awaitable[None]]) -> None:
+        self._tell = tell
+        self._needing: frozenset[str] = frozenset()
+        self._timeout = timedelta()
+        self._waiting: dict[str, _Waiting] = {}
+        self.mode: PermissionMode = "default"
+
+    def require(self, needing: frozenset[str], *, mode: PermissionMode, timeout: timedelta) -> None:
+        """Set the rules: which tools or effects need consent, and how long a call waits for it."""
+        self._needing, self.mode, self._timeout = needing, mode, timeout
+
+    async def review(self, tool: Tool, args: object, context: ToolContext) -> object:
+        """The arguments to call the tool with; raises `CallDenied`."""
+        if self.mode == "plan" and not tool.read_only:
+            raise CallDenied(_ONLY_PLANS)
+        needed = not self._needing.isdisjoint({tool.id, tool.effect})
+        if not needed or self.mode == "bypassPermissions":
+            return args
+        if self.mode == "dontAsk":
+            raise CallDenied(_ASKS_NOBODY)
+        decision = await self._asked(tool, args, context)
+        if decision.decision == "deny":
+            raise CallDenied(decision.message or _DENIED)
+        return args if decision.args is None else decision.args
+
+    def decide(self, request_id: str, decision: Decision) -> None:
+        """Let a waiting call go on, or not; the same decision twice is one.
+
+        Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments the tool does
+        not take: the call waits on then.
+        """
+        if (waiting := self._waiting.get(request_id)) is None:
+            raise PermissionNotFound
+        if waiting.decided.done():
+            if waiting.decided.result() != decision:
+                raise PermissionDecided
+            return
+        if decision.args is not None:
+            _check(waiting.tool, decision.args)
+        waiting.decided.set_result(decision)
+
+    async def end(self) -> None:
+        """The run is over: nothing waits any more."""
+        for request_id in list(self._waiting):
+            await self._resolve(request_id, Decision("deny"), "run_stopped")
+
+    async def _asked(self, tool: Tool, args: object, context: ToolContext) -> Decision:
+        request_id, waiting = str(new_uuid()), _Waiting(tool)
+        self._waiting[request_id] = waiting
+        request = PermissionRequest(
+            request_id=request_id,
+            tool_call_id=context.tool_call_id,
+            tool_name=tool.id,
+            args=whole_json(args),
+            expires_at=(datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z"),
+        )
+        try:
+            await self._tell(request)
+        except AppError as error:
+            raise CallDenied(_NOT_HEARD) from error
+        reason: ResolvedBy = "run_stopped"
+        try:
+            done, _ = await asyncio.wait({waiting.decided}, timeout=self._timeout.total_seconds())
+            reason = "decided" if done else "expired"
+            return waiting.decided.result() if done else Decision("deny", message=_EXPIRED)
+        finally:
+            decision = waiting.decided.result() if waiting.decided.done() else Decision("deny")
+            await asyncio.shield(self._resolve(request_id, decision, reason))
+
+    async def _resolve(self, request_id: str, decision: Decision, reason: ResolvedBy) -> None:
+        """Say how it ended, once."""
+        waiting = self._waiting[request_id]
+        if waiting.resolved:
+            return
+        waiting.resolved = True
+        if not waiting.decided.done():
+            waiting.decided.set_result(decision)
+        event = PermissionResolved(
+            request_id=request_id, decision=decision.decision, reason=reason, args=decision.args
+        )
+        try:
+            await self._tell(event)
+        except AppError as error:
+            log.warning("a reader was not told how a request for consent ended", reason=error.detail)
+
+
+def _check(tool: Tool, args: dict[str, Any]) -> None:
+    try:
+        tool.arguments(args)
+    except ValidationError as error:
+        faults = [
+            FieldError(".".join(["args", *map(str, fault["loc"])]), fault["msg"])
+            for fault in error.errors(include_input=False, include_url=False)
+        ]
+        message = f"{faults[0].field}: {faults[0].message}"
+        raise Invalid(message, errors=faults) from error

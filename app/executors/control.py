@@ -1,0 +1,125 @@
+"""What can be asked of a run while it is carried: the service asks, the executor obeys."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from app.errors import AppError, Conflict
+from app.events import ClientEvent, ControlEvent, Interrupted, StopKind, StopState, UserMessageTaken
+from app.executors.approvals import Approvals
+from app.graph import SentMessage
+
+log = structlog.get_logger(__name__)
+
+
+class RunEnded(Conflict):
+    """The run has ended; nothing can be asked of it any more."""
+
+    code = "run_ended"
+
+
+async def _unheard(_event: ControlEvent) -> None:
+    """Nobody listens yet."""
+
+
+class RunControl:
+    """One run's strings. Everything here belongs to the event loop that carries the run."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[ControlEvent], Awaitable[None]] = _unheard
+        """Says an event in the run's log; set by whoever carries the run."""
+        self.approvals = Approvals(self._say)
+        """Tool calls that need a person."""
+        self.stop = asyncio.Event()
+        """Set when the run must end: interrupt, read to the end, return."""
+        self.halt = asyncio.Event()
+        """Set when the current turn must stop; the run goes on with messages that wait."""
+        self._asked: StopKind | None = None
+        self._state: StopState | None = None
+        self._deliver: Callable[[SentMessage], None] | None = None
+        self._early: list[SentMessage] = []
+        self._sent: dict[str, asyncio.Future[int | None]] = {}
+        self._ended = False
+
+    def send(self, sent: SentMessage) -> None:
+        """Hand a message to the agent; the same one twice is one. Raises `RunEnded`."""
+        if sent.message_id in self._sent:
+            return
+        if self._ended or self.stop.is_set():
+            raise RunEnded
+        if self._deliver is None:
+            self._early.append(sent)
+        else:
+            self._deliver(sent)
+        self._sent[sent.message_id] = asyncio.get_running_loop().create_future()
+
+    async def position_of(self, message_id: str, *, within_s: float) -> int | None:
+        """Where in the events the message took effect; None when it has not within that time."""
+        done, _ = await asyncio.wait({self._sent[message_id]}, timeout=within_s)
+        return done.pop().result() if done else None
+
+    def accept_by(self, deliver: Callable[[SentMessage], None]) -> None:
+        """From now on `deliver` takes messages, those that came early first; it may raise `RunEnded`."""
+        self._deliver = deliver
+        for sent in self._early:
+            deliver(sent)
+        self._early.clear()
+
+    def told(self, event: ClientEvent, position: int) -> None:
+        """An event has its position."""
+        if isinstance(event, UserMessageTaken):
+            waiting = self._sent.get(event.message_id)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(position)
+
+    async def interrupt(self) -> None:
+        """Stop the current turn; without an agent at work yet, the run."""
+        (self.stop if self._deliver is None else self.halt).set()
+        await self._ask("interrupt")
+
+    async def cancel(self) -> None:
+        """End the run."""
+        self.stop.set()
+        await self._ask("cancel")
+
+    async def acknowledge(self) -> None:
+        """The agent has been told to stop."""
+        if self._state == "requested":
+            await self._advance("acknowledged")
+
+    async def stopped(self) -> None:
+        """The agent has stopped; another wish to stop begins anew."""
+        self.halt.clear()
+        if self._state is not None:
+            await self.acknowledge()
+            await self._advance("stopped")
+            self._asked = self._state = None
+
+    async def end(self) -> None:
+        """The run is over."""
+        self._ended = True
+        for waiting in self._sent.values():
+            if not waiting.done():
+                waiting.set_result(None)
+        await self.approvals.end()
+        await self.stopped()
+
+    async def _say(self, event: ControlEvent) -> None:
+        await self.tell(event)
+
+    async def _ask(self, kind: StopKind) -> None:
+        # Asking twice is asking once; a cancel goes beyond an interrupt.
+        if not self._ended and self._asked not in {kind, "cancel"}:
+            self._asked = kind
+            await self._advance("requested")
+
+    async def _advance(self, state: StopState) -> None:
+        kind, self._state = self._asked, state
+        if kind is None:
+            return
+        try:
+            await self.tell(Interrupted(kind=kind, state=state))
+        except AppError as error:
+            # The wish counts, whoever hears of it.
+            log.warning("a reader was not told of an interruption", state=state, reason=error.detail)

@@ -1,0 +1,62 @@
+"""Conversations: list, read, fork, forget."""
+
+import re
+from typing import Annotated, TypeAlias
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from app.http.dependencies import RunReader, ServicesDep, Writer, json_body
+from app.http.schemas import Page
+from app.http.session_schemas import Fork, SessionDetail, SessionShape
+from app.ids import STATE_KEY_PATTERN
+from app.paging import MAX_PAGE
+from app.runs.conversations import SessionNotFound
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+
+
+def _known(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
+    if not re.fullmatch(STATE_KEY_PATTERN, state_key):
+        raise SessionNotFound
+    return state_key
+
+
+StateKey: TypeAlias = Annotated[str, Depends(_known)]
+
+
+@router.get("", summary="List conversations")
+async def list_sessions(
+    services: ServicesDep,
+    caller: RunReader,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[SessionShape]:
+    """Conversations of the key's account, those used last first."""
+    found, next_cursor = await services.conversations.list_sessions(
+        caller.account_id, limit=limit, cursor=cursor
+    )
+    return Page(items=[SessionShape.of(session) for session in found], next_cursor=next_cursor)
+
+
+@router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
+async def get_session(state_key: StateKey, services: ServicesDep, caller: RunReader) -> SessionDetail:
+    """What was said in it, run by run. Of a tool's result you see what the tool allows clients to."""
+    return SessionDetail.of_view(await services.conversations.view(caller.account_id, state_key))
+
+
+@router.post(
+    "/{stateKey}/fork", status_code=201, dependencies=[Depends(json_body)], summary="Fork a conversation"
+)
+async def fork_session(
+    state_key: StateKey, body: Fork, services: ServicesDep, caller: Writer, response: Response
+) -> SessionShape:
+    """A conversation of its own that knows what was said up to a run, and nothing later."""
+    copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
+    response.headers["Location"] = f"/v1/sessions/{copy.state_key}"
+    return SessionShape.of(copy)
+
+
+@router.delete("/{stateKey}", status_code=204, summary="Forget a conversation")
+async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
+    """Remove what was said in it. Its runs and their receipts stay."""
+    await services.conversations.delete(caller.account_id, state_key)

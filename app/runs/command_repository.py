@@ -1,0 +1,61 @@
+"""The SQL of commands for runs that another process carries."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import and_, select, update
+from sqlalchemy.dialects import postgresql
+
+from app.db import Reader, Transaction
+from app.ids import AccountId, RunId, RunKey
+from app.runs.tables import run_commands, runs
+
+_commands = run_commands.c
+
+
+@dataclass(frozen=True, slots=True)
+class GivenCommand:
+    """A command nobody has answered yet."""
+
+    id: int
+    run: RunKey
+    command: dict[str, Any]
+
+
+async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) -> int:
+    """Leave a command for whoever carries the run; returns its id."""
+    statement = (
+        postgresql.insert(run_commands)
+        .values(account_id=run.account_id, run_id=run.run_id, command=command)
+        .returning(_commands.id)
+    )
+    command_id: int = (await tx.execute(statement)).scalar_one()
+    return command_id
+
+
+async def commands_for(reader: Reader, process_id: UUID) -> list[GivenCommand]:
+    """Commands for the runs of a process, in the order they were given."""
+    carried = and_(runs.c.account_id == _commands.account_id, runs.c.run_id == _commands.run_id)
+    statement = (
+        select(_commands.id, _commands.account_id, _commands.run_id, _commands.command)
+        .join(runs, carried)
+        .where(runs.c.process_id == process_id, _commands.answer.is_(None))
+        .order_by(_commands.id)
+    )
+    return [
+        GivenCommand(row.id, RunKey(AccountId(row.account_id), RunId(row.run_id)), row.command)
+        for row in await reader.execute(statement)
+    ]
+
+
+async def answer_command(tx: Transaction, command_id: int, answer: dict[str, Any]) -> None:
+    """Say what came of a command."""
+    await tx.execute(update(run_commands).where(_commands.id == command_id).values(answer=answer))
+
+
+async def answer_to(reader: Reader, command_id: int) -> dict[str, Any] | None:
+    """What came of a command; None while nobody has answered."""
+    statement = select(_commands.answer).where(_commands.id == command_id)
+    answer: dict[str, Any] | None = (await reader.execute(statement)).scalar_one_or_none()
+    return answer

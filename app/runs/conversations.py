@@ -1,0 +1,200 @@
+"""Conversations: what was said in them, which run's turn it is, copies of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from app.db import Database, Transaction
+from app.errors import Conflict, NotFound
+from app.events import ToolCallResult
+from app.graph import GraphRunRequest, OnConflict
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.paging import Cursor
+from app.runs.history import unpack
+from app.runs.repository import RunRecord, find_run, stored_events, unfinished_turns
+from app.sessions.recognition import unsaid
+from app.sessions.repository import (
+    Session,
+    delete_session,
+    find_session,
+    insert_session,
+    lock_session,
+    newest_sessions,
+    take_turn,
+)
+from app.sessions.store import PostgresSessionStore
+from app.sessions.transcript import Entry, SessionMessage, has_turns, last_entry_of, messages_of
+
+
+class SessionNotFound(NotFound):
+    """There is no conversation with this key."""
+
+    code = "session_not_found"
+
+
+class SessionBusy(Conflict):
+    """A run of this conversation has not ended yet."""
+
+    code = "session_busy"
+
+
+class SessionExists(Conflict):
+    """There is a conversation with this key already."""
+
+    code = "session_exists"
+
+
+class NothingToFork(Conflict):
+    """Nothing was said in this conversation by that run, or nothing at all."""
+
+    code = "nothing_to_fork"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of a conversation; of a tool call also what clients may see of its result."""
+
+    message: SessionMessage
+    result: ToolCallResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A conversation with everything said in it."""
+
+    session: Session
+    said: list[Said]
+    runs: list[RunRecord]
+    """The runs that said it, in the order they did; how each of them ended is there."""
+
+
+class Conversations:
+    """Conversations of accounts."""
+
+    def __init__(
+        self, database: Database, store: PostgresSessionStore, *, tool_id_of: Callable[[str], str]
+    ) -> None:
+        """`tool_id_of` gives a tool's id for the model's name of it."""
+        self._database = database
+        self._store = store
+        self._tool_id_of = tool_id_of
+
+    async def list_sessions(
+        self, account_id: AccountId, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[Session], str | None]:
+        """Conversations of an account, those used last first, and the cursor of the next page."""
+        before = None if cursor is None else Cursor.decode(cursor)
+        async with self._database.snapshot() as reader:
+            found = await newest_sessions(reader, account_id, limit=limit + 1, before=before)
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], Cursor(last.updated_at, last.state_key).encode()
+
+    async def view(self, account_id: AccountId, state_key: str) -> SessionView:
+        """A conversation and what was said in it; raises `SessionNotFound`."""
+        session = await self._get(account_id, state_key)
+        entries = await self._store.entries(session.transcript)
+        keys = [RunKey(account_id, RunId(run_id)) for run_id in _in_order(entries)]
+        results: dict[str, ToolCallResult] = {}
+        runs: list[RunRecord] = []
+        async with self._database.snapshot() as reader:
+            for key in keys:
+                if (run := await find_run(reader, key)) is not None:
+                    runs.append(run)
+                for _, event in unpack(await stored_events(reader, key)):
+                    if isinstance(event, ToolCallResult):
+                        results[event.tool_call_id] = event
+        messages = messages_of(entries, tool_id_of=self._tool_id_of)
+        said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
+        return SessionView(session, said, runs)
+
+    async def fork(
+        self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
+    ) -> Session:
+        """A copy of a conversation up to and with a run, or whole.
+
+        Raises `SessionNotFound`, `SessionExists`, `NothingToFork`, and `SessionBusy` where the whole
+        is asked for while a run is adding to it.
+        """
+        session = await self._get(account_id, state_key)
+        entries = await self._store.entries(session.transcript)
+        last = at or next(reversed(_in_order(entries)), None)
+        await self._require_quiet(session, last)
+        up_to = None if last is None else last_entry_of(entries, last)
+        if up_to is None:
+            raise NothingToFork
+        now = datetime.now(UTC)
+        copy = Session(
+            account_id=account_id,
+            state_key=new_key or str(new_uuid()),
+            session_id=await self._store.fork(session, up_to_entry=up_to),
+            turns=0,
+            forked_from=state_key,
+            forked_at=last,
+            created_at=now,
+            updated_at=now,
+        )
+        async with self._database.transaction() as tx:
+            if await insert_session(tx, copy):
+                return copy
+            # Nobody will ask for the copy.
+            await delete_session(tx, replace(copy, state_key=""))
+        raise SessionExists
+
+    async def delete(self, account_id: AccountId, state_key: str) -> None:
+        """Forget what was said; runs and receipts stay. Raises `SessionNotFound`, `SessionBusy`."""
+        async with self._database.transaction() as tx:
+            session = await lock_session(tx, account_id, state_key)
+            if session is None:
+                raise SessionNotFound
+            if await unfinished_turns(tx, session):
+                raise SessionBusy
+            await delete_session(tx, session)
+
+    async def check_history(self, account_id: AccountId, request: GraphRunRequest) -> None:
+        """Raise `HistoryContradicts` where the request's earlier messages are not what was said.
+
+        While another run is adding to the conversation nothing can be said about that: then it is
+        checked when the run's turn comes.
+        """
+        spoken = [message for message in request.messages if message.role != "system"]
+        if request.state_key is None or len(spoken) == 1:
+            return
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, request.state_key)
+            if session is None or await unfinished_turns(reader, session):
+                return
+        entries = await self._store.entries(session.transcript)
+        if has_turns(entries):
+            unsaid(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
+
+    async def take_turn(
+        self, tx: Transaction, account_id: AccountId, state_key: str, *, on_conflict: OnConflict
+    ) -> tuple[Session, list[RunKey]]:
+        """The next turn of a conversation, and the runs to interrupt for it.
+
+        Raises `SessionBusy` for a run that does not want to wait.
+        """
+        session = await take_turn(tx, account_id, state_key)
+        earlier = await unfinished_turns(tx, session, before=session.turns)
+        if earlier and on_conflict == "reject":
+            raise SessionBusy
+        return session, earlier if on_conflict == "interrupt" else []
+
+    async def _get(self, account_id: AccountId, state_key: str) -> Session:
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, state_key)
+        if session is None:
+            raise SessionNotFound
+        return session
+
+    async def _require_quiet(self, session: Session, last: str | None) -> None:
+        async with self._database.snapshot() as reader:
+            if any(run.run_id == last for run in await unfinished_turns(reader, session)):
+                raise SessionBusy
+
+
+def _in_order(entries: Sequence[Entry]) -> dict[str, None]:
+    """The runs that said something, in the order they did."""
+    return {entry.run_id: None for entry in entries if entry.run_id is not None}

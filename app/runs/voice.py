@@ -1,0 +1,45 @@
+"""RunVoice: the one way to say something in a run, before its end."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import structlog
+
+from app.db import Database
+from app.errors import Unavailable
+from app.events import ClientEvent, ControlEvent, Interrupted
+from app.executors.control import RunControl
+from app.ids import RunKey
+from app.runs.repository import note_interruption
+from app.streams.port import EventLog
+
+log = structlog.get_logger(__name__)
+
+
+class RunVoice:
+    """Gives a run's events their positions one after the other, whoever speaks."""
+
+    def __init__(self, database: Database, event_log: EventLog, run: RunKey, control: RunControl) -> None:
+        self._database = database
+        self._log = event_log
+        self._run = run
+        self._control = control
+        self._turn_to_speak = asyncio.Lock()
+        control.tell = self.say_of_control
+
+    async def say(self, event: ClientEvent) -> None:
+        """Say it; raises what the event log raises."""
+        async with self._turn_to_speak:
+            position = await self._log.append(self._run, event)
+        self._control.told(event, position)
+
+    async def say_of_control(self, event: ControlEvent) -> None:
+        """Say it, and keep with the run how far a wish to stop it has come."""
+        await self.say(event)
+        if isinstance(event, Interrupted):
+            noted = {"kind": event.kind, "state": event.state, "at": datetime.now(UTC).isoformat()}
+            try:
+                async with self._database.transaction() as tx:
+                    await note_interruption(tx, self._run, noted)
+            except Unavailable as error:
+                log.warning("an interruption is not kept with its run", reason=error.detail)

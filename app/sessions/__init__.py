@@ -1,0 +1,1 @@
+"""Conversations that outlive their runs: whose they are, and what was said in them."""

@@ -1,0 +1,199 @@
+"""The SQL of conversations and their transcripts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy.dialects import postgresql
+
+from app.db import Reader, Transaction
+from app.ids import AccountId
+from app.sessions.tables import session_entries, sessions
+from app.sessions.transcript import Entry
+
+_entries = session_entries.c
+
+
+class Transcript(NamedTuple):
+    """Names one transcript: a session's own (`subpath` empty) or one of its subagents'."""
+
+    project_key: str
+    session_id: str
+    subpath: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation as it stands."""
+
+    account_id: AccountId
+    state_key: str
+    session_id: UUID
+    turns: int
+    forked_from: str | None
+    forked_at: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def transcript(self) -> Transcript:
+        """Where what was said in it is kept."""
+        return Transcript(str(self.account_id), str(self.session_id))
+
+
+async def take_turn(tx: Transaction, account_id: AccountId, state_key: str) -> Session:
+    """Give the conversation one more turn, making it if there is none.
+
+    Until the transaction ends nobody else takes one: turns are numbered in order of commitment.
+    """
+    statement = (
+        postgresql.insert(sessions)
+        .values(
+            account_id=account_id,
+            state_key=state_key,
+            session_id=uuid4(),
+            turns=1,
+            created_at=func.now(),
+            updated_at=func.now(),
+        )
+        .on_conflict_do_update(
+            index_elements=[sessions.c.account_id, sessions.c.state_key],
+            set_={"turns": sessions.c.turns + 1, "updated_at": func.now()},
+        )
+        .returning(sessions)
+    )
+    return _session((await tx.execute(statement)).one())
+
+
+async def insert_session(tx: Transaction, session: Session) -> bool:
+    """Add a forked conversation; False when its key is taken."""
+    statement = (
+        postgresql.insert(sessions)
+        .values(
+            account_id=session.account_id,
+            state_key=session.state_key,
+            session_id=session.session_id,
+            turns=session.turns,
+            forked_from=session.forked_from,
+            forked_at=session.forked_at,
+            created_at=session.created_at,
+            updated_at=session.updated_at,
+        )
+        .on_conflict_do_nothing()
+    )
+    return (await tx.execute(statement)).rowcount == 1
+
+
+async def find_session(reader: Reader, account_id: AccountId, state_key: str) -> Session | None:
+    """The account's conversation of this key."""
+    row = (await reader.execute(select(sessions).where(_is(account_id, state_key)))).one_or_none()
+    return None if row is None else _session(row)
+
+
+async def lock_session(tx: Transaction, account_id: AccountId, state_key: str) -> Session | None:
+    """The conversation, held so that it gets no turn before the transaction ends."""
+    statement = select(sessions).where(_is(account_id, state_key)).with_for_update()
+    row = (await tx.execute(statement)).one_or_none()
+    return None if row is None else _session(row)
+
+
+async def newest_sessions(
+    reader: Reader,
+    account_id: AccountId,
+    *,
+    limit: int,
+    before: tuple[datetime, str] | None,
+) -> list[Session]:
+    """Conversations of an account, those used last first, before (updated_at, state_key)."""
+    statement = (
+        select(sessions)
+        .where(sessions.c.account_id == account_id)
+        .order_by(sessions.c.updated_at.desc(), sessions.c.state_key.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(sessions.c.updated_at, sessions.c.state_key) < before)
+    return [_session(row) for row in await reader.execute(statement)]
+
+
+async def delete_session(tx: Transaction, session: Session) -> None:
+    """Remove a conversation with everything said in it."""
+    await tx.execute(delete(sessions).where(_is(session.account_id, session.state_key)))
+    await delete_entries(tx, session.transcript)
+
+
+async def touch_transcript(tx: Transaction, transcript: Transcript) -> None:
+    """Queue up behind everybody who writes this transcript: entries keep the order of their calls."""
+    await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
+
+
+async def append_entries(tx: Transaction, transcript: Transcript, entries: Sequence[Entry]) -> None:
+    """Add lines in this order; a line that is there already (by its `uuid`) is not added again."""
+    rows = [
+        {
+            **transcript._asdict(),
+            "entry_uuid": entry.line.get("uuid"),
+            "run_id": entry.run_id,
+            "entry": entry.line,
+        }
+        for entry in entries
+    ]
+    if rows:
+        await tx.execute(postgresql.insert(session_entries).on_conflict_do_nothing(), rows)
+
+
+async def load_entries(reader: Reader, transcript: Transcript) -> list[Entry]:
+    """Every line of a transcript, in order."""
+    statement = select(_entries.entry, _entries.run_id).where(_in(transcript)).order_by(_entries.position)
+    return [Entry(row.entry, row.run_id) for row in await reader.execute(statement)]
+
+
+async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, datetime]]:
+    """The sessions of a project and when each was written last; subagents do not count."""
+    statement = (
+        select(_entries.session_id, func.max(_entries.written_at))
+        .where(_entries.project_key == project_key, _entries.subpath == "")
+        .group_by(_entries.session_id)
+    )
+    return [(row[0], row[1]) for row in await reader.execute(statement)]
+
+
+async def subpaths_of(reader: Reader, project_key: str, session_id: str) -> list[str]:
+    """The subagents' transcripts of a session."""
+    statement = (
+        select(_entries.subpath)
+        .where(_entries.project_key == project_key, _entries.session_id == session_id, _entries.subpath != "")
+        .distinct()
+        .order_by(_entries.subpath)
+    )
+    return [row[0] for row in await reader.execute(statement)]
+
+
+async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
+    """Remove a transcript; a session's own takes its subagents' with it."""
+    statement = delete(session_entries).where(
+        _entries.project_key == transcript.project_key, _entries.session_id == transcript.session_id
+    )
+    if transcript.subpath:
+        statement = statement.where(_entries.subpath == transcript.subpath)
+    await tx.execute(statement)
+
+
+def _is(account_id: AccountId, state_key: str) -> Any:
+    return (sessions.c.account_id == account_id) & (sessions.c.state_key == state_key)
+
+
+def _in(transcript: Transcript) -> Any:
+    return (
+        (_entries.project_key == transcript.project_key)
+        & (_entries.session_id == transcript.session_id)
+        & (_entries.subpath == transcript.subpath)
+    )
+
+
+def _session(row: Any) -> Session:
+    columns = row._asdict()
+    return Session(**{**columns, "account_id": AccountId(columns["account_id"])})

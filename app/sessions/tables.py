@@ -1,0 +1,46 @@
+"""Conversations, and the transcripts of their sessions line by line."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+
+from app.db import Json, UtcDateTime, metadata
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("account_id", Uuid, ForeignKey("accounts.id"), primary_key=True),
+    Column("state_key", Text, primary_key=True),
+    Column("session_id", Uuid, nullable=False, comment="What the SDK calls it"),
+    Column("turns", Integer, nullable=False, comment="How many runs it has been given"),
+    Column("forked_from", Text, comment="The state key it was forked from"),
+    Column("forked_at", Text, comment="The last run it has in common with that one"),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
+Index("ix_sessions_newest", sessions.c.account_id, sessions.c.updated_at.desc(), sessions.c.state_key.desc())
+
+session_entries = Table(
+    "session_entries",
+    metadata,
+    Column("position", BigInteger, Identity(always=True), primary_key=True),
+    Column("project_key", Text, nullable=False, comment="The account's id, for sessions of runs"),
+    Column("session_id", Text, nullable=False),
+    Column("subpath", Text, nullable=False, comment="Empty for the main transcript"),
+    Column("entry_uuid", Text, comment="The entry's own id: the same entry twice is one"),
+    Column("run_id", Text, comment="The run that said it"),
+    Column("entry", Json, nullable=False),
+    Column("written_at", UtcDateTime, nullable=False, server_default=text("now()")),
+    UniqueConstraint("project_key", "session_id", "subpath", "entry_uuid", name="uq_session_entries_entry"),
+)

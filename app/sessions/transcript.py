@@ -1,0 +1,150 @@
+"""The SDK's transcript -> what was said, in our words; pure.
+
+The lines are the CLI's own and their format is not documented: what is not known is passed over.
+Texts that the CLI made up itself (errors of the provider among them) are never shown.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from app.sessions.record import Spoken, read
+
+MessageType = Literal["system_message", "user_message", "assistant_message", "tool_call"]
+
+INTERRUPTED = "[Request interrupted by user"
+"""How the CLI begins the note that it was interrupted; it writes it as if the user had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a transcript, as the SDK wrote it, and the run that said it."""
+
+    line: dict[str, Any]
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMessage:
+    """One thing said or done in a conversation."""
+
+    type: MessageType
+    run_id: str | None
+    at: str | None
+    """When, as the CLI wrote it; None for what was said before the conversation began here."""
+    content: str = ""
+    message_id: str | None = None
+    partial: bool = False
+    """Whether it was cut off."""
+    compaction: bool = False
+    """Whether everything before this was summed up for the model."""
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    args: Any = None
+    is_error: bool | None = None
+    """Whether the tool call failed; None while it has not been answered."""
+
+
+def has_turns(entries: Sequence[Entry]) -> bool:
+    """Whether there is anything to go on with."""
+    return any(entry.line.get("type") == "user" for entry in entries)
+
+
+def said_by(entries: Sequence[Entry], run_id: str) -> bool:
+    """Whether a run has put its question already."""
+    return any(entry.run_id == run_id and entry.line.get("type") == "user" for entry in entries)
+
+
+def last_entry_of(entries: Sequence[Entry], run_id: str) -> str | None:
+    """The id of the last thing a run said or was told."""
+    ids = [
+        entry.line["uuid"]
+        for entry in entries
+        if entry.run_id == run_id and entry.line.get("type") in {"user", "assistant"}
+    ]
+    return ids[-1] if ids else None
+
+
+def messages_of(entries: Sequence[Entry], *, tool_id_of: Callable[[str], str]) -> list[SessionMessage]:
+    """Everything said, in order; `tool_id_of` gives a tool's id for the model's name of it."""
+    failed = dict(_tool_results(entries))
+    return [message for entry in entries for message in _read(entry, failed, tool_id_of)]
+
+
+def _read(
+    entry: Entry, failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
+) -> Iterator[SessionMessage]:
+    line = entry.line
+    if line.get("isMeta") or line.get("isSidechain"):
+        return
+    match line.get("type"):
+        case "user":
+            yield from _user(entry, line["message"]["content"])
+        case "attachment" if line["attachment"].get("type") == "queued_command":
+            yield from _user(entry, line["attachment"]["prompt"])
+        case "assistant" if line["message"].get("model") != "<synthetic>":
+            yield from _assistant(entry, failed, tool_id_of)
+        case "system" if line.get("subtype") == "compact_boundary":
+            yield SessionMessage("system_message", entry.run_id, _at(entry), compaction=True)
+        case _:
+            return
+
+
+def _user(entry: Entry, content: str | list[dict[str, Any]]) -> Iterator[SessionMessage]:
+    texts = [content] if isinstance(content, str) else _texts(content)
+    if not texts or texts[0].startswith(INTERRUPTED) or entry.line.get("isCompactSummary"):
+        return
+    earlier = read(texts[0]) if len(texts) > 1 else None
+    for turn in earlier or []:
+        yield _earlier(entry, turn)
+    text = "\n\n".join(texts if earlier is None else texts[1:])
+    yield SessionMessage("user_message", entry.run_id, _at(entry), content=text)
+
+
+def _earlier(entry: Entry, turn: Spoken) -> SessionMessage:
+    kind: MessageType = "assistant_message" if turn.role == "assistant" else "user_message"
+    return SessionMessage(kind, entry.run_id, None, content=turn.text)
+
+
+def _assistant(
+    entry: Entry, failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
+) -> Iterator[SessionMessage]:
+    message = entry.line["message"]
+    for block in message["content"]:
+        if block["type"] == "text":
+            yield SessionMessage(
+                "assistant_message",
+                entry.run_id,
+                _at(entry),
+                content=block["text"],
+                message_id=message["id"],
+                partial=message.get("stop_reason") is None,
+            )
+        elif block["type"] == "tool_use":
+            yield SessionMessage(
+                "tool_call",
+                entry.run_id,
+                _at(entry),
+                message_id=message["id"],
+                tool_call_id=block["id"],
+                tool_name=tool_id_of(block["name"]),
+                args=block["input"],
+                is_error=failed.get(block["id"]),
+            )
+
+
+def _tool_results(entries: Sequence[Entry]) -> Iterator[tuple[str, bool]]:
+    for entry in entries:
+        content = entry.line.get("message", {}).get("content")
+        for block in content if isinstance(content, list) else ():
+            if block.get("type") == "tool_result":
+                yield block["tool_use_id"], bool(block.get("is_error"))
+
+
+def _texts(blocks: list[dict[str, Any]]) -> list[str]:
+    return [block["text"] for block in blocks if block.get("type") == "text"]
+
+
+def _at(entry: Entry) -> str | None:
+    at: str | None = entry.line.get("timestamp")
+    return at
