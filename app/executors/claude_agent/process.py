@@ -117,7 +117,7 @@ class CliProcess:
     @property
     def has_more_to_do(self) -> bool:
         """Whether messages wait that are not part of the current turn."""
-        return self._asked.is_set() and self._unanswered.waiting
+        return self._unanswered.beyond_this_turn
 
     async def interrupt(self) -> None:
         """Stop the current turn; kill the CLI when that takes too long."""
@@ -206,6 +206,11 @@ class Unanswered:
     def waiting(self) -> bool:
         """Whether any was not taken up yet."""
         return bool(self._waiting)
+
+    @property
+    def beyond_this_turn(self) -> bool:
+        """Whether there is more than what the current turn began with."""
+        return len(self._waiting) > (0 if self._turn_has_begun else 1)
 
     def add(self, message_id: str) -> None:
         """A message was sent."""

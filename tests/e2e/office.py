@@ -1,0 +1,77 @@
+"""Tools and graphs for stories about control: a mail that needs consent, a task that takes time."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from app.tools.tool import ToolContext, ToolOutput, tool
+
+MAIL = "mcp__runtally__office__send_mail"
+TASK = "mcp__runtally__office__long_task"
+
+MAILER = "claude_agents:mailer"
+WORKER = "claude_agents:worker"
+
+
+class Office:
+    """What the tools did, and when they may go on."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self.working = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+
+_offices: dict[int, Office] = {}
+
+
+def office() -> Office:
+    """The office of the running event loop."""
+    return _offices.setdefault(id(asyncio.get_running_loop()), Office())
+
+
+class Mail(BaseModel):
+    to: str = Field(pattern="@")
+    text: str
+
+
+class Sent(BaseModel):
+    to: str
+
+
+@tool(id="office__send_mail", description="Send a mail.", effect="external_side_effect", redact=("to",))
+async def send_mail(args: Mail, _context: ToolContext) -> ToolOutput[Sent]:
+    office().sent.append((args.to, args.text))
+    return ToolOutput(markdown=f"Sent to {args.to}.", structured=Sent(to=args.to))
+
+
+class Nothing(BaseModel):
+    pass
+
+
+@tool(id="office__long_task", description="Takes long.", effect="state_change", redact=())
+async def long_task(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
+    office().working.set()
+    await office().may_end.wait()
+    return ToolOutput(markdown="Done.", structured=Nothing())
+
+
+def settings(directory: Path, **mailer: Any) -> dict[str, Any]:
+    """Settings with these tools and two graphs; `mailer` are keys of the mailer's head."""
+    graphs = directory / "graphs"
+    graphs.mkdir(exist_ok=True)
+    head = {
+        "approve": "[external_side_effect]",
+        "permission_modes": "[plan, dontAsk, bypassPermissions]",
+        **mailer,
+    }
+    lines = "\n".join(f"{key}: {value}" for key, value in head.items())
+    (graphs / "mailer.md").write_text(
+        f"---\ndescription: Sends mail.\ntools: [office__send_mail]\n{lines}\n---\nSend mail.\n"
+    )
+    (graphs / "worker.md").write_text(
+        "---\ndescription: Works.\ntools: [office__long_task]\nretry: true\n---\nWork.\n"
+    )
+    return {"RUNTALLY_TOOLS": "tests.e2e.office", "RUNTALLY_GRAPHS_DIR": graphs}

@@ -1,0 +1,314 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
+from tests.e2e.stories import (
+    CLOCK,
+    World,
+    WorldOf,
+    a_client,
+    a_request,
+    a_world,
+    until,
+)
+
+
+def echo(request: ApiRequest) -> Reply:
+    """Answer with the last thing said."""
+    return Reply([Text(f"You said: {request.last_text}")])
+
+
+def heard(request: ApiRequest) -> list[tuple[str, str]]:
+    """The conversation as the model hears it."""
+    return [(message["role"], text_of(message["content"])) for message in request.messages]
+
+
+async def test_the_next_run_with_the_same_key_goes_on(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+
+    await said(world, "chat-1", "I am Ada")
+    final = await said(world, "chat-1", "who am I?")
+
+    assert final["ok"]
+    assert heard(world.simulator.requests[-1]) == [
+        ("user", "I am Ada"),
+        ("assistant", "You said: I am Ada"),
+        ("user", "who am I?"),
+    ]
+
+
+async def test_two_turns_on_two_server_processes(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    first = await world_of(echo)
+    await said(first, "chat-1", "I am Ada")
+
+    async with a_world(tmp_path / "other", database_url, echo) as second:
+        final = await said(second, "chat-1", "who am I?")
+        session = (await first.http.get("/v1/sessions/chat-1")).json()
+
+    assert final["ok"]
+    assert ("user", "I am Ada") in heard(second.simulator.requests[-1])
+    assert [message["type"] for message in session["messages"]] == [
+        "user_message",
+        "assistant_message",
+        "result",
+    ] * 2
+
+
+async def test_another_accounts_conversation_of_the_same_key_is_another(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+    await said(world, "chat-1", "my secret")
+    _, secret = await world.services.accounts.create_key("other", ["runs:write", "runs:read"])
+
+    async with a_client(world.url, secret) as http:
+        unknown = await http.get("/v1/sessions/chat-1")
+        await http.post("/v1/runs/wait", json=a_request("hello", stateKey="chat-1"))
+        deleted = await http.delete("/v1/sessions/chat-1")
+
+    assert unknown.json()["code"] == "session_not_found"
+    assert heard(world.simulator.requests[-1]) == [("user", "hello")]
+    assert deleted.status_code == 204
+    assert (await world.http.get("/v1/sessions/chat-1")).status_code == 200
+
+
+async def test_two_runs_posted_at_once_take_turns(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+
+    finals = await asyncio.gather(*(said(world, "chat-1", f"message {number}") for number in range(4)))
+
+    assert all(final["ok"] for final in finals)
+    *_, last = world.simulator.requests
+    roles = [role for role, _ in heard(last)]
+    assert roles == ["user", "assistant"] * 3 + ["user"]
+    # Each turn heard all those before it, and nothing of those after it.
+    assert [len(request.messages) for request in world.simulator.requests] == [1, 3, 5, 7]
+
+
+async def test_a_run_may_refuse_to_wait(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
+    first = await world.start(a_request(stateKey="chat-1"))
+    await hold.reached.wait()
+
+    refused = await world.http.post("/v1/runs", json=a_request(stateKey="chat-1", onConflict="reject"))
+    undeleted = await world.http.delete("/v1/sessions/chat-1")
+    hold.until.set()
+    await world.ended(first)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "session_busy")
+    assert (undeleted.status_code, undeleted.json()["code"]) == (409, "session_busy")
+
+
+async def test_a_run_may_interrupt_the_one_before_it(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("instead")])))
+    first = await world.start(a_request("long story", stateKey="chat-1"))
+    await hold.reached.wait()
+
+    final = await said(world, "chat-1", "stop that", onConflict="interrupt")
+
+    assert (await world.ended(first))["final"]["error"] == "aborted"
+    assert final["content"] == "instead"
+    assert heard(world.simulator.requests[-1])[:2] == [("user", "long story"), ("assistant", "one two")]
+    messages = await messages_of(world, "chat-1")
+    assert [message.get("partial") for message in messages if message["type"] == "assistant_message"] == [
+        True,
+        False,
+    ]
+
+
+async def test_a_conversation_shows_what_was_said_and_done(world_of: WorldOf) -> None:
+    world = await world_of(
+        in_turn(Reply([Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})]), Reply([Text("Noon.")]))
+    )
+    run_id = await world.start(a_request("What time is it?", stateKey="chat-1"))
+    await world.ended(run_id)
+
+    messages = await messages_of(world, "chat-1")
+    (listed,) = (await world.http.get("/v1/sessions")).json()["items"]
+
+    assert [message["type"] for message in messages] == [
+        "user_message",
+        "assistant_message",
+        "tool_call",
+        "assistant_message",
+        "result",
+    ]
+    assert {message["runId"] for message in messages} == {run_id}
+    call = messages[2]
+    assert (call["toolName"], call["args"]) == ("core__get_current_time", {"timezone": "UTC"})
+    # What clients may see of the result, not what the model saw.
+    assert call["isError"] is False
+    assert isinstance(call["result"], dict)
+    assert messages[-1] == {
+        "type": "result",
+        "runId": run_id,
+        "ok": True,
+        "error": None,
+        "finishReason": "stop",
+    }
+    assert (listed["stateKey"], listed["turns"]) == ("chat-1", 1)
+
+
+async def test_what_the_provider_said_of_an_error_is_not_shown(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(HttpError(400, "invalid_request_error"), Reply([Text("better")])))
+
+    failed = await said(world, "chat-1", "first")
+    final = await said(world, "chat-1", "second")
+
+    assert failed["error"] == "invalid_request"
+    assert final["content"] == "better"
+    session = await world.http.get("/v1/sessions/chat-1")
+    assert b"secret upstream detail" not in session.content
+    assert b"API Error" not in session.content
+
+
+async def test_a_fork_does_not_see_later_turns(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+    first = await world.start(a_request("I am Ada", stateKey="chat-1"))
+    await world.ended(first)
+    await said(world, "chat-1", "I like tea")
+
+    forked = await world.http.post("/v1/sessions/chat-1/fork", json={"at": first})
+    key = forked.json()["stateKey"]
+    await said(world, key, "and coffee?")
+
+    assert forked.status_code == 201
+    assert forked.headers["location"] == f"/v1/sessions/{key}"
+    assert heard(world.simulator.requests[-1]) == [
+        ("user", "I am Ada"),
+        ("assistant", "You said: I am Ada"),
+        ("user", "and coffee?"),
+    ]
+    assert len(await messages_of(world, "chat-1")) == 6
+    # A fork of the fork, from a turn it inherited; the original may be gone.
+    await world.http.delete("/v1/sessions/chat-1")
+    again = await world.http.post(f"/v1/sessions/{key}/fork", json={"at": first, "stateKey": "third"})
+    await said(world, "third", "and water?")
+    assert again.status_code == 201
+    assert heard(world.simulator.requests[-1])[-2:] == [
+        ("assistant", "You said: I am Ada"),
+        ("user", "and water?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fork", "status", "code"),
+    [
+        ({"at": "no-such-run"}, 409, "nothing_to_fork"),
+        ({"stateKey": "chat-1"}, 409, "session_exists"),
+        ({"stateKey": "not a key"}, 422, "invalid_request"),
+        ({"run": "x"}, 422, "invalid_request"),
+    ],
+)
+async def test_what_cannot_be_forked(world_of: WorldOf, fork: dict[str, Any], status: int, code: str) -> None:
+    world = await world_of(echo)
+    await said(world, "chat-1", "hello")
+
+    answer = await world.http.post("/v1/sessions/chat-1/fork", json=fork)
+    unknown = await world.http.post("/v1/sessions/none/fork", json={})
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert unknown.json()["code"] == "session_not_found"
+
+
+async def test_a_forgotten_conversation_begins_anew_and_its_receipts_stay(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+    run_id = await world.start(a_request("I am Ada", stateKey="chat-1"))
+    await world.ended(run_id)
+
+    gone = await world.http.delete("/v1/sessions/chat-1")
+    missing = await world.http.get("/v1/sessions/chat-1")
+    await said(world, "chat-1", "who am I?")
+
+    assert (gone.status_code, missing.status_code) == (204, 404)
+    assert heard(world.simulator.requests[-1]) == [("user", "who am I?")]
+    assert len(await world.receipts(run_id)) == 1
+
+
+async def test_a_client_may_post_its_whole_history(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+    history = [turn("user", "Hi"), turn("assistant", "Hello!"), turn("user", "I am Ada")]
+    first = (
+        await world.http.post("/v1/runs/wait", json={**a_request(stateKey="chat-1"), "messages": history})
+    ).json()
+
+    history += [turn("assistant", first["content"]), turn("user", "who am I?")]
+    second = await world.http.post("/v1/runs/wait", json={**body, "messages": history})
+
+    assert second.json()["ok"]
+    # Nothing is sent twice: the question alone comes on top of what the session has.
+    asked = world.simulator.requests[-1].messages
+    assert len(asked) == 3
+    assert text_of(asked[-1]["content"]) == "who am I?"
+    shown = [message["content"] for message in await messages_of(world, "chat-1") if "content" in message]
+    assert shown[:3] == ["Hi", "Hello!", "I am Ada"]
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        [("user", "I am Grace"), ("assistant", "You said: I am Ada")],
+        [("user", "I am Ada"), ("assistant", "I never said that")],
+        [("user", "I am Ada")],
+        [("user", "before"), ("user", "I am Ada"), ("assistant", "You said: I am Ada")],
+    ],
+    ids=["another question", "another answer", "an answer left out", "more than there was"],
+)
+async def test_a_history_that_contradicts_is_refused(
+    world_of: WorldOf, earlier: list[tuple[str, str]]
+) -> None:
+    world = await world_of(echo)
+    await said(world, "chat-1", "I am Ada")
+
+    messages = [*(turn(role, text) for role, text in earlier), turn("user", "next")]
+    refused = await world.http.post("/v1/runs", json={**a_request(stateKey="chat-1"), "messages": messages})
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "history_contradicts")
+    assert len(world.simulator.requests) == 1
+
+
+async def test_a_history_that_contradicts_once_its_turn_has_come_ends_the_run(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
+    first = await world.start(a_request("go", stateKey="chat-1"))
+    await hold.reached.wait()
+    messages = [turn("user", "go"), turn("assistant", "something else"), turn("user", "next")]
+    second = await world.start({**a_request(stateKey="chat-1"), "messages": messages})
+    hold.until.set()
+
+    await world.ended(first)
+    final = (await world.ended(second))["final"]
+
+    assert final["error"] == "invalid_request"
+    assert len(world.simulator.requests) == 1
+
+
+async def test_nothing_of_a_conversation_is_left_on_the_disk(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(echo)
+    await said(world, "chat-1", "my secret")
+    await said(world, "chat-1", "another")
+
+    await until(lambda: not any(tmp_path.rglob("*.jsonl")))
+
+
+async def said(world: World, key: str, text: str, **fields: Any) -> dict[str, Any]:
+    """Say something in a conversation and wait for the answer."""
+    response = await world.http.post("/v1/runs/wait", json=a_request(text, stateKey=key, **fields))
+    final: dict[str, Any] = response.raise_for_status().json()
+    return final
+
+
+async def messages_of(world: World, key: str) -> list[dict[str, Any]]:
+    """What a conversation shows."""
+    response = await world.http.get(f"/v1/sessions/{key}")
+    messages: list[dict[str, Any]] = response.raise_for_status().json()["messages"]
+    return messages
+
+
+def turn(role: str, text: str) -> dict[str, str]:
+    return {"role": role, "content": text}

@@ -1,0 +1,194 @@
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
+from tests.e2e.office import MAIL, MAILER, office, settings
+from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
+
+ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
+
+
+def one_mail() -> Responder:
+    return in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")]))
+
+
+async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path))
+    run_id, events, request = await asked(world)
+
+    assert office().sent == []
+    assert {name: request[name] for name in ("toolName", "args")} == {
+        "toolName": "office__send_mail",
+        "args": ARGS,
+    }
+    assert request["expiresAt"] > datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    answer = await decide(world, run_id, request, decision="allow")
+    again = await decide(world, run_id, request, decision="allow")
+    other = await decide(world, run_id, request, decision="deny")
+    rest = await to_the_end(world, run_id)
+
+    assert (answer.status_code, again.status_code) == (200, 200)
+    assert other.json()["code"] in {"permission_decided", "run_ended"}
+    assert office().sent == [("bob@example.org", "Hello Bob")]
+    kinds = [event.type for event in rest]
+    assert kinds.index("tool_call_start") < kinds.index("permission_request")
+    assert kinds.index("permission_resolved") < kinds.index("tool_call_result")
+    assert events[-1].id == kinds.index("permission_request") + 1
+
+
+async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path))
+    run_id, _, request = await asked(world)
+    changed = {"to": "alice@example.org", "text": "Hello Alice"}
+
+    refused = await decide(world, run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
+    await decide(world, run_id, request, decision="allow", args=changed)
+    events = await to_the_end(world, run_id)
+
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == "args.to"
+    assert office().sent == [("alice@example.org", "Hello Alice")]
+    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
+    assert resolved == {
+        "type": "permission_resolved",
+        "requestId": request["requestId"],
+        "decision": "allow",
+        "reason": "decided",
+        "args": changed,
+    }
+
+
+async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path))
+    run_id, _, request = await asked(world)
+
+    await decide(world, run_id, request, decision="deny", message="Never write to Bob.")
+    events = await to_the_end(world, run_id)
+
+    assert office().sent == []
+    (result,) = world.simulator.requests[-1].tool_results
+    assert "Never write to Bob." in str(result["content"])
+    (told,) = [event.data for event in events if event.type == "tool_call_result"]
+    assert (told["isError"], told["result"]) == (True, {"error": "policy_denied"})
+    assert events[-1].data["finishReason"] == "stop"
+
+
+async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=0.5))
+    run_id, _, request = await asked(world)
+
+    events = await to_the_end(world, run_id)
+    late = await decide(world, run_id, request, decision="allow")
+
+    assert office().sent == []
+    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
+    assert (resolved["decision"], resolved["reason"]) == ("deny", "expired")
+    assert late.json()["code"] == "run_ended"
+
+
+async def test_a_run_cancelled_while_it_waits_calls_nothing(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path))
+    run_id, _, _ = await asked(world)
+
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+    events = await to_the_end(world, run_id)
+
+    assert office().sent == []
+    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
+    assert (resolved["decision"], resolved["reason"]) == ("deny", "run_stopped")
+    assert [event.type for event in events[-2:]] == ["error", "done"]
+
+
+async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(
+        in_turn(Reply([ToolUse(MAIL, {"to": "nobody"})]), Reply([Text("I see.")])), **settings(tmp_path)
+    )
+
+    events = await world.run(a_request(graphId=MAILER))
+
+    assert "permission_request" not in [event.type for event in events]
+    assert [event.data["result"] for event in events if event.type == "tool_call_result"] == [
+        {"error": "invalid_args"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "sent"),
+    [("plan", 0), ("dontAsk", 0), ("bypassPermissions", 1)],
+)
+async def test_a_running_run_is_given_more_or_less_freedom(
+    world_of: WorldOf, tmp_path: Path, mode: str, sent: int
+) -> None:
+    """The first mail waits; the mode changes meanwhile; nobody is asked about the second."""
+    replies = in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([ToolUse(MAIL, ARGS)]), Reply([Text("Done.")]))
+    world = await world_of(replies, **settings(tmp_path))
+    run_id, _, request = await asked(world)
+
+    changed = await world.http.patch(f"/v1/runs/{run_id}", json={"permissionMode": mode})
+    refused = await world.http.patch(f"/v1/runs/{run_id}", json={"permissionMode": "acceptEdits"})
+    await decide(world, run_id, request, decision="deny")
+    events = await to_the_end(world, run_id)
+
+    assert changed.json() == {"runId": run_id, "permissionMode": mode}
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == "permissionMode"
+    assert len(office().sent) == sent
+    assert [event.type for event in events].count("permission_request") == 1
+
+
+async def test_a_decision_by_way_of_another_process(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path))
+    run_id, _, request = await asked(world)
+
+    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+        bad = await decide(other, run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
+        unknown = await decide(other, run_id, {"requestId": "none"}, decision="allow")
+        good = await decide(other, run_id, request, decision="allow")
+    await to_the_end(world, run_id)
+
+    assert bad.json()["errors"][0]["field"] == "args.to"
+    assert unknown.json()["code"] == "permission_not_found"
+    assert good.status_code == 200
+    assert len(office().sent) == 1
+
+
+async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path))
+    run_id, _, request = await asked(world)
+    _, secret = await world.services.accounts.create_key("other", ["runs:write"])
+
+    path = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
+    answer = await world.http.post(
+        path, json={"decision": "allow"}, headers={"Authorization": f"Bearer {secret}"}
+    )
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+    await to_the_end(world, run_id)
+
+    assert answer.json()["code"] == "run_not_found"
+    assert office().sent == []
+
+
+async def asked(world: World) -> tuple[str, list[Heard], dict[str, Any]]:
+    """Start a run and hear it until a person is asked."""
+    run_id = await world.start(a_request("Write to Bob", graphId=MAILER))
+    events: list[Heard] = []
+    async with asyncio.timeout(20):
+        async for event in world.follow(run_id):
+            events.append(event)
+            if event.type == "permission_request":
+                break
+    return run_id, events, events[-1].data
+
+
+async def decide(world: World, run_id: str, request: dict[str, Any], **body: Any) -> Any:
+    return await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=body)
+
+
+async def to_the_end(world: World, run_id: str) -> list[Heard]:
+    return [event async for event in world.follow(run_id)]

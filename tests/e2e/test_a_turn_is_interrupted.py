@@ -1,0 +1,188 @@
+"""Interrupt and cancel, in every phase of a run."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.simulator.script import (
+    Answer,
+    ApiRequest,
+    Hold,
+    HttpError,
+    Reply,
+    Responder,
+    Text,
+    ToolUse,
+    in_turn,
+    text_of,
+)
+from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
+from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until
+
+DEADLINE_S = 4.0
+"""Two seconds to stop, and what a busy machine needs."""
+
+
+class Phase:
+    """A run that is in one phase of its life."""
+
+    def __init__(self) -> None:
+        self.hold = Hold(index=5)
+
+    def __call__(self, phase: str) -> tuple[Responder, str, Callable[[World, str], Awaitable[None]]]:
+        """The model, the graph, and how to wait until the run is there."""
+        replies: dict[str, tuple[Responder, str]] = {
+            "before init": (lambda _: Reply([Text("late")], headers_delay_s=5), "claude_agents:assistant"),
+            "retry wait": (lambda _: HttpError(529, "overloaded_error"), "claude_agents:assistant"),
+            "mid-text": (
+                in_turn(Reply([Text("one two three")], hold=self.hold), Reply([Text("next")])),
+                "claude_agents:assistant",
+            ),
+            "mid-tool": (in_turn(Reply([ToolUse(TASK)]), Reply([Text("next")])), WORKER),
+            "waiting for approval": (
+                in_turn(Reply([ToolUse(MAIL, {"to": "b@c", "text": "x"})]), Reply([Text("next")])),
+                MAILER,
+            ),
+        }
+        responder, graph = replies[phase]
+        return responder, graph, lambda world, run_id: self._reached(phase, world, run_id)
+
+    async def _reached(self, phase: str, world: World, run_id: str) -> None:
+        match phase:
+            case "retry wait":
+                await until(lambda: bool(world.simulator.requests))
+            case "mid-text":
+                await self.hold.reached.wait()
+            case "mid-tool":
+                await office().working.wait()
+            case "waiting for approval":
+                async for event in world.follow(run_id):
+                    if event.type == "permission_request":
+                        return
+            case _:
+                return
+
+
+PHASES = ["before init", "retry wait", "mid-text", "mid-tool", "waiting for approval"]
+
+
+@pytest.mark.parametrize("kind", ["interrupt", "cancel"])
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_run_stops_in_every_phase_and_its_conversation_goes_on(
+    world_of: WorldOf, tmp_path: Path, phase: str, kind: str
+) -> None:
+    responder, graph, reached = Phase()(phase)
+    broken = True
+
+    def respond(request: ApiRequest) -> Answer | Awaitable[Answer]:
+        return responder(request) if broken else Reply([Text("as good as new")])
+
+    world = await world_of(respond, **settings(tmp_path))
+    run_id = await world.start(a_request("go", graphId=graph, stateKey="chat-1"))
+    await reached(world, run_id)
+
+    asked = asyncio.get_running_loop().time()
+    answers = [await world.http.post(f"/v1/runs/{run_id}/{kind}") for _ in range(2)]
+    events = [event async for event in world.follow(run_id)]
+    took = asyncio.get_running_loop().time() - asked
+    broken = False
+    again = await world.http.post("/v1/runs/wait", json=a_request("and now?", stateKey="chat-1"))
+
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert took < DEADLINE_S
+    assert states(events) == [(kind, "requested"), (kind, "acknowledged"), (kind, "stopped")]
+    assert [event.data.get("error") for event in events[-2:]] == ["aborted", None]
+    run = await world.ended(run_id)
+    assert run["status"] == "cancelled"
+    assert (run["interruption"]["kind"], run["interruption"]["state"]) == (kind, "stopped")
+    assert again.json()["content"] == "as good as new"
+    assert ("go" in str(world.simulator.requests[-1].messages)) == (phase != "before init")
+    receipts = {receipt["usageUnitId"]: receipt for receipt in await world.receipts(run_id)}
+    sent = [message for message in world.simulator.sent[:-1] if message.sent_output]
+    assert set(receipts) >= {message.message_id for message in sent}
+    assert office().sent == []
+    await until(lambda: not cli_processes())
+
+
+async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Gladly.")])))
+    run_id = await world.start(a_request("long story"))
+    await hold.reached.wait()
+    sending = asyncio.create_task(
+        world.http.post(
+            f"/v1/runs/{run_id}/messages", json={"content": "something else", "priority": "later"}
+        )
+    )
+    await asyncio.sleep(0.2)
+
+    await world.http.post(f"/v1/runs/{run_id}/interrupt")
+    events = [event async for event in world.follow(run_id)]
+
+    assert states(events) == [
+        ("interrupt", "requested"),
+        ("interrupt", "acknowledged"),
+        ("interrupt", "stopped"),
+    ]
+    assert (await sending).json()["position"] is not None
+    assert (await world.ended(run_id))["final"]["content"] == "Gladly."
+    assert text_of(world.simulator.requests[-1].messages[-1]["content"]).endswith("something else")
+    assert events[-1].data["finishReason"] == "stop"
+
+
+async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    run_id = await world.start(a_request("long story"))
+    await hold.reached.wait()
+    sending = asyncio.create_task(
+        world.http.post(
+            f"/v1/runs/{run_id}/messages", json={"content": "something else", "priority": "later"}
+        )
+    )
+    await asyncio.sleep(0.2)
+
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+    events = [event async for event in world.follow(run_id)]
+
+    assert (await sending).json()["position"] is None
+    assert events[-2].data["error"] == "aborted"
+    assert len(world.simulator.requests) == 1
+
+
+async def test_a_run_that_has_ended_stays_as_it_is(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("Done.")])))
+    run_id = await world.start(a_request())
+    before = await world.ended(run_id)
+
+    answer = await world.http.post(f"/v1/runs/{run_id}/interrupt")
+
+    assert (answer.status_code, answer.json()["status"]) == (202, "succeeded")
+    assert await world.ended(run_id) == before
+    assert before["interruption"] is None
+
+
+@pytest.mark.parametrize("kind", ["interrupt", "cancel"])
+async def test_a_run_is_stopped_by_way_of_another_process(
+    world_of: WorldOf, tmp_path: Path, database_url: str, kind: str
+) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    run_id = await world.start(a_request())
+    await hold.reached.wait()
+
+    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+        answer = await other.http.post(f"/v1/runs/{run_id}/{kind}")
+        async with asyncio.timeout(DEADLINE_S):
+            run = await other.ended(run_id)
+
+    assert answer.status_code == 202
+    assert (run["status"], run["interruption"]["state"]) == ("cancelled", "stopped")
+
+
+def states(events: list[Heard]) -> list[tuple[Any, Any]]:
+    """How far wishes to stop came, in order."""
+    return [(event.data["kind"], event.data["state"]) for event in events if event.type == "interrupted"]

@@ -1,0 +1,166 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
+from tests.e2e.office import TASK, WORKER, office, settings
+from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, said
+
+
+def texts(request: ApiRequest) -> list[str]:
+    """Everything users say in a request."""
+    return [text_of(message["content"]) for message in request.messages if message["role"] == "user"]
+
+
+async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(
+        in_turn(Reply([Text("On it."), ToolUse(TASK)]), Reply([Text("Both done.")])), **settings(tmp_path)
+    )
+    run_id = await world.start(a_request("work", graphId=WORKER))
+    await office().working.wait()
+
+    sending = asyncio.create_task(send(world, run_id, "and be quick"))
+    await asyncio.sleep(0.3)
+    office().may_end.set()
+    sent = await sending
+    events = await heard(world, run_id)
+
+    # The CLI tells it beside the tool's result.
+    assert "and be quick" in str(world.simulator.requests[-1].messages[-1])
+    assert len(world.simulator.requests) == 2
+    (taken,) = [event for event in events if event.type == "user_message"]
+    assert taken.data["content"] == "and be quick"
+    # Acknowledged with the position at which it took effect.
+    assert (sent["messageId"], sent["position"]) == (taken.data["messageId"], taken.id)
+    kinds = [event.type for event in events]
+    assert kinds.index("tool_call_result") < kinds.index("user_message") < kinds.index("assistant_final")
+    assert kinds.count("done") == 1
+
+
+@pytest.mark.parametrize(
+    ("priority", "first_turn"),
+    [("next", "one two three four"), ("later", "one two three four"), ("now", "one two")],
+)
+async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_turn: str) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three four")], hold=hold), Reply([Text("Yes.")])))
+    run_id = await world.start(a_request("count", stateKey="chat-1"))
+    await hold.reached.wait()
+
+    sending = asyncio.create_task(send(world, run_id, "are you there?", priority=priority))
+    await asyncio.sleep(0.3)
+    hold.until.set()
+    sent = await sending
+    events = await heard(world, run_id)
+
+    assert [event.data for event in events if event.type == "assistant_final"] == [
+        {"type": "assistant_final", "content": "Yes.", "structuredOutput": None}
+    ]
+    asked = world.simulator.requests[-1].messages
+    assert [text_of(message["content"]) for message in asked] == ["count", first_turn, "are you there?"]
+    assert events[sent["position"] - 1].type == "user_message"
+    # One receipt for each message of the model, also for the one that was broken off.
+    bases = {receipt["usageUnitId"]: receipt["basis"] for receipt in await world.receipts(run_id)}
+    first, second = world.simulator.sent
+    assert bases == {
+        first.message_id: "partial" if priority == "now" else "final",
+        second.message_id: "final",
+    }
+
+
+async def test_a_message_before_the_agent_is_up(world_of: WorldOf) -> None:
+    world = await world_of(lambda request: Reply([Text(request.last_text)]))
+    run_id = await world.start(a_request("first"))
+
+    sent = await send(world, run_id, "second")
+    events = await heard(world, run_id)
+
+    assert events[sent["position"] - 1].data["content"] == "second"
+    assert events[-1].data["finishReason"] == "stop"
+    assert texts(world.simulator.requests[-1])[-1].endswith("second")
+
+
+async def test_the_same_message_twice_is_one(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Yes.")])))
+    run_id = await world.start(a_request())
+    await hold.reached.wait()
+
+    again = {"headers": {"Idempotency-Key": "once"}}
+    sending = [asyncio.create_task(send(world, run_id, "hey", **again)) for _ in range(2)]
+    await asyncio.sleep(0.3)
+    hold.until.set()
+    first, second = [await each for each in sending]
+    events = await heard(world, run_id)
+
+    assert first == second
+    assert [event.data["content"] for event in events if event.type == "user_message"] == ["hey"]
+    assert len(world.simulator.requests) == 2
+
+
+async def test_a_run_that_has_ended_hears_nothing(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("bye")]))
+    run_id = await world.start(a_request())
+    await world.ended(run_id)
+
+    answer = await world.http.post(f"/v1/runs/{run_id}/messages", json={"content": "wait"})
+    unknown = await world.http.post("/v1/runs/none/messages", json={"content": "wait"})
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "run_ended")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "run_not_found")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "content"),
+        ({"content": ""}, "content"),
+        ({"content": "x", "priority": "soon"}, "priority"),
+        ({"content": "x", "role": "system"}, "role"),
+    ],
+)
+async def test_a_bad_message_names_its_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+    world = await world_of(in_turn())
+
+    answer = await world.http.post("/v1/runs/any/messages", json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"].startswith(field)
+
+
+async def test_a_message_by_way_of_another_process(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Yes.")])))
+    run_id = await world.start(a_request())
+    await hold.reached.wait()
+
+    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+        sending = asyncio.create_task(send(other, run_id, "over here"))
+        await asyncio.sleep(0.5)
+        hold.until.set()
+        sent = await sending
+        events = await heard(world, run_id)
+        late = await other.http.post(f"/v1/runs/{run_id}/messages", json={"content": "wait"})
+
+    assert events[sent["position"] - 1].data["content"] == "over here"
+    assert said(events).endswith("Yes.")
+    assert late.json()["code"] == "run_ended"
+
+
+async def send(world: World, run_id: str, content: str, **options: Any) -> dict[str, Any]:
+    """Say something to a running agent."""
+    headers = options.pop("headers", {})
+    body = {"content": content, **options}
+    response = await world.http.post(f"/v1/runs/{run_id}/messages", json=body, headers=headers)
+    assert response.status_code == 202, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def heard(world: World, run_id: str) -> list[Heard]:
+    """A run's events to the end."""
+    return [event async for event in world.follow(run_id)]
