@@ -233,9 +233,8 @@ async def test_a_forgotten_conversation_begins_anew_and_its_receipts_stay(world_
 async def test_a_client_may_post_its_whole_history(world_of: WorldOf) -> None:
     world = await world_of(echo)
     history = [turn("user", "Hi"), turn("assistant", "Hello!"), turn("user", "I am Ada")]
-    first = (
-        await world.http.post("/v1/runs/wait", json={**a_request(stateKey="chat-1"), "messages": history})
-    ).json()
+    body = a_request(stateKey="chat-1")
+    first = (await world.http.post("/v1/runs/wait", json={**body, "messages": history})).json()
 
     history += [turn("assistant", first["content"]), turn("user", "who am I?")]
     second = await world.http.post("/v1/runs/wait", json={**body, "messages": history})
