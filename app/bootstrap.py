@@ -38,6 +38,7 @@ from app.runs.queue import Capacity, RunQueue
 from app.runs.reaper import Reaper
 from app.runs.relay import Relay
 from app.runs.service import RunService
+from app.runs.succession import Succession
 from app.sessions.store import PostgresSessionStore
 from app.settings import Settings
 from app.streams.memory import MemoryEventLog
@@ -98,9 +99,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        reaper = Reaper(database, event_log, ledger, process_id=process_id)
-        await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
-        tasks.start_soon(reaper.watch)
         tasks.start_soon(receipts.work)
         aggregator = ExecutorAggregator({"claude_agents": executor})
         relay = Relay(database, aggregator, event_log, receipts=receipts, ledger=ledger)
@@ -109,12 +107,23 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         commands = RunCommands(database, carrier, process_id=process_id)
         tasks.start_soon(commands.watch)
         conversations = Conversations(database, sessions, tool_id_of=tool_id_of)
+        planner = Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
+        billing = BillingReports(database)
+        succession = Succession(
+            database,
+            planner,
+            billing,
+            receipts=receipts,
+            queue=queue,
+            carrier=carrier,
+            process_id=process_id,
+        )
         runs = RunService(
             database,
             event_log,
             receipts=receipts,
             ledger=ledger,
-            planner=Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s)),
+            planner=planner,
             queue=queue,
             carrier=carrier,
             commands=commands,
@@ -122,6 +131,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             process_id=process_id,
         )
         stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+        reaper = Reaper(database, event_log, ledger, succession, process_id=process_id)
+        await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
+        tasks.start_soon(reaper.watch)
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
@@ -133,7 +145,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             runs=runs,
             commands=commands,
             conversations=conversations,
-            billing=BillingReports(database),
+            billing=billing,
             ledger=ledger,
             graphs=graphs,
             tools=tools,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from app.ids import ApiKeyId, MessageId, RunKey
@@ -105,6 +106,20 @@ class UsageTotal:
             self.prompt_tokens + usage.prompt_tokens,
             self.completion_tokens + usage.output_tokens,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What earlier attempts of a run have used of its limits."""
+
+    usage: UsageTotal = field(default_factory=UsageTotal)
+    total_tokens: int = 0
+    """Everything that `maxTotalTokens` counts."""
+    cost_usd: Decimal = Decimal(0)
+    turns: int = 0
+
+
+NOTHING_SPENT = Spent()
 
 
 def merged(start: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:

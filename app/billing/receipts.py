@@ -105,6 +105,11 @@ class ReceiptWriter:
             # On its way; until it is there the journal answers for it.
             await self._journal.flushed()
 
+    async def inherit(self, run: RunKey, *, within_s: float) -> None:
+        """Wait a little until what a dead process left of a run is in the database."""
+        self._adopt()
+        await self.settle(run, within_s=within_s)
+
     def owed(self, account_id: AccountId) -> int:
         """Credits of messages whose receipts are not in the database yet."""
         unstated = (

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from zoneinfo import available_timezones
 
@@ -19,6 +20,7 @@ from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
 from app.paging import Cursor
+from app.usage import Spent, UsageTotal
 
 
 @cache
@@ -72,6 +74,24 @@ class BillingReports:
         async with self._database.snapshot() as reader:
             found = await totals_of_runs(reader, account_id, run_ids)
         return {run_id: found.get(run_id, RunTotals()) for run_id in run_ids}
+
+    async def spent(self, run: RunKey) -> Spent:
+        """What a run has used so far, by its receipts."""
+        receipts = await self.of_run(run)
+        prompt_tokens = sum(
+            receipt.input_tokens
+            + receipt.cache_read_tokens
+            + receipt.cache_write_5m_tokens
+            + receipt.cache_write_1h_tokens
+            for receipt in receipts
+        )
+        completion_tokens = sum(receipt.output_tokens for receipt in receipts)
+        return Spent(
+            usage=UsageTotal(prompt_tokens, completion_tokens),
+            total_tokens=prompt_tokens + completion_tokens,
+            cost_usd=sum((receipt.cost_usd for receipt in receipts), Decimal(0)),
+            turns=sum(receipt.basis == "final" and receipt.origin == "assistant" for receipt in receipts),
+        )
 
     async def usage(self, account_id: AccountId, query: UsageQuery) -> list[tuple[str, UsageSums]]:
         """Sums by group, in the groups' order; raises `Invalid` naming what is wrong."""

@@ -113,6 +113,10 @@ class GraphCatalog:
             raise GraphNotFound
         return graph
 
+    def find(self, graph_id: str) -> GraphSpec | None:
+        """The graph, if there is one."""
+        return self._graphs.get(graph_id)
+
     def all(self) -> list[GraphSpec]:
         """Every graph, by id."""
         return [self._graphs[graph_id] for graph_id in sorted(self._graphs)]

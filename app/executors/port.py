@@ -12,7 +12,7 @@ from app.graph import ErrorCode, FinishReason, GraphRunRequest, RunLimits
 from app.ids import RunKey
 from app.sessions.repository import Session
 from app.tools.tool import Tool
-from app.usage import Attribution
+from app.usage import NOTHING_SPENT, Attribution, Spent
 
 MAX_OUTPUT_TOKENS = 32_000
 """The longest message a model may be asked for."""
@@ -57,6 +57,8 @@ class RunContext:
     timeout: timedelta
     attribution: Attribution
     """Whom and what the run's receipts name."""
+    spent: Spent = NOTHING_SPENT
+    """What its earlier attempts have used of the limits."""
     session: Session | None = None
     """The conversation it goes on with; None for a run that stands alone."""
     control: RunControl = field(default_factory=RunControl)

@@ -11,7 +11,7 @@ import structlog
 
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import TokenUsage
+from app.usage import NOTHING_SPENT, Spent, TokenUsage
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +39,8 @@ class LaneLimits:
     max_turns: int | None = None
     max_total_tokens: int | None = None
     max_budget_usd: Decimal | None = None
+    spent: Spent = NOTHING_SPENT
+    """What was used of them before the lane opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ class Lane:
         return _Spending(most.longest.total_tokens, self.links.cost_of(most.model, most.longest))
 
     def _spent(self) -> _Spending:
-        spent = _Spending()
+        spent = _Spending(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
         if self.limits.max_budget_usd is not None or self.limits.max_total_tokens is not None:
             for message in self.messages.values():
                 cost = self.links.cost_of(message.model, message.usage)
@@ -212,4 +214,4 @@ class Lane:
         return spent
 
     def _turns(self) -> int:
-        return sum(message.is_turn for message in self.messages.values())
+        return self.limits.spent.turns + sum(message.is_turn for message in self.messages.values())

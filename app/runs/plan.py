@@ -13,11 +13,10 @@ from app.executors.models import ModelRegistry
 from app.executors.port import MAX_OUTPUT_TOKENS, RunContext
 from app.graph import GraphRunRequest, ResponseFormat
 from app.ids import ApiKeyId, RunKey
+from app.runs.relay import FIRST_ATTEMPT
 from app.tools.catalog import ToolCatalog
 from app.tools.tool import Tool
 from app.usage import BYTES_PER_TOKEN, Attribution, TokenUsage
-
-FIRST_ATTEMPT = 0
 
 
 @dataclass(frozen=True, slots=True)

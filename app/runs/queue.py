@@ -70,6 +70,10 @@ class RunQueue:
             stack.callback(self.discharge, account_id)
             yield stack
 
+    def readmit(self, account_id: AccountId) -> None:
+        """Count in a run that was accepted before, however many there are."""
+        self._admitted[account_id] += 1
+
     def discharge(self, account_id: AccountId) -> None:
         """Count a run out."""
         self._admitted[account_id] -= 1

@@ -1,4 +1,4 @@
-"""End the runs whose process died."""
+"""End the runs whose process died, or have them go on here."""
 
 import asyncio
 from uuid import UUID
@@ -6,13 +6,14 @@ from uuid import UUID
 import structlog
 
 from app.billing.ledger import CreditLedger
-from app.db import Database
+from app.db import Database, Transaction
 from app.errors import Unavailable
 from app.events import Done, RunError
 from app.graph import FinalUsage, GraphFinal
 from app.runs.history import pack
-from app.runs.relay import close_log, numbered, terminal_events
+from app.runs.relay import close_log, last_position, numbered, terminal_events
 from app.runs.repository import RunRecord, beat, finish_run, orphaned_runs
+from app.runs.succession import Succession
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
@@ -23,11 +24,18 @@ SILENT_S = 20.0
 
 
 class Reaper:
-    """Beats for this process's runs and ends those of processes that stopped beating."""
+    """Beats for this process's runs and sees to those of processes that stopped beating."""
 
     def __init__(
-        self, database: Database, event_log: EventLog, ledger: CreditLedger, *, process_id: UUID
+        self,
+        database: Database,
+        event_log: EventLog,
+        ledger: CreditLedger,
+        succession: Succession,
+        *,
+        process_id: UUID,
     ) -> None:
+        self._succession = succession
         self._database = database
         self._ledger = ledger
         self._log = event_log
@@ -48,26 +56,39 @@ class Reaper:
                 log.exception("looking after runs failed")
 
     async def reap(self, *, silent_s: float = SILENT_S) -> int:
-        """End runs that have been silent for so long; returns how many.
+        """End runs that have been silent for so long, or begin their next attempt; returns how many.
 
-        Zero seconds ends every run of another process: right only where there can be no other.
+        Zero seconds takes every run of another process: right only where there can be no other.
         """
+        claimed: list[RunRecord] = []
         async with self._database.transaction() as tx:
             orphans = await orphaned_runs(tx, silent_s=silent_s, not_of=self._process_id)
             for run in orphans:
-                final = _died(run)
-                told = [
-                    entry
-                    for entry in await self._log.read(run.key)
-                    if not isinstance(entry.event, RunError | Done)
-                ]
-                entries = [*told, *numbered(terminal_events(final), after=len(told))]
-                await self._ledger.release(tx, run.key)
-                await finish_run(tx, run.key, final=final, meters=None, events=pack(entries))
+                if await self._succession.claim(tx, run):
+                    claimed.append(run)
+                else:
+                    await self._end(tx, run)
         for run in orphans:
-            log.error("ended a run whose process died", run_id=run.key.run_id)
-            await close_log(self._log, run.key, terminal_events(_died(run)))
+            if run not in claimed:
+                await self._tell(run)
+            elif not await self._succession.begin(run):
+                async with self._database.transaction() as tx:
+                    await self._end(tx, run)
+                await self._tell(run)
         return len(orphans)
+
+    async def _end(self, tx: Transaction, run: RunRecord) -> None:
+        told = [
+            entry for entry in await self._log.read(run.key) if not isinstance(entry.event, RunError | Done)
+        ]
+        final = _died(run)
+        entries = [*told, *numbered(terminal_events(final), after=last_position(told))]
+        await self._ledger.release(tx, run.key)
+        await finish_run(tx, run.key, final=final, meters=None, events=pack(entries))
+
+    async def _tell(self, run: RunRecord) -> None:
+        log.error("ended a run whose process died", run_id=run.key.run_id)
+        await close_log(self._log, run.key, terminal_events(_died(run)))
 
 
 def _died(run: RunRecord) -> GraphFinal:

@@ -35,6 +35,11 @@ from app.usage import Meters, UsageTotal
 log = structlog.get_logger(__name__)
 
 
+FIRST_ATTEMPT = 0
+POSITIONS_PER_ATTEMPT = 1_000_000
+"""Where a later attempt begins to count when what was said before it is gone: a reader who heard
+the attempt before hears it on, from wherever that broke off."""
+
 _RETRY_S = 5.0
 _SETTLE_S = 0.5
 """How long the end of a run waits for its receipts to be in the database."""
@@ -107,7 +112,7 @@ class Relay:
 
     async def carry(self, request: GraphRunRequest, context: RunContext, voice: RunVoice) -> GraphFinal:
         """Drain the run to its end; the one place that says how it ended."""
-        tally = _Tally()
+        tally = _Tally(usage=context.spent.usage)
         try:
             await self._begin(request, context, voice)
             async with aclosing(self._executor.run(request, context)) as events:
@@ -142,6 +147,8 @@ class Relay:
             raise ExecutionFailed(*ABORTED)
         async with self._database.transaction() as tx:
             await mark_running(tx, context.run)
+        if context.attempt > FIRST_ATTEMPT:
+            await self._log.go_on(context.run, after=context.attempt * POSITIONS_PER_ATTEMPT)
         started = RunStarted(
             run_id=context.run.run_id,
             graph_id=request.graph_id,
@@ -163,7 +170,7 @@ class Relay:
             # Without the log only the end can be kept; it is told wherever a reader has got to.
             log.error("the events of a run are lost", reason=error.detail)  # noqa: TRY400
             told = ()
-        unkept = await self._keep(ended, [*told, *numbered(terminal, after=len(told))])
+        unkept = await self._keep(ended, [*told, *numbered(terminal, after=last_position(told))])
         await close_log(self._log, run, terminal)
         log.info("run ended", error=final.error, finish_reason=final.finish_reason)
         return unkept
@@ -203,6 +210,11 @@ def terminal_events(final: GraphFinal) -> list[ClientEvent]:
     """The last events of a run: its error, if any, and `done`."""
     done = Done(usage=final.usage, finish_reason=final.finish_reason)
     return [done] if final.error is None else [RunError(error=final.error), done]
+
+
+def last_position(told: Sequence[LogEntry]) -> int:
+    """Where the last of these events stands; 0 for none."""
+    return told[-1].position if told else 0
 
 
 def numbered(events: Sequence[ClientEvent], *, after: int) -> list[LogEntry]:

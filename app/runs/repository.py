@@ -120,7 +120,8 @@ async def mark_running(tx: Transaction, key: RunKey) -> None:
     await tx.execute(
         update(runs)
         .where(_is(key), runs.c.status == "queued")
-        .values(status="running", started_at=func.now()),
+        # The deadline counts from the first attempt.
+        .values(status="running", started_at=func.coalesce(runs.c.started_at, func.now())),
     )
 
 
@@ -212,6 +213,26 @@ async def orphaned_runs(tx: Transaction, *, silent_s: float, not_of: UUID) -> li
         .with_for_update(skip_locked=True)
     )
     return [_record(row) for row in await tx.execute(statement)]
+
+
+async def request_of(reader: Reader, key: RunKey) -> dict[str, Any]:
+    """What the run was asked for."""
+    request: dict[str, Any] = (await reader.execute(select(runs.c.request).where(_is(key)))).scalar_one()
+    return request
+
+
+async def take_over(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
+    """The run is this process's from now on, and begins another attempt."""
+    await tx.execute(
+        update(runs)
+        .where(_is(key))
+        .values(
+            process_id=process_id,
+            status="queued",
+            attempt=runs.c.attempt + 1,
+            heartbeat_at=func.now(),
+        )
+    )
 
 
 _COLUMNS = (

@@ -26,6 +26,8 @@ class _Tape:
     """One run: what was said, and those who listen."""
 
     entries: list[LogEntry] = field(default_factory=list)
+    before: int = 0
+    """The position before the first."""
     grown: asyncio.Event = field(default_factory=asyncio.Event)
     readers: int = 0
     ended: bool = False
@@ -63,12 +65,18 @@ class MemoryEventLog:
         tape = self._tape(run)
         if tape.ended:
             raise RunClosed
-        position = len(tape.entries) + 1
+        position = tape.before + len(tape.entries) + 1
         tape.entries.append(LogEntry(position, event))
         if isinstance(event, Done):
             tape.ended = True
         tape.grown.set()
         return position
+
+    async def go_on(self, run: RunKey, *, after: int) -> None:
+        """Begin a run's events after a position, as nothing is held of it."""
+        tape = self._tape(run)
+        if not tape.entries:
+            tape.before = after
 
     async def follow(
         self,
@@ -84,9 +92,9 @@ class MemoryEventLog:
         position = after
         try:
             while True:
-                if batch := tuple(tape.entries[position:]):
+                if batch := tuple(tape.entries[max(0, position - tape.before) :]):
                     yield batch
-                    position += len(batch)
+                    position = batch[-1].position
                     # A writer that never waits must not keep the loop to itself and us.
                     await asyncio.sleep(0)
                 elif tape.ended:

@@ -25,6 +25,10 @@ class EventLog(Protocol):
         """Append an event and return its position. `Done` closes the run's log."""
         ...
 
+    async def go_on(self, run: RunKey, *, after: int) -> None:
+        """Go on with a run that another process has begun: where its events are gone, after a position."""
+        ...
+
     def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Yield the entries after a position, everything ready at once, until `Done`.
 

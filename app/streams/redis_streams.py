@@ -80,6 +80,12 @@ class RedisEventLog:
             self._positions[run] = position
         return position
 
+    async def go_on(self, run: RunKey, *, after: int) -> None:
+        """Go on after what the stream holds, or after a position if it holds nothing."""
+        with self._reachable():
+            if await self._last(_key(run)) is None:
+                self._positions[run] = after
+
     async def follow(
         self,
         run: RunKey,

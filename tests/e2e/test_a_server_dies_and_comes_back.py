@@ -1,22 +1,14 @@
 import asyncio
-import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-
-import httpx
-import psutil
 
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
-from tests.e2e.stories import CLOCK, KEY, PATIENCE_S, a_client, a_request, until
-
-ROOT = Path(__file__).parents[2]
+from tests.e2e.servers import ROOT, a_server, an_environment
+from tests.e2e.stories import CLOCK, PATIENCE_S, a_client, a_request, until
 
 
 async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> None:
@@ -142,51 +134,3 @@ async def keys(environment: dict[str, str], *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@asynccontextmanager
-async def a_server(
-    directory: Path, provider_url: str
-) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
-    """`runtally serve` with its embedded database, in a process of its own."""
-    port = await asyncio.to_thread(_free_port)
-    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
-    with (directory / "log").open("ab") as log:
-        server = psutil.Popen(command, env=an_environment(directory, provider_url), cwd=ROOT, stderr=log)
-    try:
-        async with a_client(f"http://127.0.0.1:{port}") as http:
-            await _until_ready(http)
-            yield server, http
-    finally:
-        if server.is_running() and server.status() != psutil.STATUS_ZOMBIE:
-            server.terminate()
-        await asyncio.to_thread(server.wait, PATIENCE_S)
-
-
-def an_environment(directory: Path, provider_url: str) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(directory),
-        "COLUMNS": "200",
-        "RUNTALLY_DATA_DIR": str(directory),
-        "RUNTALLY_BOOTSTRAP_KEY": KEY,
-        "ANTHROPIC_API_KEY": "sk-test",
-        "ANTHROPIC_BASE_URL": provider_url,
-    }
-
-
-async def _until_ready(http: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                if (await http.get("/readyz")).is_success:
-                    return
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

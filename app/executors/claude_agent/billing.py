@@ -43,6 +43,7 @@ class RunBilling:
             max_turns=context.limits.max_turns,
             max_total_tokens=context.limits.max_total_tokens,
             max_budget_usd=context.limits.max_budget_usd,
+            spent=context.spent,
         )
         credit = _RunCredit(self, context)
         links = LaneLinks(

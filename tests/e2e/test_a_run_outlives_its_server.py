@@ -1,0 +1,116 @@
+"""Runs that go on in another process, and those that cannot."""
+
+import asyncio
+from pathlib import Path
+
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
+from app.simulator.server import Simulator
+from tests.e2e.office import TASK, WORKER, office, settings
+from tests.e2e.servers import a_server
+from tests.e2e.stories import World, WorldOf, a_request, until
+
+WITHIN_S = 30.0
+"""The contract: this long after a process died its readers have been answered."""
+
+
+async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_them(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    hold = Hold(index=5)
+
+    def respond(request: ApiRequest) -> Reply:
+        if "tell" in request.last_text:
+            return Reply([Text("one two three four")], hold=hold)
+        if len(request.messages) == 1:
+            return Reply([Text("At work."), ToolUse(TASK)])
+        return Reply([Text("Finished.")])
+
+    graphs = settings(tmp_path)
+    (tmp_path / "killed").mkdir()
+    async with Simulator(respond) as simulator:
+        shared = {"ANTHROPIC_BASE_URL": simulator.url}
+        world = await world_of(respond, **graphs, **shared, ANTHROPIC_API_KEY="sk-test")
+        async with a_server(
+            tmp_path / "killed",
+            simulator.url,
+            DATABASE_URL=database_url,
+            RUNTALLY_TOOLS=graphs["RUNTALLY_TOOLS"],
+            RUNTALLY_GRAPHS_DIR=str(graphs["RUNTALLY_GRAPHS_DIR"]),
+        ) as (server, http):
+            await http.post("/v1/runs", json=a_request("tell me", runId="lost"))
+            work = a_request("work", runId="kept", stateKey="chat-1", graphId=WORKER)
+            await http.post("/v1/runs", json=work)
+            await hold.reached.wait()
+            await until(lambda: len(simulator.sent) == 2)
+            # The transcript is written as the conversation goes, not at the end of the turn.
+            await _until_said(world, "chat-1", "tool_call")
+            server.kill()
+
+        async with asyncio.timeout(WITHIN_S):
+            lost, kept = await asyncio.gather(_followed(world, "lost"), _followed(world, "kept"))
+        run = (await world.http.get("/v1/runs/kept")).json()
+        asked = simulator.requests[-1]
+    hold.until.set()
+
+    assert lost[-2:] == [("error", "internal"), ("done", None)]
+    assert ("assistant_final", None) in kept
+    assert kept[-1] == ("done", None)
+    assert (run["attempt"], run["status"], run["final"]["content"]) == (1, "succeeded", "Finished.")
+    # It went on: its question was not put again, and the tool is not known to have run.
+    assert next(text_of(m["content"]) for m in asked.messages if m["role"] == "user") == "work"
+    assert "interrupted" in str(asked.messages)
+    assert office().working.is_set() is False
+    assert [receipt["attempt"] for receipt in await world.receipts("kept")] == [0, 1]
+
+
+async def test_a_restarted_server_goes_on_with_its_run(tmp_path: Path) -> None:
+    hold = Hold(index=5)
+
+    def respond(_request: ApiRequest) -> Reply:
+        if len(simulator.requests) == 1:
+            return Reply([Text("one two three four")], hold=hold)
+        return Reply([Text("five")], final_usage={"output_tokens": 7})
+
+    graphs = settings(tmp_path)
+    own = {
+        "RUNTALLY_TOOLS": graphs["RUNTALLY_TOOLS"],
+        "RUNTALLY_GRAPHS_DIR": str(graphs["RUNTALLY_GRAPHS_DIR"]),
+    }
+    async with Simulator(respond) as simulator:
+        async with a_server(tmp_path, simulator.url, **own) as (server, http):
+            body = a_request("count", runId="kept", stateKey="chat-1", graphId=WORKER)
+            async with http.stream("POST", "/v1/runs/stream", json=body) as reader:
+                async for line in reader.aiter_lines():
+                    if line == "event: text_delta":
+                        break
+            server.kill()
+        async with a_server(tmp_path, simulator.url, **own) as (_, http):
+            events = (await http.get("/v1/runs/kept/events", params={"after": 5})).text
+            run = (await http.get("/v1/runs/kept")).json()
+            receipts = (await http.get("/v1/runs/kept/receipts")).json()["items"]
+    hold.until.set()
+
+    assert (run["attempt"], run["final"]["content"]) == (1, "five")
+    # A reader of the first attempt hears the second, where it left off.
+    assert "event: run_started" in events
+    assert '"attempt":1' in events
+    # Both attempts are charged, each message once.
+    first, second = simulator.sent
+    assert {(r["attempt"], r["usageUnitId"], r["basis"]) for r in receipts} == {
+        (0, first.message_id, "partial"),
+        (1, second.message_id, "final"),
+    }
+    assert run["final"]["usage"]["completionTokens"] == sum(r["outputTokens"] for r in receipts)
+
+
+async def _until_said(world: World, key: str, kind: str) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            answer = await world.http.get(f"/v1/sessions/{key}")
+            if kind in [message["type"] for message in answer.json().get("messages", [])]:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def _followed(world: World, run_id: str) -> list[tuple[str, str | None]]:
+    return [(event.type, event.data.get("error")) async for event in world.follow(run_id)]
