@@ -80,6 +80,7 @@ class Succession:
         async with self._database.snapshot() as reader:
             request = GraphRunRequest.model_validate(await request_of(reader, run.key))
             session = await find_session(reader, run.key.account_id, run.state_key or "")
+        await self._receipts.inherit(run.key, within_s=_INHERIT_S)
         context = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         since = run.started_at or datetime.now(UTC)
         left = max(timedelta(), context.timeout - (datetime.now(UTC) - since))
