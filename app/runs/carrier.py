@@ -56,7 +56,7 @@ class Carrier:
         self._tasks = tasks
         self._live: dict[RunKey, LiveRun] = {}
 
-    def begin(self, request: GraphRunRequest, context: RunContext) -> None:
+    def take_up(self, request: GraphRunRequest, context: RunContext) -> None:
         """Carry a run that the queue has counted in."""
         voice = RunVoice(self._database, self._log, context.run, context.control)
         self._live[context.run] = LiveRun(context, voice)

@@ -1,13 +1,14 @@
 """End the runs whose process died, or have them go on here."""
 
 import asyncio
+from dataclasses import replace
 from uuid import UUID
 
 import structlog
 
 from app.billing.ledger import CreditLedger
 from app.db import Database, Transaction
-from app.errors import Unavailable
+from app.errors import AppError, Unavailable
 from app.events import Done, RunError
 from app.graph import FinalUsage, GraphFinal
 from app.runs.history import pack
@@ -40,6 +41,7 @@ class Reaper:
         self._ledger = ledger
         self._log = event_log
         self._process_id = process_id
+        self._claimed: list[RunRecord] = []
 
     async def watch(self) -> None:
         """Beat and reap until cancelled; a database that is away is waited for."""
@@ -60,22 +62,35 @@ class Reaper:
 
         Zero seconds takes every run of another process: right only where there can be no other.
         """
-        claimed: list[RunRecord] = []
+        ended: list[RunRecord] = []
         async with self._database.transaction() as tx:
             orphans = await orphaned_runs(tx, silent_s=silent_s, not_of=self._process_id)
+            claimed = [run for run in orphans if await self._succession.claim(tx, run)]
             for run in orphans:
-                if await self._succession.claim(tx, run):
-                    claimed.append(run)
-                else:
+                if run not in claimed:
                     await self._end(tx, run)
-        for run in orphans:
-            if run not in claimed:
-                await self._tell(run)
-            elif not await self._succession.begin(run):
-                async with self._database.transaction() as tx:
-                    await self._end(tx, run)
-                await self._tell(run)
+                    ended.append(run)
+        self._claimed += claimed
+        for run in ended:
+            await self._tell(run)
+        await self._begin_claimed()
         return len(orphans)
+
+    async def _begin_claimed(self) -> None:
+        """Begin what was claimed; with the database away, at the next try."""
+        while self._claimed:
+            run = self._claimed[0]
+            try:
+                await self._succession.go_on(run)
+            except Unavailable:
+                raise
+            except AppError as error:
+                log.error("a run cannot go on", run_id=run.key.run_id, reason=error.detail)  # noqa: TRY400
+                this_attempt = replace(run, attempt=run.attempt + 1)
+                async with self._database.transaction() as tx:
+                    await self._end(tx, this_attempt)
+                await self._tell(run)
+            self._claimed.remove(run)
 
     async def _end(self, tx: Transaction, run: RunRecord) -> None:
         told = [
@@ -84,7 +99,7 @@ class Reaper:
         final = _died(run)
         entries = [*told, *numbered(terminal_events(final), after=last_position(told))]
         await self._ledger.release(tx, run.key)
-        await finish_run(tx, run.key, final=final, meters=None, events=pack(entries))
+        await finish_run(tx, run.key, attempt=run.attempt, final=final, meters=None, events=pack(entries))
 
     async def _tell(self, run: RunRecord) -> None:
         log.error("ended a run whose process died", run_id=run.key.run_id)

@@ -88,6 +88,7 @@ class _Ended:
     """A run at its end, about to be kept."""
 
     run: RunKey
+    attempt: int
     final: GraphFinal
     meters: Meters | None
 
@@ -135,7 +136,7 @@ class Relay:
             with anyio.CancelScope(shield=True):
                 await context.control.end()
                 await self._receipts.settle(context.run, within_s=_SETTLE_S)
-                ended = _Ended(context.run, tally.final(context), tally.meters)
+                ended = _Ended(context.run, context.attempt, tally.final(context), tally.meters)
                 unkept = await self._end(ended)
         while unkept is not None:
             await asyncio.sleep(_RETRY_S)
@@ -181,9 +182,15 @@ class Relay:
             async with self._database.transaction() as tx:
                 # The run before the credit, as the reaper does: in one order nobody waits for ever.
                 ours = await finish_run(
-                    tx, ended.run, final=ended.final, meters=ended.meters, events=pack(entries)
+                    tx,
+                    ended.run,
+                    attempt=ended.attempt,
+                    final=ended.final,
+                    meters=ended.meters,
+                    events=pack(entries),
                 )
-                await self._ledger.release(tx, ended.run)
+                if ours:
+                    await self._ledger.release(tx, ended.run)
         except Unavailable as error:
             log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400
             return entries
@@ -192,7 +199,7 @@ class Relay:
             log.exception("a finished run could not be kept")
             return entries
         if not ours:
-            log.error("another process had ended this run already")
+            log.error("another process has ended this run already, or goes on with it")
         return None
 
 

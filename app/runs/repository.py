@@ -150,14 +150,15 @@ async def finish_run(
     tx: Transaction,
     key: RunKey,
     *,
+    attempt: int,
     final: GraphFinal,
     meters: Meters | None,
     events: Sequence[StoredEvents],
 ) -> bool:
-    """End a run and keep its events; False when it had ended already."""
+    """End a run and keep its events; False when it had ended already, or is at a later attempt."""
     statement = (
         update(runs)
-        .where(_is(key), runs.c.status.in_(UNFINISHED))
+        .where(_is(key), runs.c.status.in_(UNFINISHED), runs.c.attempt == attempt)
         .values(
             status=_status(final),
             meters=None if meters is None else asdict(meters),

@@ -104,7 +104,7 @@ class RunService:
             if accepted is None:
                 return _joined(await self.get(run), fingerprint)
             admitted.pop_all()
-        self._carrier.begin(request, accepted.context)
+        self._carrier.take_up(request, accepted.context)
         for earlier in accepted.to_interrupt:
             await self._commands.stop(earlier, "cancel")
         return accepted.record

@@ -9,7 +9,6 @@ import structlog
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.db import Database, Transaction
-from app.errors import AppError
 from app.executors.port import RunContext
 from app.graph import GraphRunRequest
 from app.runs.carrier import Carrier
@@ -64,17 +63,12 @@ class Succession:
         await take_over(tx, run.key, process_id=self._process_id)
         return True
 
-    async def begin(self, run: RunRecord) -> bool:
-        """Begin the next attempt of a claimed run; False when it cannot be planned any more."""
-        try:
-            request, context = await self._planned(run)
-        except AppError as error:
-            log.error("a run cannot go on", run_id=run.key.run_id, reason=error.detail)  # noqa: TRY400
-            return False
+    async def go_on(self, run: RunRecord) -> None:
+        """Begin the next attempt of a claimed run; raises what speaks against it by now."""
+        request, context = await self._planned(run)
         self._queue.readmit(run.key.account_id)
-        self._carrier.begin(request, context)
+        self._carrier.take_up(request, context)
         log.info("a run goes on", run_id=run.key.run_id, attempt=context.attempt)
-        return True
 
     async def _planned(self, run: RunRecord) -> tuple[GraphRunRequest, RunContext]:
         async with self._database.snapshot() as reader:

@@ -31,8 +31,8 @@ def some_events(count: int) -> list[ClientEvent]:
     return [started, *words, DONE]
 
 
-def numbered(events: Sequence[ClientEvent], after: int = 0) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(events, start=1)][after:]
+def numbered(events: Sequence[ClientEvent], after: int = 0, *, shift: int = 0) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(events, start=shift + 1)][after:]
 
 
 async def say(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> None:

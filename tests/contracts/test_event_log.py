@@ -246,3 +246,20 @@ async def test_every_reader_hears_each_entry_once_however_they_interleave(
 async def pause(turns: int) -> None:
     for _ in range(turns):
         await asyncio.sleep(0)
+
+
+async def test_a_run_whose_events_are_gone_goes_on_after_a_position(event_log: Log) -> None:
+    run, events = a_run(), some_events(4)
+    await event_log.go_on(run, after=1000)
+    await say(event_log, run, events)
+    assert await hear(event_log, run) == numbered(events, shift=1000)
+    assert await hear(event_log, run, after=7) == numbered(events, shift=1000)
+    assert await hear(event_log, run, after=1002) == numbered(events, shift=1000)[2:]
+
+
+async def test_a_run_whose_events_are_there_goes_on_where_they_end(event_log: Log) -> None:
+    run, events = a_run(), some_events(4)
+    await event_log.append(run, events[0])
+    await event_log.go_on(run, after=1000)
+    await say(event_log, run, events[1:])
+    assert await hear(event_log, run) == numbered(events)

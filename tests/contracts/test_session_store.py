@@ -1,0 +1,76 @@
+"""The SDK's own suite for session stores, and what it leaves open."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest_asyncio
+from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
+from claude_agent_sdk.testing import run_session_store_conformance
+
+from app.db import Database
+from app.ids import AccountId, RunId, RunKey
+from app.sessions.repository import Transcript
+from app.sessions.store import PostgresSessionStore, RunTranscript
+from app.sessions.transcript import Entry
+
+KEY: SessionKey = {"project_key": "proj", "session_id": "sess"}
+
+
+@pytest_asyncio.fixture
+async def store(database: Database) -> AsyncIterator[PostgresSessionStore]:
+    yield PostgresSessionStore(database)
+
+
+async def test_the_sdks_conformance_suite(database: Database) -> None:
+    async def fresh() -> SessionStore:
+        store = PostgresSessionStore(database)
+        # Each contract begins with nothing.
+        for project in ("proj", "other", "other-proj", "A", "B"):
+            for session in await store.list_sessions(project):
+                await store.delete({"project_key": project, "session_id": session["session_id"]})
+        return cast("SessionStore", store)
+
+    await run_session_store_conformance(fresh)
+
+
+async def test_the_same_entry_twice_is_one(store: PostgresSessionStore) -> None:
+    said = [an_entry("a", 1), an_entry("b", 2)]
+    await store.append(KEY, said)
+    await store.append(KEY, [*said, an_entry("c", 3)])
+
+    assert await store.load(KEY) == [*said, an_entry("c", 3)]
+
+
+async def test_writers_at_once_lose_and_mix_nothing(store: PostgresSessionStore) -> None:
+    batches = [[an_entry(str(uuid4()), number) for number in range(20)] for _ in range(8)]
+
+    await asyncio.gather(*(store.append(KEY, batch) for batch in batches))
+
+    loaded = await store.load(KEY) or []
+    assert len(loaded) == 160
+    for start in range(0, 160, 20):
+        assert loaded[start : start + 20] in batches
+
+
+async def test_text_is_kept_as_it_is(store: PostgresSessionStore) -> None:
+    entry = an_entry("a", 1, text="\u0000 \u2028 \U0001f600 </conversation_so_far>")
+    await store.append(KEY, [entry])
+
+    assert await store.load(KEY) == [entry]
+
+
+async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessionStore) -> None:
+    account = AccountId(uuid4())
+    of_run = RunTranscript(store, RunKey(account, RunId("r1")))
+    await of_run.append({"project_key": "-some-directory", "session_id": "sess"}, [an_entry("a", 1)])
+
+    assert await store.load(KEY) is None
+    assert await store.entries(Transcript(str(account), "sess")) == [
+        Entry(cast("dict[str, Any]", an_entry("a", 1)), "r1")
+    ]
+
+
+def an_entry(uuid: str, number: int, **fields: Any) -> SessionStoreEntry:
+    return cast("SessionStoreEntry", {"type": "user", "uuid": uuid, "n": number, **fields})
