@@ -25,6 +25,7 @@ from app.executors.claude_agent.billing import RunBilling
 from app.executors.claude_agent.cli import bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
+from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
@@ -57,6 +58,8 @@ class Services:
     billing: BillingReports
     ledger: CreditLedger
     graphs: GraphCatalog
+    models: ModelRegistry
+    prices: PriceList
     tools: ToolCatalog
     log: EventLog
 
@@ -70,7 +73,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
     prices = price_list(settings)
-    models = ModelRegistry(settings.default_model, is_priced=lambda model: prices.is_priced(model, at=_now()))
+    models = model_registry(settings, prices)
     process_id = new_uuid()
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(settings))
@@ -117,6 +120,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             billing=BillingReports(database),
             ledger=ledger,
             graphs=graphs,
+            models=models,
+            prices=prices,
             tools=tools,
             log=event_log,
         )
@@ -185,6 +190,14 @@ def price_list(settings: Settings) -> PriceList:
     """The prices of this server; raises `PriceFileError`."""
     own = [] if settings.prices_file is None else read_prices(settings.prices_file)
     return PriceList(own, markup=settings.markup)
+
+
+def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
+    """The models of this server; raises `ModelFileError`, `UnknownModel` and `ModelNotPriced`."""
+    own = None if settings.models_file is None else read_models(settings.models_file)
+    return ModelRegistry(
+        settings.default_model, own, is_priced=lambda model: prices.is_priced(model, at=_now())
+    )
 
 
 async def _check_key(provider: Provider) -> None:

@@ -8,13 +8,11 @@ from typing import NamedTuple, Protocol
 
 from app.events import AiEvent
 from app.executors.catalog import GraphSpec
+from app.executors.models import ModelOptions
 from app.graph import ErrorCode, FinishReason, GraphRunRequest, RunLimits
 from app.ids import RunKey
 from app.tools.tool import Tool
 from app.usage import Attribution
-
-MAX_OUTPUT_TOKENS = 32_000
-"""The longest message a model may be asked for."""
 
 
 class Ending(NamedTuple):
@@ -56,6 +54,8 @@ class RunContext:
     timeout: timedelta
     attribution: Attribution
     """Whom and what the run's receipts name."""
+    options: ModelOptions = field(default_factory=ModelOptions)
+    """How the model is asked: as the registry says, but for what the graph decides."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when somebody cancels: interrupt, read to the end, return."""
 

@@ -9,8 +9,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from app.billing.pricing import ModelPrice
 from app.billing.repository import Receipt, RunTotals
 from app.executors.catalog import GraphSpec
+from app.executors.models import Effort, KnownModel, Thinking
 from app.graph import GraphFinal, RunStatus
 from app.runs.repository import RunRecord
 from app.tools.tool import Effect, Tool
@@ -179,6 +181,47 @@ class ToolShape(Shape):
     def of(cls, tool: Tool) -> "ToolShape":
         """Show a tool."""
         return cls.model_validate(tool)
+
+
+class ModelOptionsShape(Shape):
+    """How a model is asked; `thinking` is `disabled`, `adaptive` or a number of tokens."""
+
+    thinking: Thinking
+    effort: Effort | None
+    max_output_tokens: int
+    fallback: str | None
+
+
+class ModelShape(Shape):
+    """A model and everything it is called; prices are null for one that has none and cannot be used."""
+
+    id: str
+    aliases: tuple[str, ...]
+    roles: tuple[str, ...]
+    options: ModelOptionsShape
+    priced: bool
+    # The usual rule would make them …UsdPerMtok.
+    input_usd_per_mtok: Annotated[Money | None, Field(alias="inputUsdPerMTok")]
+    output_usd_per_mtok: Annotated[Money | None, Field(alias="outputUsdPerMTok")]
+    cache_read_usd_per_mtok: Annotated[Money | None, Field(alias="cacheReadUsdPerMTok")]
+    cache_write_5m_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite5mUsdPerMTok")]
+    cache_write_1h_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite1hUsdPerMTok")]
+
+    @classmethod
+    def of(cls, model: KnownModel, price: ModelPrice | None) -> "ModelShape":
+        """Show a model and what a message of usual length costs."""
+        return cls(
+            id=model.id,
+            aliases=model.aliases,
+            roles=model.roles,
+            options=ModelOptionsShape.model_validate(model.options),
+            priced=price is not None,
+            input_usd_per_mtok=price and price.input.base,
+            output_usd_per_mtok=price and price.output.base,
+            cache_read_usd_per_mtok=price and price.cache_read.base,
+            cache_write_5m_usd_per_mtok=price and price.cache_write_5m.base,
+            cache_write_1h_usd_per_mtok=price and price.cache_write_1h.base,
+        )
 
 
 class Health(Shape):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from claude_agent_sdk import __version__ as sdk_version
 
-from app.executors.port import MAX_OUTPUT_TOKENS
+from app.executors.models import MAX_OUTPUT_TOKENS
 
 _FIXED = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -41,7 +41,6 @@ _FIXED = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
     "API_TIMEOUT_MS": "60000",
     "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "30000",
-    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(MAX_OUTPUT_TOKENS),
 }
 
 _TOOL_GRACE_S = 5
@@ -54,6 +53,7 @@ def cli_environment(
     base_url: str,
     directory: Path,
     longest_tool_s: float,
+    max_output_tokens: int = MAX_OUTPUT_TOKENS,
 ) -> dict[str, str]:
     """Every variable the CLI gets. `directory` is the run's own and holds all it writes.
 
@@ -68,6 +68,7 @@ def cli_environment(
         "PWD": str(directory / "work"),
         "ANTHROPIC_API_KEY": token,
         "ANTHROPIC_BASE_URL": base_url,
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_output_tokens),
         "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
     }
 

@@ -22,6 +22,7 @@ from claude_agent_sdk.types import McpSdkServerConfig
 
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.names import SERVER_NAME, bridged_name
+from app.executors.models import Thinking
 from app.executors.port import RunContext
 from app.graph import ResponseFormat
 from app.tools.tool import Tool
@@ -48,7 +49,9 @@ def build_options(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
         system_prompt={"type": "file", "path": str(directory.system_prompt_file)},
         model=context.model,
-        thinking=_thinking(context.spec.thinking_budget_tokens),
+        fallback_model=context.options.fallback,
+        thinking=_thinking(context.options.thinking),
+        effort=context.options.effort,
         tools=[],
         allowed_tools=names,
         mcp_servers={SERVER_NAME: server} if server else {},
@@ -86,10 +89,14 @@ def only(tools: Iterable[Tool]) -> CanUseTool:
     return decide
 
 
-def _thinking(budget_tokens: int | None) -> ThinkingConfig:
-    if not budget_tokens:
-        return {"type": "disabled"}
-    return {"type": "enabled", "budget_tokens": budget_tokens}
+def _thinking(wanted: Thinking) -> ThinkingConfig:
+    match wanted:
+        case "disabled":
+            return {"type": "disabled"}
+        case "adaptive":
+            return {"type": "adaptive"}
+        case budget_tokens:
+            return {"type": "enabled", "budget_tokens": budget_tokens}
 
 
 def _output_format(wanted: ResponseFormat | None) -> dict[str, Any] | None:
