@@ -8,7 +8,7 @@ import pytest
 from app.billing.ledger import Terms
 from app.errors import Invalid
 from app.executors.model_file import ModelFileError
-from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, in_turn
+from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
 from tests.e2e.stories import ANALYST, World, WorldOf, a_client, a_request
 
 REGISTRY = """
@@ -119,15 +119,20 @@ async def test_an_overloaded_model_is_replaced_by_its_fallback_and_that_is_bille
 async def test_credit_is_set_aside_for_whichever_model_answers(world_of: WorldOf, tmp_path: Path) -> None:
     path = tmp_path / "models.yaml"
     path.write_text("models: [{id: claude-haiku-4-5, max_output_tokens: 1000, fallback: claude-opus-4-5}]")
-    world = await world_of(in_turn(), RUNTALLY_MODELS_FILE=path)
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)), RUNTALLY_MODELS_FILE=path)
     account = await world.account_id()
     await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
+    await world.services.ledger.grant(account, 10_000_000)
+
+    run_id = await world.start(a_request(model="claude-haiku-4-5"))
+    await hold.reached.wait()
+    reserved = (await world.http.get("/v1/balance")).json()["reserved"]
+    hold.until.set()
+    await world.ended(run_id)
+
     # A thousand tokens of opus cost 0.025 dollars, of haiku 0.005.
-    await world.services.ledger.grant(account, 100_000)
-
-    refused = await world.http.post("/v1/runs", json=a_request(model="claude-haiku-4-5"))
-
-    assert (refused.status_code, refused.json()["code"]) == (402, "insufficient_credits")
+    assert 250_000 < reserved < 260_000
 
 
 async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf, models_file: Path) -> None:
