@@ -30,7 +30,9 @@ from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
 from app.ids import new_uuid
+from app.runs.generation import Generator
 from app.runs.plan import Planner
+from app.runs.preview import Previewer
 from app.runs.queue import Capacity, RunQueue
 from app.runs.reaper import Reaper
 from app.runs.relay import Relay
@@ -55,6 +57,8 @@ class Services:
     database: Database
     accounts: Accounts
     runs: RunService
+    generator: Generator
+    previewer: Previewer
     billing: BillingReports
     ledger: CreditLedger
     graphs: GraphCatalog
@@ -74,6 +78,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
     prices = price_list(settings)
     models = model_registry(settings, prices)
+    planner = Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
     process_id = new_uuid()
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(settings))
@@ -83,10 +88,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.callback(journal.close)
         receipts = ReceiptWriter(database, journal, prices)
         stack.push_async_callback(receipts.aclose)
-        provider = await stack.enter_async_context(
-            Provider(base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key))
-        )
-        gateway = await stack.enter_async_context(Gateway(provider))
+        provider, gateway = await _open_gateway(settings, stack)
         ledger = CreditLedger(database)
         executor = _open_executor(settings, stack, gateway, RunBilling(receipts, ledger, prices))
         tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -102,7 +104,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             event_log,
             receipts=receipts,
             ledger=ledger,
-            planner=Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s)),
+            planner=planner,
             queue=RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs)),
             tasks=tasks,
             process_id=process_id,
@@ -117,6 +119,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             database=database,
             accounts=accounts,
             runs=runs,
+            generator=Generator(runs, models),
+            previewer=Previewer(planner, aggregator),
             billing=BillingReports(database),
             ledger=ledger,
             graphs=graphs,
@@ -166,6 +170,13 @@ async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
     stack.push_async_callback(event_log.aclose)
     await event_log.ping()
     return event_log
+
+
+async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Provider, Gateway]:
+    provider = await stack.enter_async_context(
+        Provider(base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key))
+    )
+    return provider, await stack.enter_async_context(Gateway(provider))
 
 
 def _open_executor(

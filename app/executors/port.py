@@ -1,10 +1,10 @@
 """What every executor is asked and what it may answer."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from app.events import AiEvent
 from app.executors.catalog import GraphSpec
@@ -65,6 +65,17 @@ class RunContext:
         return self.attribution.ingress_request_id
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an executor would do with a run; holds no secret, path, address or environment value."""
+
+    system_prompt: str
+    prompt: Sequence[Mapping[str, Any]]
+    """The user message's content blocks."""
+    options: Mapping[str, Any]
+    """Everything that decides what the agent may do, in JSON."""
+
+
 class GraphExecutor(Protocol):
     """Runs graphs of one provider."""
 
@@ -74,4 +85,8 @@ class GraphExecutor(Protocol):
         Raises `ExecutionFailed` for every other end. Every message the provider answered is
         reported by one `UsageReport`, also when the run fails or is stopped.
         """
+        ...
+
+    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+        """What `run` would execute, from the same parts; starts nothing."""
         ...

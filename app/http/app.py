@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from app.bootstrap import Services
 from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
-from app.http.routes import accounts, catalogues, health, receipts, runs, usage
+from app.http.routes import accounts, catalogues, generate, health, receipts, runs, usage
 from app.http.schemas import Problem
 from app.http.sse import HEARTBEAT_S
 
@@ -50,6 +50,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
     problems.install(app)
     for router in (
         runs.router,
+        generate.router,
         receipts.router,
         usage.router,
         accounts.router,

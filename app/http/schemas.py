@@ -1,6 +1,6 @@
 """The JSON that goes out: camelCase, money as decimal strings, times in UTC with a Z."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, TypeVar
@@ -13,7 +13,8 @@ from app.billing.pricing import ModelPrice
 from app.billing.repository import Receipt, RunTotals
 from app.executors.catalog import GraphSpec
 from app.executors.models import Effort, KnownModel, Thinking
-from app.graph import GraphFinal, RunStatus
+from app.executors.port import Preview, RunContext
+from app.graph import FinalUsage, GraphFinal, RunStatus
 from app.runs.repository import RunRecord
 from app.tools.tool import Effect, Tool
 from app.usage import Meters
@@ -49,6 +50,22 @@ class AcceptedRun(Shape):
 
     run_id: str
     status: RunStatus
+
+
+class GeneratedText(Shape):
+    """What a model answered."""
+
+    content: str
+    usage: FinalUsage
+    run_id: str
+
+
+class GeneratedObject(Shape):
+    """The object a model answered with; it matches the schema it was asked for by."""
+
+    object_: Annotated[Any, Field(alias="object")]
+    usage: FinalUsage
+    run_id: str
 
 
 class MetersShape(Shape):
@@ -224,6 +241,57 @@ class ModelShape(Shape):
         )
 
 
+class PreviewedTool(Shape):
+    """A tool a run may use."""
+
+    id: str
+    effect: Effect
+
+
+class LimitsShape(Shape):
+    """Where a run stops; null is no limit."""
+
+    timeout_s: float
+    max_turns: int | None
+    max_budget_usd: Money | None
+    max_total_tokens: int | None
+
+
+class PreviewShape(Shape):
+    """What would be executed. `sdkOptions` are the agent's own, without what is this machine's."""
+
+    graph_id: str
+    model: str
+    model_options: ModelOptionsShape
+    tools: tuple[PreviewedTool, ...]
+    limits: LimitsShape
+    timeout_s: float
+    system_prompt: str
+    prompt: Sequence[Mapping[str, Any]]
+    sdk_options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, context: RunContext, preview: Preview) -> "PreviewShape":
+        """Show a run that was planned and not started."""
+        timeout_s = context.timeout.total_seconds()
+        return cls(
+            graph_id=context.spec.id,
+            model=context.model,
+            model_options=ModelOptionsShape.model_validate(context.options),
+            tools=tuple(PreviewedTool.model_validate(tool) for tool in context.tools),
+            limits=LimitsShape(
+                timeout_s=timeout_s,
+                max_turns=context.limits.max_turns,
+                max_budget_usd=context.limits.max_budget_usd,
+                max_total_tokens=context.limits.max_total_tokens,
+            ),
+            timeout_s=timeout_s,
+            system_prompt=preview.system_prompt,
+            prompt=preview.prompt,
+            sdk_options=preview.options,
+        )
+
+
 class Health(Shape):
     """How the server is."""
 
@@ -246,3 +314,4 @@ class Problem(Shape):
     detail: str
     code: str
     errors: list[FieldProblem] | None = None
+    run_id: str | None = None

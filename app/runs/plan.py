@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import jsonschema
 
@@ -10,7 +11,7 @@ from app.errors import FieldError, Invalid
 from app.executors.catalog import GraphCatalog, GraphSpec
 from app.executors.models import ModelOptions, ModelRegistry
 from app.executors.port import RunContext
-from app.graph import GraphRunRequest, ResponseFormat
+from app.graph import GraphRunRequest
 from app.ids import ApiKeyId, RunKey
 from app.tools.catalog import ToolCatalog
 from app.tools.tool import Tool
@@ -41,7 +42,7 @@ class Planner:
         """The run as it would be carried; raises `GraphNotFound` or `Invalid` naming the field."""
         spec = self.graphs.get(request.graph_id)
         if request.response_format is not None:
-            _check_schema(request.response_format)
+            check_schema(request.response_format.schema_, field="responseFormat.schema")
         limits = request.limits.tightest(spec.limits)
         model = self.models.resolve(request.model, spec.model)
         seconds = self.timeout.total_seconds()
@@ -92,10 +93,11 @@ class Planner:
         return tuple(self.tools.get(tool_id) for tool_id in dict.fromkeys(request.tool_ids))
 
 
-def _check_schema(wanted: ResponseFormat) -> None:
+def check_schema(schema: dict[str, Any], *, field: str) -> None:
+    """Raise `Invalid` naming the field unless this is a JSON schema of objects."""
     try:
-        jsonschema.Draft202012Validator.check_schema(wanted.schema_)
+        jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise Invalid.field("responseFormat.schema", "is not a valid JSON schema") from error
-    if wanted.schema_.get("type") != "object":
-        raise Invalid.field("responseFormat.schema", "must describe an object (type: object)")
+        raise Invalid.field(field, "is not a valid JSON schema") from error
+    if schema.get("type") != "object":
+        raise Invalid.field(field, "must describe an object (type: object)")

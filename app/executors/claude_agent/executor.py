@@ -15,7 +15,8 @@ from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.process import CliFailed, CliProcess
-from app.executors.claude_agent.prompt import system_prompt, user_content
+from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
+from app.executors.claude_agent.shown_options import shown
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
@@ -27,6 +28,7 @@ from app.executors.port import (
     TIMEOUT,
     Ending,
     ExecutionFailed,
+    Preview,
     RunContext,
 )
 from app.gateway.lane import Lane, Refusal
@@ -91,6 +93,24 @@ class ClaudeAgentExecutor:
             yield event
         yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
 
+    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+        """See the port."""
+        # A lane the gateway has never heard of: nothing gets through it.
+        lane = Lane(context.run.run_id, "", "", *self._billing.lane(context))
+        options = build_options(
+            context,
+            launcher=Path(),
+            system_prompt_file=Path(),
+            work=Path(),
+            server=McpBridge(context, lane).server(),
+            response_format=request.response_format,
+        )
+        return Preview(
+            system_prompt=system_prompt(context.spec.system_prompt, request.messages),
+            prompt=content_blocks(request.messages),
+            options=shown(options),
+        )
+
     async def aclose(self) -> None:
         """Wait until every CLI process is gone and its folder removed."""
         await asyncio.gather(*self._owners)
@@ -117,7 +137,8 @@ class ClaudeAgentExecutor:
             launcher=directory.write_launcher(
                 launcher(self._cli, environment, pid_file=directory.pid_file),
             ),
-            directory=directory,
+            system_prompt_file=directory.system_prompt_file,
+            work=directory.work,
             server=bridge.server(),
             response_format=request.response_format,
         )

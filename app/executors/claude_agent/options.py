@@ -20,7 +20,6 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
-from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.names import SERVER_NAME, bridged_name
 from app.executors.models import Thinking
 from app.executors.port import RunContext
@@ -39,15 +38,16 @@ def build_options(
     context: RunContext,
     *,
     launcher: Path,
-    directory: RunDirectory,
+    system_prompt_file: Path,
+    work: Path,
     server: McpSdkServerConfig | None,
     response_format: ResponseFormat | None,
 ) -> ClaudeAgentOptions:
-    """The options of one run; `launcher` is the program that starts the CLI."""
+    """The options of one run; `launcher` starts the CLI, which works in the directory `work`."""
     names = [bridged_name(tool.id) for tool in context.tools]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
-        system_prompt={"type": "file", "path": str(directory.system_prompt_file)},
+        system_prompt={"type": "file", "path": str(system_prompt_file)},
         model=context.model,
         fallback_model=context.options.fallback,
         thinking=_thinking(context.options.thinking),
@@ -66,7 +66,7 @@ def build_options(
         max_turns=context.limits.max_turns,
         output_format=_output_format(response_format),
         cli_path=launcher,
-        cwd=directory.work,
+        cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
         # "bare" takes away reminders, sockets, hooks and the built-in Agent and WebSearch tools.
         extra_args={"bare": None, "no-session-persistence": None, "disable-slash-commands": None},
