@@ -42,7 +42,7 @@ async def _asked(world: World, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("model", "asked"),
     [
-        ("triage", {"model": "claude-haiku-4-5", "max_tokens": 500, "thinking": {"type": "disabled"}}),
+        ("triage", {"model": "claude-haiku-4-5", "max_tokens": 500, "thinking": None}),
         ("fast", {"model": "claude-haiku-4-5", "max_tokens": 500}),
         (
             "summarizing",
@@ -204,6 +204,25 @@ async def test_a_wrong_file_stops_the_start(
 
     with pytest.raises(kind, match=problem):
         await world_of(in_turn(), RUNTALLY_MODELS_FILE=path)
+
+
+@pytest.mark.parametrize("model", ["sonnet", "opus", "haiku", "claude-sonnet-4-5", "claude-opus-4-5"])
+async def test_a_model_nobody_told_to_think_is_not_asked_to(world_of: WorldOf, model: str) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])))
+
+    body = await _asked(world, model=model)
+
+    assert "thinking" not in body
+
+
+async def test_a_newer_model_thinks_as_much_as_it_finds_right(world_of: WorldOf, tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("models: [{id: claude-opus-5-5, thinking: adaptive, effort: max}]")
+    world = await world_of(in_turn(Reply([Text("hi")])), RUNTALLY_MODELS_FILE=path)
+
+    body = await _asked(world, model="opus")
+
+    assert (body["thinking"], body["output_config"]) == ({"type": "adaptive"}, {"effort": "max"})
 
 
 async def test_a_graph_that_thinks_keeps_doing_so(world_of: WorldOf) -> None:

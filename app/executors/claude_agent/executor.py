@@ -128,7 +128,7 @@ class ClaudeAgentExecutor:
             base_url=lane.url,
             directory=directory.path,
             longest_tool_s=max((tool.timeout_s for tool in context.tools), default=0),
-            max_output_tokens=context.options.max_output_tokens,
+            asked=context.options,
         )
         prompt = system_prompt(context.spec.system_prompt, request.messages)
         directory.system_prompt_file.write_text(prompt, encoding="utf-8")

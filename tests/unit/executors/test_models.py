@@ -65,6 +65,7 @@ def test_an_alias_becomes_a_full_id(alias: str) -> None:
 
 def test_the_default_may_be_an_alias() -> None:
     assert a_registry("haiku").resolve(None, None) == "claude-haiku-5-5"
+    assert a_registry("fast", aliases={"fast": "claude-opus-5-5"}).resolve(None, None) == "claude-opus-5-5"
 
 
 @pytest.mark.parametrize("role", ROLES)
