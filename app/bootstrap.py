@@ -5,9 +5,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 from pydantic import SecretStr
 
 from app.auth.accounts import Accounts
@@ -26,6 +28,7 @@ from app.executors.claude_agent.cli import bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
+from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
@@ -33,7 +36,9 @@ from app.ids import new_uuid
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
 from app.runs.conversations import Conversations
+from app.runs.generation import Generator
 from app.runs.plan import Planner
+from app.runs.preview import Previewer
 from app.runs.queue import Capacity, RunQueue
 from app.runs.reaper import Reaper
 from app.runs.relay import Relay
@@ -62,11 +67,32 @@ class Services:
     runs: RunService
     commands: RunCommands
     conversations: Conversations
+    generator: Generator
+    previewer: Previewer
     billing: BillingReports
     ledger: CreditLedger
     graphs: GraphCatalog
+    models: ModelRegistry
+    prices: PriceList
     tools: ToolCatalog
     log: EventLog
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What runs stand on."""
+
+    settings: Settings
+    process_id: UUID
+    database: Database
+    log: EventLog
+    receipts: ReceiptWriter
+    ledger: CreditLedger
+    billing: BillingReports
+    sessions: PostgresSessionStore
+    planner: Planner
+    tasks: TaskGroup
+    """Where runs go on when their reader has left; cancelled at the end."""
 
 
 @asynccontextmanager
@@ -75,69 +101,39 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
     Raises what is wrong with the settings, graphs, tools or database before anything is served.
     """
-    tools = ToolCatalog.load(settings.tools)
-    graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
-    prices = price_list(settings)
-    models = ModelRegistry(settings.default_model, is_priced=lambda model: prices.is_priced(model, at=_now()))
-    process_id = new_uuid()
+    planner = _planner(settings)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(settings))
         await database.require_current_schema()
-        event_log = await _open_log(settings, stack)
+        process_id = new_uuid()
         journal = Journal(settings.data_dir.absolute() / "journal", process_id)
         stack.callback(journal.close)
-        receipts = ReceiptWriter(database, journal, prices)
+        receipts = ReceiptWriter(database, journal, planner.prices)
         stack.push_async_callback(receipts.aclose)
-        provider = await stack.enter_async_context(
-            Provider(base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key))
-        )
-        gateway = await stack.enter_async_context(Gateway(provider))
-        ledger = CreditLedger(database)
-        sessions = PostgresSessionStore(database)
-        executor = _open_executor(
-            settings, stack, gateway, RunBilling(receipts, ledger, prices), sessions=sessions
-        )
-        tasks = await stack.enter_async_context(anyio.create_task_group())
-        stack.callback(tasks.cancel_scope.cancel)
-        tasks.start_soon(receipts.work)
-        aggregator = ExecutorAggregator({"claude_agents": executor})
-        relay = Relay(database, aggregator, event_log, receipts=receipts, ledger=ledger)
-        queue = RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs))
-        carrier = Carrier(database, relay, event_log, queue=queue, tasks=tasks)
-        commands = RunCommands(database, carrier, process_id=process_id)
-        tasks.start_soon(commands.watch)
-        conversations = Conversations(database, sessions, tool_id_of=tool_id_of)
-        planner = Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
-        billing = BillingReports(database)
-        succession = Succession(
-            database,
-            planner,
-            billing,
-            receipts=receipts,
-            queue=queue,
-            carrier=carrier,
+        provider, gateway = await _open_gateway(settings, stack)
+        ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
+        billing = RunBilling(receipts, ledger, planner.prices)
+        claude_agent = _open_executor(settings, stack, gateway, billing, sessions=sessions)
+        executor = ExecutorAggregator({"claude_agents": claude_agent})
+        ground = _Ground(
+            settings=settings,
             process_id=process_id,
-        )
-        runs = RunService(
-            database,
-            event_log,
+            database=database,
+            log=await _open_log(settings, stack),
             receipts=receipts,
             ledger=ledger,
+            billing=BillingReports(database),
+            sessions=sessions,
             planner=planner,
-            queue=queue,
-            carrier=carrier,
-            commands=commands,
-            conversations=conversations,
-            process_id=process_id,
+            tasks=await stack.enter_async_context(anyio.create_task_group()),
         )
-        stack.push_async_callback(runs.drain, within_s=DRAIN_S)
-        reaper = Reaper(database, event_log, ledger, succession, process_id=process_id)
-        await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
-        tasks.start_soon(reaper.watch)
+        stack.callback(ground.tasks.cancel_scope.cancel)
+        ground.tasks.start_soon(receipts.work)
+        runs, commands, conversations = await _open_runs(ground, stack, executor)
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        tasks.start_soon(_check_key, provider)
+        ground.tasks.start_soon(_check_key, provider)
         yield Services(
             settings=settings,
             database=database,
@@ -145,12 +141,55 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             runs=runs,
             commands=commands,
             conversations=conversations,
-            billing=billing,
-            ledger=ledger,
-            graphs=graphs,
-            tools=tools,
-            log=event_log,
+            generator=Generator(runs, planner.models),
+            previewer=Previewer(planner, executor),
+            billing=ground.billing,
+            ledger=ground.ledger,
+            graphs=planner.graphs,
+            models=planner.models,
+            prices=planner.prices,
+            tools=planner.tools,
+            log=ground.log,
         )
+
+
+async def _open_runs(
+    ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator
+) -> tuple[RunService, RunCommands, Conversations]:
+    settings, database, log_ = ground.settings, ground.database, ground.log
+    relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger)
+    queue = RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs))
+    carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
+    commands = RunCommands(database, carrier, process_id=ground.process_id)
+    conversations = Conversations(database, ground.sessions, tool_id_of=tool_id_of)
+    runs = RunService(
+        database,
+        log_,
+        receipts=ground.receipts,
+        ledger=ground.ledger,
+        planner=ground.planner,
+        queue=queue,
+        carrier=carrier,
+        commands=commands,
+        conversations=conversations,
+        process_id=ground.process_id,
+    )
+    stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+    succession = Succession(
+        database,
+        ground.planner,
+        ground.billing,
+        receipts=ground.receipts,
+        queue=queue,
+        carrier=carrier,
+        process_id=ground.process_id,
+    )
+    reaper = Reaper(database, log_, ground.ledger, succession, process_id=ground.process_id)
+    # Beside an embedded database there is no other process: whatever has not ended has died.
+    await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
+    ground.tasks.start_soon(reaper.watch)
+    ground.tasks.start_soon(commands.watch)
+    return runs, commands, conversations
 
 
 @asynccontextmanager
@@ -194,6 +233,13 @@ async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
     return event_log
 
 
+async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Provider, Gateway]:
+    provider = await stack.enter_async_context(
+        Provider(base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key))
+    )
+    return provider, await stack.enter_async_context(Gateway(provider))
+
+
 def _open_executor(
     settings: Settings,
     stack: AsyncExitStack,
@@ -214,6 +260,14 @@ def _open_executor(
     return executor
 
 
+def _planner(settings: Settings) -> Planner:
+    tools = ToolCatalog.load(settings.tools)
+    graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
+    prices = price_list(settings)
+    models = model_registry(settings, prices)
+    return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -222,6 +276,14 @@ def price_list(settings: Settings) -> PriceList:
     """The prices of this server; raises `PriceFileError`."""
     own = [] if settings.prices_file is None else read_prices(settings.prices_file)
     return PriceList(own, markup=settings.markup)
+
+
+def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
+    """The models of this server; raises `ModelFileError`, `UnknownModel` and `ModelNotPriced`."""
+    own = None if settings.models_file is None else read_models(settings.models_file)
+    return ModelRegistry(
+        settings.default_model, own, is_priced=lambda model: prices.is_priced(model, at=_now())
+    )
 
 
 async def _check_key(provider: Provider) -> None:

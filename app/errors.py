@@ -9,7 +9,9 @@ AppError                      500  internal
 ├── Conflict                  409  conflict
 ├── TooLarge                  413  payload_too_large
 ├── TooMany                   429  rate_limit
-└── Unavailable               503  unavailable
+├── InvalidOutput             502  invalid_output
+├── Unavailable               503  unavailable
+└── TimedOut                  504  timeout
 
 Concrete errors are declared at the top of the module that raises them: the class names the
 situation, its docstring is the sentence shown, `code` is what programs branch on.
@@ -41,16 +43,19 @@ class AppError(Exception):
         errors: Sequence[FieldError] = (),
         retry_after_s: int | None = None,
         limit: int | None = None,
+        run_id: str | None = None,
     ) -> None:
         """Describe this occurrence.
 
         `detail` replaces the class's own sentence and is shown to clients: no secret, path or
-        upstream text may be in it. `limit` is how many there may be of what there are too many of.
+        upstream text may be in it. `limit` is how many there may be of what there are too many of,
+        `run_id` the run that this is the end of.
         """
         self.detail = detail or (type(self).__doc__ or "").strip().partition("\n")[0]
         self.errors = tuple(errors)
         self.retry_after_s = retry_after_s
         self.limit = limit
+        self.run_id = run_id
         super().__init__(self.detail)
 
 
@@ -115,8 +120,22 @@ class TooMany(AppError):
     code = "rate_limit"
 
 
+class InvalidOutput(AppError):
+    """The model answered, but not with what was asked for."""
+
+    status = 502
+    code = "invalid_output"
+
+
 class Unavailable(AppError):
     """A part this needs is not available; try again later."""
 
     status = 503
     code = "unavailable"
+
+
+class TimedOut(AppError):
+    """It took too long."""
+
+    status = 504
+    code = "timeout"

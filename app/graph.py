@@ -5,7 +5,15 @@ import binascii
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
@@ -191,6 +199,39 @@ class GraphRunRequest(InputModel):
             message = "the last message must be the user's"
             raise ValueError(message)
         return messages
+
+
+class GenerateRequest(InputModel):
+    """One answer to one prompt: a run of one turn, without tools."""
+
+    run_id: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
+    prompt: Annotated[str, Field(min_length=1)]
+    system: Annotated[str, Field(min_length=1)] | None = None
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    role: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """What a model is wanted for; instead of `model`."""
+    limits: RunLimits = RunLimits()
+
+    @field_validator("role")
+    @classmethod
+    def _role_or_model(cls, role: str | None, info: ValidationInfo) -> str | None:
+        if role is not None and info.data.get("model") is not None:
+            message = "a role chooses the model: give one of role and model"
+            raise ValueError(message)
+        return role
+
+
+class GenerateTextRequest(GenerateRequest):
+    """A text, as a client asks for it."""
+
+    stream: Annotated[bool, Field(strict=True)] = False
+    """Whether the run's events are wanted instead of its answer."""
+
+
+class GenerateObjectRequest(GenerateRequest):
+    """An object, as a client asks for it."""
+
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
 
 
 class FinalUsage(WireModel):

@@ -52,6 +52,7 @@ class Settings(BaseSettings):
         "https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL"
     )
     default_model: str = Field("claude-sonnet-4-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
+    models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
     tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")

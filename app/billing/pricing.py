@@ -121,13 +121,16 @@ class PriceList:
             price = self._compiled[id(listed)] = _compiled(listed)
         return price
 
+    def known_price(self, model: str, *, at: datetime) -> ModelPrice | None:
+        """What a model's tokens cost at a moment, if anybody knows."""
+        try:
+            return self.price_of(model, at=at)
+        except UnknownPrice:
+            return None
+
     def is_priced(self, model: str, *, at: datetime) -> bool:
         """Whether messages of this model can be charged."""
-        try:
-            self.price_of(model, at=at)
-        except UnknownPrice:
-            return False
-        return True
+        return self.known_price(model, at=at) is not None
 
     def charge(self, model: str, usage: TokenUsage, *, at: datetime) -> Charge:
         """The charge for a message; raises `UnknownPrice`."""

@@ -12,6 +12,7 @@ from app.embedded import EmbeddedPostgresFailed
 from app.errors import AppError, Invalid, NotFound, Unauthenticated
 from app.executors.catalog import GraphDefinitionError
 from app.executors.claude_agent.cli import CliMissing
+from app.executors.model_file import ModelFileError
 from app.settings import SettingsError
 from app.tools.catalog import ToolCatalogError
 from app.tools.tool import ToolDefinitionError
@@ -30,6 +31,7 @@ _OPERATOR_ERRORS = (
     CliMissing,
     JournalFailed,
     PriceFileError,
+    ModelFileError,
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 
 from app.events import AiEvent
 from app.executors.catalog import GraphNotFound
-from app.executors.port import GraphExecutor, RunContext
+from app.executors.port import GraphExecutor, Preview, RunContext
 from app.graph import GraphRunRequest
 
 
@@ -16,8 +16,15 @@ class ExecutorAggregator:
 
     def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
         """See the port; raises `GraphNotFound` for a provider nobody serves."""
+        return self._executor_of(request).run(request, context)
+
+    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+        """See the port; raises `GraphNotFound` for a provider nobody serves."""
+        return self._executor_of(request).preview(request, context)
+
+    def _executor_of(self, request: GraphRunRequest) -> GraphExecutor:
         provider, _, _ = request.graph_id.partition(":")
         executor = self._executors.get(provider)
         if executor is None:
             raise GraphNotFound
-        return executor.run(request, context)
+        return executor

@@ -122,7 +122,7 @@ class GraphCatalog:
         return [self._graphs[graph_id] for graph_id in sorted(self._graphs)]
 
 
-class _UniqueKeys(yaml.SafeLoader):
+class UniqueKeys(yaml.SafeLoader):
     """Refuses a key given twice: YAML would silently take the last, also of two budgets."""
 
     def construct_mapping(
@@ -155,7 +155,7 @@ def _parts(path: Path) -> tuple[dict[Any, Any], str]:
     try:
         text = path.read_text(encoding="utf-8-sig").strip()
         source, prompt = handler.split(text) if handler.detect(text) else ("", text)
-        head = handler.load(source, Loader=_UniqueKeys)
+        head = handler.load(source, Loader=UniqueKeys)
     except OSError as error:
         raise _wrong(path, "file", "cannot be read") from error
     except (yaml.YAMLError, ValueError) as error:

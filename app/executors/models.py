@@ -1,9 +1,18 @@
-"""ModelRegistry: alias or id -> the exact model id that is asked for, shown and priced."""
+"""ModelRegistry: role, alias or id -> the exact model id that is asked for, shown and priced.
+
+An operator's own registry, read by `model_file.py`, comes before what is shipped here.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from app.errors import Invalid
+
+DEFAULT = "default"
+ROLES = (DEFAULT, "triage", "candidate_extraction", "curator", "reconcile", "repair")
+"""What a model can be wanted for; each is the default model until an operator chooses another."""
 
 ALIASES = {
     "haiku": "claude-haiku-5-5",
@@ -12,7 +21,14 @@ ALIASES = {
 }
 """Ours, not the CLI's: it maps the same words to other models with every release."""
 
-_CLAUDE_ID = re.compile(r"claude-[a-z0-9]+(?:[.-][a-z0-9]+)*")
+MAX_OUTPUT_TOKENS = 32_000
+"""The longest message a model is asked for, unless the operator says otherwise."""
+
+CLAUDE_ID = re.compile(r"claude-[a-z0-9]+(?:[.-][a-z0-9]+)*")
+
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+Thinking: TypeAlias = Literal["disabled", "adaptive"] | int
+"""A number is how many tokens the model may think."""
 
 
 class UnknownModel(Invalid):
@@ -27,31 +43,168 @@ class ModelNotPriced(Invalid):
     code = "model_not_priced"
 
 
-class ModelRegistry:
-    """Resolves what requests and graphs call a model."""
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How a model is asked."""
 
-    def __init__(self, default_model: str, *, is_priced: Callable[[str], bool]) -> None:
-        """Raises `UnknownModel` naming RUNTALLY_DEFAULT_MODEL for a wrong default."""
+    thinking: Thinking = "disabled"
+    effort: Effort | None = None
+    """None leaves it to the model."""
+    max_output_tokens: int = MAX_OUTPUT_TOKENS
+    fallback: str | None = None
+    """The model that is asked when this one is overloaded, down or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """The options of one model, of some, or of all that match a pattern."""
+
+    match: str | tuple[str, ...] | re.Pattern[str]
+    options: ModelOptions = field(default_factory=ModelOptions)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The ids that stand in it; a pattern names none."""
+        match self.match:
+            case str() as model:
+                return (model,)
+            case tuple() as models:
+                return models
+            case _:
+                return ()
+
+    @property
+    def looseness(self) -> int:
+        """An exact id is tried before a list, a list before a pattern."""
+        return (str, tuple, re.Pattern).index(type(self.match))
+
+    def matches(self, model: str) -> bool:
+        """Whether these are the options of this model."""
+        if isinstance(self.match, re.Pattern):
+            return self.match.fullmatch(model) is not None
+        return model in self.named
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModels:
+    """What an operator's file says."""
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    entries: tuple[ModelEntry, ...] = ()
+    closed: bool = False
+    """Whether there are no models but those that an entry matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model and everything it is called."""
+
+    id: str
+    aliases: tuple[str, ...]
+    roles: tuple[str, ...]
+    options: ModelOptions
+
+
+class ModelRegistry:
+    """Resolves what requests and graphs call a model, and says how that model is asked."""
+
+    def __init__(
+        self,
+        default_model: str,
+        own: OwnModels | None = None,
+        *,
+        is_priced: Callable[[str], bool],
+    ) -> None:
+        """Raises `UnknownModel` or `ModelNotPriced` naming the setting, and the key in its file."""
+        own = own or OwnModels()
         self._is_priced = is_priced
-        self._default = self._exact(default_model, field="RUNTALLY_DEFAULT_MODEL")
+        self._aliases = {**ALIASES, **own.aliases}
+        shipped = [] if own.closed else [ModelEntry(CLAUDE_ID)]
+        self._entries = _ordered([*own.entries, *shipped])
+        for alias in own.aliases:
+            self._usable(alias, field=_key("aliases", alias))
+        default = self._usable(default_model, field="RUNTALLY_DEFAULT_MODEL")
+        chosen = {role: self._usable(name, field=_key("roles", role)) for role, name in own.roles.items()}
+        self._roles = {**dict.fromkeys(ROLES, chosen.get(DEFAULT, default)), **chosen}
+        resolved = [self._with_fallback(entry, index) for index, entry in enumerate(own.entries)]
+        self._entries = _ordered([*resolved, *shipped])
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Every role, the shipped ones first."""
+        return tuple(self._roles)
 
     def resolve(self, requested: str | None, of_graph: str | None) -> str:
-        """The request's model, else the graph's, else the server's.
+        """The request's model, else the graph's, else that of the role `default`.
 
         Raises `UnknownModel` and `ModelNotPriced`.
         """
         if requested is not None:
-            return self._exact(requested, field="model")
+            return self._usable(self._roles.get(requested, requested), field="model")
         if of_graph is not None:
-            return self._exact(of_graph, field="model")
-        return self._default
+            return self._usable(self._roles.get(of_graph, of_graph), field="model")
+        return self._roles[DEFAULT]
 
-    def _exact(self, name: str, *, field: str) -> str:
-        model = ALIASES.get(name, name)
-        if not _CLAUDE_ID.fullmatch(model):
-            known = ", ".join(ALIASES)
-            raise UnknownModel.field(field, f"{name!r} is neither {known} nor the id of a Claude model")
+    def options(self, model: str) -> ModelOptions:
+        """How a resolved model is asked."""
+        entry = self._entry(model)
+        return ModelOptions() if entry is None else entry.options
+
+    def known(self, also: Iterable[str]) -> list[KnownModel]:
+        """Every model that the registry or one of these names names, by id."""
+        called = {name: self._aliases.get(name, name) for name in also if name not in self._roles}
+        ids = {*called.values(), *self._named()}
+        return [self._described(model) for model in sorted(ids) if self._entry(model) is not None]
+
+    def _named(self) -> Iterator[str]:
+        yield from self._aliases.values()
+        yield from self._roles.values()
+        for entry in self._entries:
+            yield from entry.named
+            if entry.options.fallback is not None:
+                yield entry.options.fallback
+
+    def _described(self, model: str) -> KnownModel:
+        return KnownModel(
+            model,
+            aliases=_called(model, self._aliases),
+            roles=_called(model, self._roles),
+            options=self.options(model),
+        )
+
+    def _entry(self, model: str) -> ModelEntry | None:
+        if not CLAUDE_ID.fullmatch(model):
+            return None
+        return next((entry for entry in self._entries if entry.matches(model)), None)
+
+    def _usable(self, name: str, *, field: str) -> str:
+        model = self._aliases.get(name, name)
+        if self._entry(model) is None:
+            known = ", ".join(self._aliases)
+            raise UnknownModel.field(
+                field, f"{name!r} is neither {known}, nor a role, nor the id of a Claude model there is here"
+            )
         if not self._is_priced(model):
             # It could run, but not be billed.
             raise ModelNotPriced.field(field, f"there is no price for {name!r}")
         return model
+
+    def _with_fallback(self, entry: ModelEntry, index: int) -> ModelEntry:
+        if entry.options.fallback is None:
+            return entry
+        model = self._usable(entry.options.fallback, field=_key("models", f"{index}.fallback"))
+        return replace(entry, options=replace(entry.options, fallback=model))
+
+
+def _ordered(entries: Iterable[ModelEntry]) -> tuple[ModelEntry, ...]:
+    # Sorting keeps the order among entries of one kind.
+    return tuple(sorted(entries, key=lambda entry: entry.looseness))
+
+
+def _called(model: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for name in names if names[name] == model)
+
+
+def _key(section: str, name: str) -> str:
+    return f"RUNTALLY_MODELS_FILE: {section}.{name}"

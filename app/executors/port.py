@@ -1,21 +1,19 @@
 """What every executor is asked and what it may answer."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from app.events import AiEvent
 from app.executors.catalog import GraphSpec
 from app.executors.control import RunControl
+from app.executors.models import ModelOptions
 from app.graph import ErrorCode, FinishReason, GraphRunRequest, RunLimits
 from app.ids import RunKey
 from app.sessions.repository import Session
 from app.tools.tool import Tool
 from app.usage import NOTHING_SPENT, Attribution, Spent
-
-MAX_OUTPUT_TOKENS = 32_000
-"""The longest message a model may be asked for."""
 
 
 class Ending(NamedTuple):
@@ -63,11 +61,24 @@ class RunContext:
     """The conversation it goes on with; None for a run that stands alone."""
     control: RunControl = field(default_factory=RunControl)
     """What is asked of it meanwhile."""
+    options: ModelOptions = field(default_factory=ModelOptions)
+    """How the model is asked: as the registry says, but for what the graph decides."""
 
     @property
     def request_id(self) -> str | None:
         """The id of the HTTP request that asked for it."""
         return self.attribution.ingress_request_id
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an executor would do with a run; holds no secret, path, address or environment value."""
+
+    system_prompt: str
+    prompt: Sequence[Mapping[str, Any]]
+    """The user message's content blocks."""
+    options: Mapping[str, Any]
+    """Everything that decides what the agent may do, in JSON."""
 
 
 class GraphExecutor(Protocol):
@@ -79,4 +90,8 @@ class GraphExecutor(Protocol):
         Raises `ExecutionFailed` for every other end. Every message the provider answered is
         reported by one `UsageReport`, also when the run fails or is stopped.
         """
+        ...
+
+    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+        """What `run` would execute, from the same parts; starts nothing."""
         ...

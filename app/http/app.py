@@ -7,7 +7,17 @@ from fastapi import FastAPI
 from app.bootstrap import Services
 from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
-from app.http.routes import accounts, catalogues, control, health, receipts, runs, sessions, usage
+from app.http.routes import (
+    accounts,
+    catalogues,
+    control,
+    generate,
+    health,
+    receipts,
+    runs,
+    sessions,
+    usage,
+)
 from app.http.schemas import Problem
 from app.http.sse import HEARTBEAT_S
 
@@ -52,6 +62,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         runs.router,
         control.router,
         sessions.router,
+        generate.router,
         receipts.router,
         usage.router,
         accounts.router,

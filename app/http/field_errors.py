@@ -24,6 +24,12 @@ _WRONG_TYPES = {
     "float_parsing": "a number",
     "bool_type": "true or false",
 }
+_NOT_CLAUDES = {
+    *("seed", "stop"),
+    *("presence_penalty", "presencePenalty", "frequency_penalty", "frequencyPenalty"),
+}
+"""Parameters that models of other houses take."""
+
 _SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is not a field of this request",
@@ -40,7 +46,7 @@ def field_errors(details: Sequence[Detail], body: Any) -> list[FieldError]:
     for detail in details:
         found.setdefault(_path(detail, body), []).append(detail)
     return [
-        FieldError(".".join(path) or "body", _sentence(of_field))
+        FieldError(".".join(path) or "body", _sentence(path, of_field))
         for path, of_field in found.items()
         if not _is_noise(path, of_field, found)
     ]
@@ -86,7 +92,7 @@ def _is_noise(path: Path, details: Sequence[Detail], found: Mapping[Path, Any]) 
     return wrong_type and any(other[: len(path)] == path != other for other in found)
 
 
-def _sentence(details: Sequence[Detail]) -> str:
+def _sentence(path: Path, details: Sequence[Detail]) -> str:
     other = [detail for detail in details if detail["type"] not in _WRONG_TYPES]
     if not other:
         types = dict.fromkeys(_WRONG_TYPES[detail["type"]] for detail in details)
@@ -95,6 +101,8 @@ def _sentence(details: Sequence[Detail]) -> str:
     match detail["type"]:
         case "union_tag_invalid":
             return f"has an unknown type; known are {detail['ctx']['expected_tags']}"
+        case "extra_forbidden" if len(path) == 1 and path[0] in _NOT_CLAUDES:
+            return "is a parameter that Claude models do not take"
         case kind if kind in _SENTENCES:
             return _SENTENCES[kind]
         case _:

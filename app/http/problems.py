@@ -48,6 +48,7 @@ def problem(
     detail: str,
     *,
     errors: Sequence[FieldError] = (),
+    run_id: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> ProblemResponse:
     """Build a problem document."""
@@ -60,6 +61,8 @@ def problem(
     }
     if status == HTTPStatus.UNPROCESSABLE_ENTITY:
         content["errors"] = [{"field": e.field, "message": e.message} for e in errors]
+    if run_id is not None:
+        content["runId"] = run_id
     return ProblemResponse(content, status_code=status, headers=dict(headers or {}))
 
 
@@ -74,7 +77,9 @@ def of_error(error: AppError) -> ProblemResponse:
         # draft-ietf-httpapi-ratelimit-headers: the policy, and what is left of it.
         headers["RateLimit-Policy"] = f'"runs";q={error.limit}'
         headers["RateLimit"] = f'"runs";r=0;t={error.retry_after_s or _RETRY_AFTER_S}'
-    return problem(error.status, error.code, error.detail, errors=error.errors, headers=headers)
+    return problem(
+        error.status, error.code, error.detail, errors=error.errors, run_id=error.run_id, headers=headers
+    )
 
 
 def install(app: FastAPI) -> None:

@@ -1,6 +1,6 @@
 """The JSON that goes out: camelCase, money as decimal strings, times in UTC with a Z."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, TypeVar
@@ -9,10 +9,13 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+from app.billing.pricing import ModelPrice
 from app.billing.repository import Receipt, RunTotals
 from app.events import StopKind, StopState
 from app.executors.catalog import GraphSpec
-from app.graph import GraphFinal, RunStatus
+from app.executors.models import Effort, KnownModel, Thinking
+from app.executors.port import Preview, RunContext
+from app.graph import FinalUsage, GraphFinal, RunStatus
 from app.runs.repository import RunRecord
 from app.tools.tool import Effect, Tool
 from app.usage import Meters
@@ -56,6 +59,22 @@ class InterruptionShape(Shape):
     kind: StopKind
     state: StopState
     at: Moment
+
+
+class GeneratedText(Shape):
+    """What a model answered."""
+
+    content: str
+    usage: FinalUsage
+    run_id: str
+
+
+class GeneratedObject(Shape):
+    """The object a model answered with; it matches the schema it was asked for by."""
+
+    object_: Annotated[Any, Field(alias="object")]
+    usage: FinalUsage
+    run_id: str
 
 
 class MetersShape(Shape):
@@ -198,6 +217,98 @@ class ToolShape(Shape):
         return cls.model_validate(tool)
 
 
+class ModelOptionsShape(Shape):
+    """How a model is asked; `thinking` is `disabled`, `adaptive` or a number of tokens."""
+
+    thinking: Thinking
+    effort: Effort | None
+    max_output_tokens: int
+    fallback: str | None
+
+
+class ModelShape(Shape):
+    """A model and everything it is called; prices are null for one that has none and cannot be used."""
+
+    id: str
+    aliases: tuple[str, ...]
+    roles: tuple[str, ...]
+    options: ModelOptionsShape
+    priced: bool
+    # The usual rule would make them …UsdPerMtok.
+    input_usd_per_mtok: Annotated[Money | None, Field(alias="inputUsdPerMTok")]
+    output_usd_per_mtok: Annotated[Money | None, Field(alias="outputUsdPerMTok")]
+    cache_read_usd_per_mtok: Annotated[Money | None, Field(alias="cacheReadUsdPerMTok")]
+    cache_write_5m_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite5mUsdPerMTok")]
+    cache_write_1h_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite1hUsdPerMTok")]
+
+    @classmethod
+    def of(cls, model: KnownModel, price: ModelPrice | None) -> "ModelShape":
+        """Show a model and what a message of usual length costs."""
+        return cls(
+            id=model.id,
+            aliases=model.aliases,
+            roles=model.roles,
+            options=ModelOptionsShape.model_validate(model.options),
+            priced=price is not None,
+            input_usd_per_mtok=price and price.input.base,
+            output_usd_per_mtok=price and price.output.base,
+            cache_read_usd_per_mtok=price and price.cache_read.base,
+            cache_write_5m_usd_per_mtok=price and price.cache_write_5m.base,
+            cache_write_1h_usd_per_mtok=price and price.cache_write_1h.base,
+        )
+
+
+class PreviewedTool(Shape):
+    """A tool a run may use."""
+
+    id: str
+    effect: Effect
+
+
+class LimitsShape(Shape):
+    """Where a run stops; null is no limit."""
+
+    timeout_s: float
+    max_turns: int | None
+    max_budget_usd: Money | None
+    max_total_tokens: int | None
+
+
+class PreviewShape(Shape):
+    """What would be executed. `sdkOptions` are the agent's own, without what is this machine's."""
+
+    graph_id: str
+    model: str
+    model_options: ModelOptionsShape
+    tools: tuple[PreviewedTool, ...]
+    limits: LimitsShape
+    timeout_s: float
+    system_prompt: str
+    prompt: Sequence[Mapping[str, Any]]
+    sdk_options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, context: RunContext, preview: Preview) -> "PreviewShape":
+        """Show a run that was planned and not started."""
+        timeout_s = context.timeout.total_seconds()
+        return cls(
+            graph_id=context.spec.id,
+            model=context.model,
+            model_options=ModelOptionsShape.model_validate(context.options),
+            tools=tuple(PreviewedTool.model_validate(tool) for tool in context.tools),
+            limits=LimitsShape(
+                timeout_s=timeout_s,
+                max_turns=context.limits.max_turns,
+                max_budget_usd=context.limits.max_budget_usd,
+                max_total_tokens=context.limits.max_total_tokens,
+            ),
+            timeout_s=timeout_s,
+            system_prompt=preview.system_prompt,
+            prompt=preview.prompt,
+            sdk_options=preview.options,
+        )
+
+
 class Health(Shape):
     """How the server is."""
 
@@ -220,3 +331,4 @@ class Problem(Shape):
     detail: str
     code: str
     errors: list[FieldProblem] | None = None
+    run_id: str | None = None

@@ -1,7 +1,8 @@
 """What a request amounts to: its graph, model, tools and limits; raises what is wrong with it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import jsonschema
 
@@ -9,9 +10,9 @@ from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.catalog import GraphCatalog, GraphSpec
 from app.executors.control import RunControl
-from app.executors.models import ModelRegistry
-from app.executors.port import MAX_OUTPUT_TOKENS, RunContext
-from app.graph import GraphRunRequest, ResponseFormat
+from app.executors.models import ModelOptions, ModelRegistry
+from app.executors.port import RunContext
+from app.graph import GraphRunRequest
 from app.ids import ApiKeyId, RunKey
 from app.runs.relay import FIRST_ATTEMPT
 from app.tools.catalog import ToolCatalog
@@ -41,7 +42,7 @@ class Planner:
         """The run as it would be carried; raises `GraphNotFound` or `Invalid` naming the field."""
         spec = self.graphs.get(request.graph_id)
         if request.response_format is not None:
-            _check_schema(request.response_format)
+            check_schema(request.response_format.schema_, field="responseFormat.schema")
         limits = request.limits.tightest(spec.limits)
         control = RunControl()
         control.approvals.require(
@@ -49,27 +50,41 @@ class Planner:
             mode=spec.permission_mode,
             timeout=timedelta(seconds=spec.approval_timeout_s),
         )
+        model = self.models.resolve(request.model, spec.model)
         seconds = self.timeout.total_seconds()
         return RunContext(
             run=run,
             attempt=FIRST_ATTEMPT,
             spec=spec,
-            model=self.models.resolve(request.model, spec.model),
+            model=model,
             tools=self._tools(request, spec),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
             attribution=Attribution(api_key_id, request.graph_id, request_id),
             control=control,
+            options=self._options(model, spec),
         )
 
     def reservation(self, request: GraphRunRequest, context: RunContext) -> int:
         """Credits to set aside for a run: what its first message may cost, at most its budget."""
         text = sum(len(message.text) for message in request.messages) + len(context.spec.system_prompt)
-        longest = TokenUsage(input_tokens=text // BYTES_PER_TOKEN, output_tokens=MAX_OUTPUT_TOKENS)
-        price = self.prices.price_of(context.model, at=datetime.now(UTC))
-        cost = price.cost_of(longest)
+        options, now = context.options, datetime.now(UTC)
+        longest = TokenUsage(input_tokens=text // BYTES_PER_TOKEN, output_tokens=options.max_output_tokens)
+        # Whichever of them answers, it must be covered.
+        models = [context.model, *([options.fallback] if options.fallback else [])]
+        cost = max(self.prices.price_of(model, at=now).cost_of(longest) for model in models)
         budget = context.limits.max_budget_usd
         return self.prices.credits_for(cost if budget is None else min(cost, budget))
+
+    def _options(self, model: str, spec: GraphSpec) -> ModelOptions:
+        """The registry's, but for the thinking where the graph decides that."""
+        options, budget = self.models.options(model), spec.thinking_budget_tokens
+        if budget is None:
+            return options
+        if budget >= options.max_output_tokens:
+            problem = f"the graph {spec.id} thinks longer than a message of {model} may be here"
+            raise Invalid.field("model", problem)
+        return replace(options, thinking=budget)
 
     def _tools(self, request: GraphRunRequest, spec: GraphSpec) -> tuple[Tool, ...]:
         if request.tool_ids is None:
@@ -85,10 +100,11 @@ class Planner:
         return tuple(self.tools.get(tool_id) for tool_id in dict.fromkeys(request.tool_ids))
 
 
-def _check_schema(wanted: ResponseFormat) -> None:
+def check_schema(schema: dict[str, Any], *, field: str) -> None:
+    """Raise `Invalid` naming the field unless this is a JSON schema of objects."""
     try:
-        jsonschema.Draft202012Validator.check_schema(wanted.schema_)
+        jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise Invalid.field("responseFormat.schema", "is not a valid JSON schema") from error
-    if wanted.schema_.get("type") != "object":
-        raise Invalid.field("responseFormat.schema", "must describe an object (type: object)")
+        raise Invalid.field(field, "is not a valid JSON schema") from error
+    if schema.get("type") != "object":
+        raise Invalid.field(field, "must describe an object (type: object)")

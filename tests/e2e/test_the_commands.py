@@ -100,6 +100,7 @@ async def test_what_is_wrong_is_said_without_a_traceback(world_of: WorldOf, tmp_
     there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
     (tmp_path / "graphs").mkdir()
     (tmp_path / "bad.yaml").write_text("prices: 5")
+    (tmp_path / "roles.yaml").write_text("roles: {triage: gpt-4}")
     (tmp_path / "graphs" / "bad.md").write_text("---\ndescription: d\nturns: 3\n---\nHi.")
     cases = {
         "no graph": await runtally(tmp_path, "run", "claude_agents:nope", "hi", **there),
@@ -110,6 +111,8 @@ async def test_what_is_wrong_is_said_without_a_traceback(world_of: WorldOf, tmp_
         "DATABASE_URL": await runtally(tmp_path, "serve", DATABASE_URL="mysql://x"),
         "bad.md: turns": await runtally(tmp_path, "serve", RUNTALLY_GRAPHS_DIR=str(tmp_path / "graphs")),
         "RUNTALLY_PRICES_FILE: prices": await runtally(tmp_path, "serve", RUNTALLY_PRICES_FILE="bad.yaml"),
+        "RUNTALLY_MODELS_FILE: prices": await runtally(tmp_path, "serve", RUNTALLY_MODELS_FILE="bad.yaml"),
+        "MODELS_FILE: roles.triage": await runtally(tmp_path, "serve", RUNTALLY_MODELS_FILE="roles.yaml"),
         "RUNTALLY_TOOLS": await runtally(tmp_path, "serve", RUNTALLY_TOOLS="no_such_module"),
         "RUNTALLY_DEFAULT_MODEL": await runtally(tmp_path, "serve", RUNTALLY_DEFAULT_MODEL="gpt-4"),
         "is not set": await runtally(tmp_path, "migrate"),

@@ -27,6 +27,7 @@ from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.environment import cli_environment, launcher
 from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.usage import UsageFold
+from app.executors.models import ModelOptions
 from app.executors.port import RunContext
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
@@ -89,7 +90,11 @@ class Bench:
     def options(self, url: str, token: str, name: str, options: dict[str, Any]) -> ClaudeAgentOptions:
         """The SDK in its full mode, pointed at a lane."""
         environment = cli_environment(
-            token=token, base_url=url, directory=self.directory.path, longest_tool_s=30
+            token=token,
+            base_url=url,
+            directory=self.directory.path,
+            longest_tool_s=30,
+            asked=ModelOptions(),
         )
         for switch in SWITCHES:
             del environment[switch]

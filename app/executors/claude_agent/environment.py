@@ -12,7 +12,7 @@ from pathlib import Path
 
 from claude_agent_sdk import __version__ as sdk_version
 
-from app.executors.port import MAX_OUTPUT_TOKENS
+from app.executors.models import ModelOptions
 
 _FIXED = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -41,7 +41,6 @@ _FIXED = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
     "API_TIMEOUT_MS": "60000",
     "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "30000",
-    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(MAX_OUTPUT_TOKENS),
 }
 
 _TOOL_GRACE_S = 5
@@ -54,20 +53,26 @@ def cli_environment(
     base_url: str,
     directory: Path,
     longest_tool_s: float,
+    asked: ModelOptions,
 ) -> dict[str, str]:
     """Every variable the CLI gets. `directory` is the run's own and holds all it writes.
 
     `base_url` is the run's lane through the gateway and `token` is worth something there only:
-    the provider's key never comes near the CLI.
+    the provider's key never comes near the CLI. `asked` is how the model is to be asked, as far as
+    the SDK has no option for it.
     """
+    # Told by option alone not to think, the CLI lets newer models think all the same.
+    thoughtless = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if asked.thinking == "disabled" else {}
     return {
         **_FIXED,
+        **thoughtless,
         "HOME": str(directory / "home"),
         "TMPDIR": str(directory / "tmp"),
         "CLAUDE_CONFIG_DIR": str(directory / "config"),
         "PWD": str(directory / "work"),
         "ANTHROPIC_API_KEY": token,
         "ANTHROPIC_BASE_URL": base_url,
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(asked.max_output_tokens),
         "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
     }
 

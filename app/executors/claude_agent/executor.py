@@ -18,7 +18,8 @@ from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.process import CliFailed, CliProcess
-from app.executors.claude_agent.prompt import user_content
+from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
+from app.executors.claude_agent.shown_options import shown
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
@@ -29,6 +30,7 @@ from app.executors.port import (
     TIMEOUT,
     Ending,
     ExecutionFailed,
+    Preview,
     RunContext,
 )
 from app.gateway.lane import Lane, Refusal
@@ -108,6 +110,24 @@ class ClaudeAgentExecutor:
             await process.gone.wait()
         yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
 
+    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+        """See the port."""
+        # A lane the gateway has never heard of: nothing gets through it.
+        lane = Lane(context.run.run_id, "", "", *self._billing.lane(context))
+        options = build_options(
+            context,
+            launcher=Path(),
+            system_prompt_file=Path(),
+            work=Path(),
+            server=McpBridge(context, lane).server(),
+            response_format=request.response_format,
+        )
+        return Preview(
+            system_prompt=system_prompt(context.spec.system_prompt, request.messages),
+            prompt=content_blocks(request.messages),
+            options=shown(options),
+        )
+
     async def aclose(self) -> None:
         """Wait until every CLI process is gone and its folder removed."""
         await asyncio.gather(*self._owners)
@@ -129,6 +149,7 @@ class ClaudeAgentExecutor:
             base_url=lane.url,
             directory=directory.path,
             longest_tool_s=bridge.longest_call_s,
+            asked=context.options,
         )
         directory.system_prompt_file.write_text(opening.system_prompt, encoding="utf-8")
         options = build_options(
@@ -136,7 +157,8 @@ class ClaudeAgentExecutor:
             launcher=directory.write_launcher(
                 launcher(self._cli, environment, pid_file=directory.pid_file),
             ),
-            directory=directory,
+            system_prompt_file=directory.system_prompt_file,
+            work=directory.work,
             server=bridge.server(),
             response_format=request.response_format,
         )

@@ -20,8 +20,8 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
-from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.names import SERVER_NAME, bridged_name
+from app.executors.models import Thinking
 from app.executors.port import RunContext
 from app.graph import ResponseFormat
 from app.tools.tool import Tool
@@ -38,17 +38,20 @@ def build_options(
     context: RunContext,
     *,
     launcher: Path,
-    directory: RunDirectory,
+    system_prompt_file: Path,
+    work: Path,
     server: McpSdkServerConfig | None,
     response_format: ResponseFormat | None,
 ) -> ClaudeAgentOptions:
-    """The options of one run; `launcher` is the program that starts the CLI."""
+    """The options of one run; `launcher` starts the CLI, which works in the directory `work`."""
     names = [bridged_name(tool.id) for tool in context.tools]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
-        system_prompt={"type": "file", "path": str(directory.system_prompt_file)},
+        system_prompt={"type": "file", "path": str(system_prompt_file)},
         model=context.model,
-        thinking=_thinking(context.spec.thinking_budget_tokens),
+        fallback_model=context.options.fallback,
+        thinking=_thinking(context.options.thinking),
+        effort=context.options.effort,
         tools=[],
         allowed_tools=names,
         mcp_servers={SERVER_NAME: server} if server else {},
@@ -63,7 +66,7 @@ def build_options(
         max_turns=context.limits.max_turns,
         output_format=_output_format(response_format),
         cli_path=launcher,
-        cwd=directory.work,
+        cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
         extra_args=_switches(keeps_session=context.session is not None),
     )
@@ -97,10 +100,14 @@ def only(tools: Iterable[Tool]) -> CanUseTool:
     return decide
 
 
-def _thinking(budget_tokens: int | None) -> ThinkingConfig:
-    if not budget_tokens:
-        return {"type": "disabled"}
-    return {"type": "enabled", "budget_tokens": budget_tokens}
+def _thinking(wanted: Thinking) -> ThinkingConfig:
+    match wanted:
+        case "disabled":
+            return {"type": "disabled"}
+        case "adaptive":
+            return {"type": "adaptive"}
+        case budget_tokens:
+            return {"type": "enabled", "budget_tokens": budget_tokens}
 
 
 def _output_format(wanted: ResponseFormat | None) -> dict[str, Any] | None:

@@ -37,6 +37,12 @@ def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
     return [*_history(earlier), *(_block(part) for part in current.parts)]
 
 
+def content_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The same as blocks, also where it is a text alone."""
+    content = user_content(messages)
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 def _spoken(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.role != "system"]
 

@@ -1,9 +1,11 @@
 """What there is to run and to use."""
 
+from datetime import UTC, datetime
+
 from fastapi import APIRouter
 
 from app.http.dependencies import RunReader, ServicesDep
-from app.http.schemas import GraphShape, Page, ToolShape
+from app.http.schemas import GraphShape, ModelShape, Page, ToolShape
 
 router = APIRouter(prefix="/v1", tags=["catalogues"])
 
@@ -18,3 +20,12 @@ async def list_graphs(services: ServicesDep, _caller: RunReader) -> Page[GraphSh
 async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolShape]:
     """Every tool, by id."""
     return Page(items=[ToolShape.of(tool) for tool in services.tools.all()])
+
+
+@router.get("/models", summary="List models")
+async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelShape]:
+    """Every model that the registry or a graph names, by id, with its price for now."""
+    of_graphs = [graph.model for graph in services.graphs.all() if graph.model is not None]
+    now, prices = datetime.now(UTC), services.prices
+    known = services.models.known(of_graphs)
+    return Page(items=[ModelShape.of(model, prices.known_price(model.id, at=now)) for model in known])

@@ -23,7 +23,7 @@ from app.http.dependencies import (
     run_key,
 )
 from app.http.encoders.native import NativeEncoder
-from app.http.schemas import AcceptedRun, Page, ReceiptShape, RunShape
+from app.http.schemas import AcceptedRun, Page, PreviewShape, ReceiptShape, RunShape
 from app.http.sse import event_stream
 from app.paging import MAX_PAGE
 from app.runs.repository import RunRecord
@@ -82,6 +82,17 @@ async def wait_for_run(
     """Answer when the run has ended. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
     return await services.runs.wait(run.key)
+
+
+@router.post("/preview", dependencies=[Depends(json_body)], summary="Preview a run")
+async def preview_run(
+    body: GraphRunRequest, services: ServicesDep, caller: Writer, request_id: RequestId
+) -> PreviewShape:
+    """What would be executed. Nothing is: no run, no charge."""
+    context, preview = services.previewer.preview(
+        caller.account_id, caller.api_key_id, body, request_id=request_id
+    )
+    return PreviewShape.of(context, preview)
 
 
 @router.get("", summary="List runs")

@@ -6,7 +6,7 @@ import pytest
 from app.events import AiEvent, AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.catalog import GraphNotFound, GraphSpec
-from app.executors.port import ExecutionFailed, GraphExecutor, RunContext
+from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext
 from app.graph import GraphRunRequest, Message, RunLimits
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.usage import Attribution
@@ -40,6 +40,10 @@ class Parrot:
                 raise self.failure
         finally:
             self.closed = True
+
+    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+        self.heard.append((request, context))
+        return Preview(system_prompt=self.word, prompt=[], options={})
 
 
 def a_request(graph_id: str) -> GraphRunRequest:
@@ -75,6 +79,15 @@ async def test_closing_the_run_closes_the_executors_own() -> None:
 def test_a_provider_nobody_serves_is_not_found() -> None:
     with pytest.raises(GraphNotFound):
         ExecutorAggregator({"claude_agents": Parrot("a")}).run(a_request("other:planner"), CONTEXT)
+
+
+def test_a_preview_comes_from_the_executor_that_would_run_it() -> None:
+    agents, messages = Parrot("agents"), Parrot("messages")
+    aggregator = ExecutorAggregator({"claude_agents": agents, "messages": messages})
+    assert aggregator.preview(a_request("messages:planner"), CONTEXT).system_prompt == "messages"
+    assert not agents.heard
+    with pytest.raises(GraphNotFound):
+        aggregator.preview(a_request("other:planner"), CONTEXT)
 
 
 def test_the_aggregator_is_an_executor_itself() -> None:

@@ -163,7 +163,7 @@ def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:
     assistant = catalog.get("claude_agents:assistant")
     assert assistant.tools == ("core__get_current_time",)
     assert assistant.limits == RunLimits.of(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
-    assert len(catalog.all()) == 3
+    assert len(catalog.all()) == 4
 
 
 def test_a_shipped_graph_naming_a_missing_tool_is_refused() -> None:

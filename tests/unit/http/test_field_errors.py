@@ -36,6 +36,19 @@ def test_a_field_is_named_as_the_client_writes_it() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("seed", "stop"),
+        *("presence_penalty", "presencePenalty", "frequency_penalty", "frequencyPenalty"),
+    ],
+)
+def test_parameters_of_other_models_are_named_as_such(name: str) -> None:
+    assert found(**{name: 1}) == {name: "is a parameter that Claude models do not take"}
+    assert found(limits={name: 1}) == {f"limits.{name}": "is not a field of this request"}
+    assert found(temperature=1) == {"temperature": "is not a field of this request"}
+
+
 def test_the_whole_body_is_called_body() -> None:
     assert found_in([]) == {"body": "must be an object"}
 

@@ -9,8 +9,10 @@ from app.errors import (
     FieldError,
     Forbidden,
     Invalid,
+    InvalidOutput,
     NotFound,
     PaymentRequired,
+    TimedOut,
     TooLarge,
     TooMany,
     Unauthenticated,
@@ -38,7 +40,9 @@ def document(error: AppError) -> dict[str, Any]:
         (Conflict(), 409, "conflict"),
         (TooLarge(), 413, "payload_too_large"),
         (TooMany(), 429, "rate_limit"),
+        (InvalidOutput(), 502, "invalid_output"),
         (Unavailable(), 503, "unavailable"),
+        (TimedOut(), 504, "timeout"),
     ],
 )
 def test_every_kind_has_its_status_and_code(error: AppError, status: int, code: str) -> None:
@@ -69,3 +73,8 @@ def test_what_passes_says_when_to_come_back(error: AppError) -> None:
     assert of_error(error).headers["retry-after"] == "5"
     assert of_error(type(error)(retry_after_s=30)).headers["retry-after"] == "30"
     assert "retry-after" not in of_error(NotFound()).headers
+
+
+def test_the_end_of_a_run_names_it() -> None:
+    assert document(TimedOut(run_id="run-1"))["runId"] == "run-1"
+    assert "runId" not in document(TimedOut())

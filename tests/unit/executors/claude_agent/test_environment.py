@@ -1,19 +1,31 @@
 import shlex
 from pathlib import Path
+from typing import Any
 
 from app.executors.claude_agent.environment import cli_environment, launcher
+from app.executors.models import ModelOptions
 
 RUN = Path("/somewhere/run-1")
 
 
-def environment() -> dict[str, str]:
-    return cli_environment(token="sk-x", base_url="http://api", directory=RUN, longest_tool_s=30)
+def environment(**options: Any) -> dict[str, str]:
+    return cli_environment(
+        token="sk-x", base_url="http://api", directory=RUN, longest_tool_s=30, asked=ModelOptions(**options)
+    )
 
 
 def test_the_environment_is_the_same_wherever_the_server_runs() -> None:
     assert environment() == environment()
     assert {"HOME", "TMPDIR", "CLAUDE_CONFIG_DIR", "PWD"} <= set(environment())
     assert all(environment()[name].startswith(str(RUN)) for name in ("HOME", "TMPDIR", "PWD"))
+
+
+def test_how_the_model_is_asked_stands_where_the_cli_looks_for_it() -> None:
+    assert environment()["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "32000"
+    assert environment(max_output_tokens=500)["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "500"
+    assert environment()["CLAUDE_CODE_DISABLE_THINKING"] == "1"
+    for thinking in ("adaptive", 2048):
+        assert "CLAUDE_CODE_DISABLE_THINKING" not in environment(thinking=thinking)
 
 
 def test_our_tool_timeout_answers_before_the_clis() -> None:

@@ -1,0 +1,78 @@
+"""Generate: one prompt, one answer, without tools; metered and kept like every run."""
+
+from typing import Any
+
+from fastapi import APIRouter, Depends
+from sse_starlette import EventSourceResponse
+
+from app.auth.accounts import Principal
+from app.bootstrap import Services
+from app.graph import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
+from app.http.dependencies import HeartbeatS, IdempotencyKey, RequestId, ServicesDep, Writer, json_body
+from app.http.encoders.native import NativeEncoder
+from app.http.schemas import GeneratedObject, GeneratedText
+from app.http.sse import event_stream
+from app.ids import RunKey
+
+router = APIRouter(prefix="/v1/generate", tags=["generate"])
+
+TEXT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer, or with `stream` the run's events.",
+        "content": {"text/event-stream": {}},
+    }
+}
+
+
+@router.post(
+    "/text",
+    dependencies=[Depends(json_body)],
+    response_model=GeneratedText,
+    responses=TEXT,
+    summary="Generate a text",
+)
+async def generate_text(
+    body: GenerateTextRequest,
+    services: ServicesDep,
+    caller: Writer,
+    request_id: RequestId,
+    key: IdempotencyKey,
+    heartbeat_s: HeartbeatS,
+) -> GeneratedText | EventSourceResponse:
+    """Answer a prompt. Leaving does not stop the run."""
+    run = await _start(services, caller, body, request_id, key)
+    if body.stream:
+        return event_stream(services.runs.follow(run), NativeEncoder(), heartbeat_s=heartbeat_s)
+    final = await services.generator.text(run)
+    return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
+
+
+@router.post("/object", dependencies=[Depends(json_body)], summary="Generate an object")
+async def generate_object(
+    body: GenerateObjectRequest,
+    services: ServicesDep,
+    caller: Writer,
+    request_id: RequestId,
+    key: IdempotencyKey,
+) -> GeneratedObject:
+    """Answer a prompt with an object that matches a JSON schema. Leaving does not stop the run."""
+    run = await _start(services, caller, body, request_id, key)
+    final = await services.generator.object(run, body.schema_)
+    return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
+
+
+async def _start(
+    services: Services,
+    caller: Principal,
+    body: GenerateRequest,
+    request_id: str,
+    idempotency_key: str | None,
+) -> RunKey:
+    run = await services.generator.start(
+        caller.account_id,
+        caller.api_key_id,
+        body,
+        request_id=request_id,
+        idempotency_key=idempotency_key,
+    )
+    return run.key

@@ -1,0 +1,182 @@
+"""A preview says what a run then does: held against the agent's process and what the model is asked."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions
+from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
+
+from app.billing.ledger import Terms
+from app.executors.claude_agent.options import only
+from app.simulator.script import Hold, Reply, Text, in_turn
+from tests.e2e.stories import (
+    ANALYST,
+    ASSISTANT,
+    KEY,
+    PROVIDER_KEY,
+    World,
+    WorldOf,
+    a_client,
+    a_request,
+    cli_processes,
+)
+
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+PIXEL = {"type": "image", "mediaType": "image/png", "data": PNG}
+PATHS = ("--system-prompt-file",)
+"""Arguments whose value is a path of this machine."""
+
+
+async def _preview(world: World, body: dict[str, Any]) -> dict[str, Any]:
+    response = await world.http.post("/v1/runs/preview", json=body)
+    assert response.status_code == 200, response.text
+    shown: dict[str, Any] = response.json()
+    return shown
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter.group().lower()}", name)
+
+
+def _arguments_of(sdk_options: dict[str, Any]) -> list[str]:
+    """The arguments the SDK would start a CLI with, had it only what a preview shows."""
+    options = {_snake(name): value for name, value in sdk_options.items()}
+    asks = options.pop("can_use_tool")
+    options["system_prompt"]["path"] = "path"
+    options["hooks"] = options["hooks"] or None
+    options["agents"] = options["agents"] or None
+    options["sandbox"] = options["sandbox"] or None
+    # What the client adds where it is given a callback to ask.
+    options["permission_prompt_tool_name"] = "stdio" if asks else None
+    made = ClaudeAgentOptions(**options, cli_path="claude", can_use_tool=only([]) if asks else None)
+    return _comparable(SubprocessCLITransport(prompt="", options=made)._build_command())
+
+
+def _comparable(command: list[str]) -> list[str]:
+    _, *arguments = command
+    for name in PATHS:
+        arguments[arguments.index(name) + 1] = "path"
+    return arguments
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        a_request(),
+        a_request(toolIds=[], model="triage", limits={"maxTurns": 2, "timeoutS": 5}),
+        a_request(graphId=ANALYST, model="claude-opus-4-5"),
+        a_request(graphId=ANALYST, model="fast", limits={"maxBudgetUsd": "0.25", "maxTotalTokens": 9000}),
+        a_request(responseFormat={"type": "json_schema", "schema": SCHEMA}),
+        a_request(
+            messages=[
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "hi"},
+                {"role": "assistant", "content": "hello"},
+                {"role": "user", "content": [{"type": "text", "text": "what is this?"}, PIXEL]},
+            ]
+        ),
+    ],
+    ids=["assistant", "a role, no tools", "thinking", "effort and fallback", "object", "conversation"],
+)
+async def test_a_run_does_what_its_preview_said(
+    world_of: WorldOf, tmp_path: Path, body: dict[str, Any]
+) -> None:
+    models = tmp_path / "models.yaml"
+    models.write_text(
+        "{aliases: {fast: claude-opus-5-5}, models: [{id: claude-opus-5-5, effort: low, fallback: haiku}]}"
+    )
+    hold = Hold(index=2)
+    world = await world_of(in_turn(Reply([Text("hi there")], hold=hold)), RUNTALLY_MODELS_FILE=models)
+
+    preview = await _preview(world, body)
+    run_id = await world.start(body)
+    await hold.reached.wait()
+    (cli,) = cli_processes()
+    started = _comparable(cli.cmdline())
+    (asked,) = world.simulator.requests
+    hold.until.set()
+
+    assert _arguments_of(preview["sdkOptions"]) == started
+    assert preview["model"] == (await world.http.get(f"/v1/runs/{run_id}")).json()["model"]
+    assert preview["model"] == asked.body["model"]
+    assert preview["modelOptions"]["maxOutputTokens"] == asked.body["max_tokens"]
+    assert asked.system.endswith(preview["systemPrompt"])
+    assert _blocks(asked.messages[-1]["content"]) == preview["prompt"]
+    bridged = {f"mcp__runtally__{tool['id']}" for tool in preview["tools"]}
+    assert set(asked.tool_names) - {"StructuredOutput"} == bridged
+
+
+def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Content as blocks, without the marks by which the CLI has it cached."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [{name: value for name, value in block.items() if name != "cache_control"} for block in blocks]
+
+
+async def test_a_preview_shows_what_there_is_to_know(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    preview = await _preview(world, a_request(model="claude-haiku-4-5", limits={"timeoutS": 9}))
+
+    options = preview.pop("sdkOptions")
+    assert preview.pop("systemPrompt").startswith("You are a helpful assistant.")
+    assert preview == {
+        "graphId": ASSISTANT,
+        "model": "claude-haiku-4-5",
+        "modelOptions": {
+            "thinking": "disabled",
+            "effort": None,
+            "maxOutputTokens": 32_000,
+            "fallback": None,
+        },
+        "tools": [{"id": "core__get_current_time", "effect": "read_only"}],
+        "limits": {"timeoutS": 9, "maxTurns": 8, "maxBudgetUsd": "0.5000000000", "maxTotalTokens": None},
+        "timeoutS": 9,
+        "prompt": [{"type": "text", "text": "hello"}],
+    }
+    assert (options["permissionMode"], options["tools"]) == ("dontAsk", [])
+    assert options["allowedTools"] == ["mcp__runtally__core__get_current_time"]
+    assert options["mcpServers"] == {"runtally": {"type": "sdk", "name": "runtally"}}
+    assert (options["canUseTool"], options["settingSources"]) == (True, [])
+
+
+async def test_a_preview_starts_nothing_and_costs_nothing(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    account = await world.account_id()
+    await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
+
+    await _preview(world, a_request(runId="only-a-preview"))
+
+    assert (await world.http.get("/v1/runs")).json()["items"] == []
+    assert (await world.http.get("/v1/balance")).json()["reserved"] == 0
+    assert (world.simulator.requests, cli_processes()) == ([], [])
+
+
+async def test_a_preview_holds_no_secret(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn())
+
+    text = (await world.http.post("/v1/runs/preview", json=a_request())).text
+
+    for secret in (PROVIDER_KEY, KEY, str(tmp_path), "127.0.0.1", "http:", "/bin", "/home", "/tmp", "env"):  # noqa: S108
+        assert secret not in text, secret
+
+
+async def test_what_a_run_would_be_refused_for_a_preview_is_too(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    _, key = await world.services.accounts.create_key("acme", ["runs:read"])
+    bodies = [
+        a_request(model="gpt-5"),
+        a_request(toolIds=["nope"]),
+        a_request(graphId="claude_agents:nope"),
+        a_request(seed=1),
+    ]
+
+    for body in bodies:
+        previewed = await world.http.post("/v1/runs/preview", json=body)
+        refused = await world.http.post("/v1/runs", json=body)
+        assert previewed.status_code == refused.status_code
+        assert previewed.json() == refused.json()
+    async with a_client(world.url, key) as reader:
+        assert (await reader.post("/v1/runs/preview", json=a_request())).status_code == 403

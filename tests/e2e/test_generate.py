@@ -1,0 +1,294 @@
+"""One prompt, one answer: what a caller gets, and that it is a run like any other."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import httpx_sse
+import pytest
+
+from app.billing.ledger import Terms
+from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
+from tests.e2e.stories import World, WorldOf, a_client, until
+
+GRAPH = "claude_agents:generate"
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+}
+ADA = {"name": "Ada", "age": 36}
+
+
+def an_object(value: dict[str, Any]) -> Reply:
+    return Reply([ToolUse("StructuredOutput", value)])
+
+
+async def _text(world: World, **fields: Any) -> httpx.Response:
+    return await world.http.post("/v1/generate/text", json={"prompt": "hello", **fields})
+
+
+async def _object(world: World, **fields: Any) -> httpx.Response:
+    return await world.http.post("/v1/generate/object", json={"prompt": "Who?", "schema": SCHEMA, **fields})
+
+
+async def test_a_text_is_a_run_with_a_receipt(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("Good day.")])))
+
+    response = await _text(world, system="Speak like a butler.", model="haiku", limits={"timeoutS": 30})
+
+    answer = response.json()
+    assert (response.status_code, set(answer)) == (200, {"content", "usage", "runId"})
+    assert answer["content"] == "Good day."
+    assert answer["usage"] == {"promptTokens": 10, "completionTokens": 20}
+    run = (await world.http.get(f"/v1/runs/{answer['runId']}")).json()
+    assert (run["graphId"], run["model"], run["status"]) == (GRAPH, "claude-haiku-5-5", "succeeded")
+    assert run["requestId"] == response.headers["x-request-id"]
+    (receipt,) = await world.receipts(answer["runId"])
+    assert (receipt["graphId"], receipt["outputTokens"]) == (GRAPH, 20)
+    (asked,) = world.simulator.requests
+    assert asked.system.endswith("Speak like a butler.")
+    assert (asked.last_text, asked.tool_names) == ("hello", [])
+
+
+async def test_an_object_matches_its_schema(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(an_object(ADA)))
+
+    response = await _object(world, role="curator")
+
+    answer = response.json()
+    assert response.status_code == 200, answer
+    assert set(answer) == {"object", "usage", "runId"}
+    assert answer["object"] == ADA
+    assert len(await world.receipts(answer["runId"])) == 1
+    (asked,) = world.simulator.requests
+    assert (asked.body["model"], asked.tool_names) == ("claude-sonnet-4-5", ["StructuredOutput"])
+
+
+async def test_an_object_that_does_not_match_is_sent_back_once(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(an_object({"name": "Ada"}), an_object(ADA)))
+
+    response = await _object(world)
+
+    assert response.json()["object"] == ADA
+    assert len(await world.receipts(response.json()["runId"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "limits"),
+    [
+        (Reply([Text("I would rather not.")]), {}),
+        (Reply([Text("I would rather not.")]), {"maxTurns": 1}),
+        (an_object({"name": 5}), {}),
+        (an_object({"name": 5}), {"maxTurns": 1}),
+        (Reply([Text("No.")], stop_reason="refusal"), {}),
+    ],
+    ids=["words", "words in one turn", "no match", "no match in one turn", "refusal"],
+)
+async def test_an_answer_without_the_object_is_an_error_never_null(
+    world_of: WorldOf, reply: Reply, limits: dict[str, Any]
+) -> None:
+    def respond(_: ApiRequest) -> Answer:
+        return Reply(reply.blocks, stop_reason=reply.stop_reason)
+
+    world = await world_of(respond)
+
+    response = await _object(world, limits=limits, runId="no-object")
+    again = await _object(world, limits=limits, runId="no-object")
+
+    problem = response.json()
+    assert (response.status_code, problem["code"], problem["runId"]) == (502, "invalid_output", "no-object")
+    assert again.json() == problem
+    assert await world.receipts("no-object") != []
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (HttpError(400, "invalid_request_error"), 422, "invalid_request"),
+        (HttpError(401, "authentication_error"), 503, "provider_unavailable"),
+        (HttpError(429, "rate_limit_error", headers={"retry-after": "0"}), 429, "rate_limit"),
+        (HttpError(529, "overloaded_error"), 503, "provider_unavailable"),
+        (Reply([Text("No.")], stop_reason="refusal"), 500, "internal"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else None,
+)
+async def test_a_run_that_fails_is_a_problem_that_names_it(
+    world_of: WorldOf, failure: Answer, status: int, code: str
+) -> None:
+    world = await world_of(lambda _: failure)
+
+    response = await _text(world, runId="failed-1")
+
+    problem = response.json()
+    assert response.headers["content-type"] == "application/problem+json"
+    assert (response.status_code, problem["code"], problem["runId"]) == (status, code, "failed-1")
+    assert "secret upstream detail" not in response.text
+    assert ("retry-after" in response.headers) == (status in {429, 503})
+    assert (await world.ended("failed-1"))["status"] == "failed"
+
+
+async def test_an_object_that_fails_for_other_reasons_says_those(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: HttpError(529, "overloaded_error"))
+
+    response = await _object(world)
+
+    assert (response.status_code, response.json()["code"]) == (503, "provider_unavailable")
+
+
+async def test_a_run_that_takes_too_long(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
+
+    response = await _text(world, limits={"timeoutS": 1})
+
+    assert (response.status_code, response.json()["code"]) == (504, "timeout")
+
+
+async def test_a_run_that_is_cancelled_while_its_caller_waits(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
+    waiting = asyncio.create_task(_text(world, runId="cancelled-1"))
+    await hold.reached.wait()
+
+    await world.http.post("/v1/runs/cancelled-1/cancel")
+
+    response = await waiting
+    assert (response.status_code, response.json()["code"]) == (409, "aborted")
+
+
+async def test_a_budget_that_is_used_up(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("hi")], final_usage={"output_tokens": 500}))
+
+    response = await _text(world, limits={"maxTotalTokens": 100})
+
+    assert (response.status_code, response.json()["code"]) == (429, "rate_limit")
+
+
+async def test_without_credit_nothing_is_generated(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    account = await world.account_id()
+    await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
+
+    response = await _text(world)
+
+    assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits")
+    assert (await world.http.get("/v1/runs")).json()["items"] == []
+    assert world.simulator.requests == []
+
+
+async def test_the_same_key_asks_the_model_once(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("once")]), an_object(ADA)))
+    key = {"Idempotency-Key": "k-1"}
+
+    async def ask(path: str = "text", **fields: Any) -> httpx.Response:
+        body = {"prompt": "hello", **fields}
+        return await world.http.post(f"/v1/generate/{path}", json=body, headers=key)
+
+    first, second = await asyncio.gather(ask(), ask())
+    other = await ask(prompt="bye")
+    as_object = await ask("object", schema=SCHEMA)
+
+    assert first.json() == second.json()
+    assert len(world.simulator.requests) == 1
+    for response in (other, as_object):
+        assert (response.status_code, response.json()["code"]) == (409, "run_id_taken")
+
+
+async def test_a_text_streams_when_asked(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("one two three")])))
+    body = {"prompt": "hello", "stream": True, "runId": "streamed-1"}
+
+    async with httpx_sse.aconnect_sse(world.http, "POST", "/v1/generate/text", json=body) as source:
+        types = [event.event async for event in source.aiter_sse() if event.data]
+    afterwards = await _text(world, runId="streamed-1")
+
+    assert types[0] == "run_started"
+    assert types[-2:] == ["assistant_final", "done"]
+    assert "text_delta" in types
+    assert afterwards.json()["content"] == "one two three"
+    assert len(world.simulator.requests) == 1
+
+
+async def test_more_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(
+        lambda _: Reply([Text("one two")], hold=hold),
+        RUNTALLY_MAX_CONCURRENT_RUNS=1,
+        RUNTALLY_MAX_QUEUED_RUNS=0,
+    )
+    first = asyncio.create_task(_text(world))
+    await hold.reached.wait()
+
+    refused = await _text(world)
+
+    assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
+    hold.until.set()
+    assert (await first).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "field"),
+    [
+        ("text", {"prompt": ""}, "prompt"),
+        ("text", {"prompt": None}, "prompt"),
+        ("text", {"system": ""}, "system"),
+        ("text", {"role": "triage", "model": "haiku"}, "role"),
+        ("text", {"role": "haiku"}, "role"),
+        ("text", {"model": "gpt-5"}, "model"),
+        ("text", {"schema": SCHEMA}, "schema"),
+        ("text", {"stream": "yes"}, "stream"),
+        ("text", {"limits": {"maxTurns": 0}}, "limits.maxTurns"),
+        ("text", {"toolIds": []}, "toolIds"),
+        ("text", {"runId": "a/b"}, "runId"),
+        ("text", {"presencePenalty": 1}, "presencePenalty"),
+        ("object", {"seed": 7}, "seed"),
+        ("object", {"stream": True}, "stream"),
+        ("object", {"schema": None}, "schema"),
+        ("object", {"schema": {"type": 5}}, "schema"),
+        ("object", {"schema": {"type": "array"}}, "schema"),
+    ],
+)
+async def test_a_wrong_field_is_named(
+    world_of: WorldOf, path: str, change: dict[str, Any], field: str
+) -> None:
+    world = await world_of(in_turn())
+    body = {"prompt": "hello", **({"schema": SCHEMA} if path == "object" else {}), **change}
+
+    response = await world.http.post(f"/v1/generate/{path}", json=body)
+
+    assert response.status_code == 422, response.text
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+    assert (await world.http.get("/v1/runs")).json()["items"] == []
+
+
+async def test_a_parameter_claude_does_not_take_is_said_to_be_one(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    response = await _text(world, seed=7)
+
+    assert response.json()["detail"] == "seed: is a parameter that Claude models do not take"
+
+
+async def test_generating_takes_the_scope_of_a_writer(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    _, key = await world.services.accounts.create_key("acme", ["runs:read"])
+
+    async with a_client(world.url, key) as reader:
+        for path in ("text", "object"):
+            response = await reader.post(f"/v1/generate/{path}", json={"prompt": "hi", "schema": SCHEMA})
+            assert response.status_code == 403
+
+
+async def test_leaving_does_not_stop_it(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
+    waiting = asyncio.create_task(_text(world, runId="left-1"))
+    await hold.reached.wait()
+    waiting.cancel()
+    await until(waiting.done)
+
+    hold.until.set()
+
+    assert (await world.ended("left-1"))["status"] == "succeeded"
+    assert (await _text(world, runId="left-1")).json()["content"] == "one two"

@@ -1,0 +1,233 @@
+"""Roles, aliases and options of the operator's registry, as the model's API sees them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.billing.ledger import Terms
+from app.errors import Invalid
+from app.executors.model_file import ModelFileError
+from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
+from tests.e2e.stories import ANALYST, World, WorldOf, a_client, a_request
+
+REGISTRY = """
+aliases:
+  fast: claude-haiku-4-5
+roles:
+  triage: fast
+  summarizing: claude-opus-4-5
+models:
+  - {id: claude-haiku-4-5, max_output_tokens: 500}
+  - {ids: [claude-opus-4-5, claude-opus-5-5], effort: low, max_output_tokens: 8000}
+  - {pattern: claude-sonnet-4-.*, thinking: 2048}
+  - {id: claude-sonnet-5-5, fallback: fast}
+"""
+
+
+@pytest.fixture
+def models_file(tmp_path: Path) -> Path:
+    path = tmp_path / "models.yaml"
+    path.write_text(REGISTRY)
+    return path
+
+
+async def _asked(world: World, **fields: Any) -> dict[str, Any]:
+    """What the API is asked for a run with these fields."""
+    (*_, done) = await world.run(a_request(**fields))
+    assert done.data["finishReason"] == "stop"
+    return world.simulator.requests[-1].body
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("triage", {"model": "claude-haiku-4-5", "max_tokens": 500, "thinking": None}),
+        ("fast", {"model": "claude-haiku-4-5", "max_tokens": 500}),
+        (
+            "summarizing",
+            {"model": "claude-opus-4-5", "max_tokens": 8000, "output_config": {"effort": "low"}},
+        ),
+        (
+            "curator",
+            {
+                "model": "claude-sonnet-4-5",
+                "max_tokens": 32_000,
+                "thinking": {"type": "enabled", "budget_tokens": 2048},
+            },
+        ),
+        ("claude-haiku-4-5", {"model": "claude-haiku-4-5", "max_tokens": 500}),
+    ],
+)
+async def test_the_registrys_options_reach_the_model(
+    world_of: WorldOf, models_file: Path, model: str, asked: dict[str, Any]
+) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])), RUNTALLY_MODELS_FILE=models_file)
+
+    body = await _asked(world, model=model)
+
+    assert {name: body.get(name) for name in asked} == asked
+    run = (await world.http.get("/v1/runs")).json()["items"][0]
+    assert run["model"] == asked["model"]
+
+
+async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
+    world_of: WorldOf, models_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "graphs").mkdir()
+    head = "description: d\nmodel: curator\nthinking_budget_tokens: 5000"
+    (tmp_path / "graphs" / "mine.md").write_text(f"---\n{head}\n---\nHi.")
+    world = await world_of(
+        lambda _: Reply([Text("hi")]),
+        RUNTALLY_MODELS_FILE=models_file,
+        RUNTALLY_GRAPHS_DIR=tmp_path / "graphs",
+    )
+
+    body = await _asked(world, graphId="claude_agents:mine")
+    too_short = await world.http.post("/v1/runs", json=a_request(graphId="claude_agents:mine", model="fast"))
+
+    assert (body["model"], body["thinking"]["budget_tokens"]) == ("claude-sonnet-4-5", 5000)
+    assert (too_short.status_code, too_short.json()["errors"][0]["field"]) == (422, "model")
+    assert "claude-haiku-4-5" in too_short.json()["detail"]
+
+
+async def test_without_a_file_roles_are_the_default_model(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])))
+
+    assert (await _asked(world, model="repair"))["model"] == "claude-sonnet-4-5"
+
+
+async def test_an_overloaded_model_is_replaced_by_its_fallback_and_that_is_billed(
+    world_of: WorldOf, models_file: Path
+) -> None:
+    def overloaded(request: ApiRequest) -> Answer:
+        if request.body["model"] == "claude-sonnet-5-5":
+            return HttpError(529, "overloaded_error")
+        return Reply([Text("in its place")])
+
+    world = await world_of(overloaded, RUNTALLY_MODELS_FILE=models_file)
+
+    events = await world.run(a_request(model="sonnet"))
+
+    assert events[-2].data["content"] == "in its place"
+    assert world.simulator.requests[-1].body["model"] == "claude-haiku-4-5"
+    (receipt,) = await world.receipts(events[0].data["runId"])
+    assert (receipt["model"], receipt["basis"]) == ("claude-haiku-4-5", "final")
+    assert receipt["costUsd"] == "0.0001100000"
+
+
+async def test_credit_is_set_aside_for_whichever_model_answers(world_of: WorldOf, tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("models: [{id: claude-haiku-4-5, max_output_tokens: 1000, fallback: claude-opus-4-5}]")
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)), RUNTALLY_MODELS_FILE=path)
+    account = await world.account_id()
+    await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
+    await world.services.ledger.grant(account, 10_000_000)
+
+    run_id = await world.start(a_request(model="claude-haiku-4-5"))
+    await hold.reached.wait()
+    reserved = (await world.http.get("/v1/balance")).json()["reserved"]
+    hold.until.set()
+    await world.ended(run_id)
+
+    # A thousand tokens of opus cost 0.025 dollars, of haiku 0.005.
+    assert 250_000 < reserved < 260_000
+
+
+async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf, models_file: Path) -> None:
+    world = await world_of(in_turn(), RUNTALLY_MODELS_FILE=models_file)
+
+    answer = (await world.http.get("/v1/models")).json()
+
+    listed = {model["id"]: model for model in answer["items"]}
+    assert answer["nextCursor"] is None
+    assert list(listed) == sorted(listed)
+    assert set(listed) == {
+        *("claude-haiku-4-5", "claude-haiku-5-5", "claude-opus-4-5", "claude-opus-5-5"),
+        *("claude-sonnet-4-5", "claude-sonnet-5-5"),
+    }
+    assert listed["claude-haiku-4-5"] == {
+        "id": "claude-haiku-4-5",
+        "aliases": ["fast"],
+        "roles": ["triage"],
+        "options": {"thinking": "disabled", "effort": None, "maxOutputTokens": 500, "fallback": None},
+        "priced": True,
+        "inputUsdPerMTok": "1.0000000000",
+        "outputUsdPerMTok": "5.0000000000",
+        "cacheReadUsdPerMTok": "0.1000000000",
+        "cacheWrite5mUsdPerMTok": "1.2500000000",
+        "cacheWrite1hUsdPerMTok": "2.0000000000",
+    }
+    assert listed["claude-sonnet-5-5"]["options"]["fallback"] == "claude-haiku-4-5"
+    assert listed["claude-sonnet-4-5"]["roles"] == [
+        *("default", "candidate_extraction", "curator", "reconcile", "repair"),
+    ]
+
+
+async def test_a_model_without_a_price_is_listed_as_such(world_of: WorldOf, tmp_path: Path) -> None:
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "new.md").write_text("---\ndescription: d\nmodel: claude-newer-9\n---\nHi.")
+    world = await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+
+    listed = (await world.http.get("/v1/models")).json()["items"]
+
+    (new,) = [model for model in listed if model["id"] == "claude-newer-9"]
+    assert (new["priced"], new["inputUsdPerMTok"]) == (False, None)
+
+
+async def test_models_are_for_readers(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    _, key = await world.services.accounts.create_key("acme", ["runs:write"])
+
+    async with a_client(world.url, key) as writer:
+        assert (await writer.get("/v1/models")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "kind"),
+    [
+        ("roles: {triage: gpt-5}", r"RUNTALLY_MODELS_FILE: roles\.triage", Invalid),
+        (
+            "models: [{id: claude-a-1, fallback: claude-b-1}]",
+            r"models\.0\.fallback: there is no price",
+            Invalid,
+        ),
+        ("models: 5", "RUNTALLY_MODELS_FILE: models", ModelFileError),
+    ],
+)
+async def test_a_wrong_file_stops_the_start(
+    world_of: WorldOf, tmp_path: Path, text: str, problem: str, kind: type[Exception]
+) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text(text)
+
+    with pytest.raises(kind, match=problem):
+        await world_of(in_turn(), RUNTALLY_MODELS_FILE=path)
+
+
+@pytest.mark.parametrize("model", ["sonnet", "opus", "haiku", "claude-sonnet-4-5", "claude-opus-4-5"])
+async def test_a_model_nobody_told_to_think_is_not_asked_to(world_of: WorldOf, model: str) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])))
+
+    body = await _asked(world, model=model)
+
+    assert "thinking" not in body
+
+
+async def test_a_newer_model_thinks_as_much_as_it_finds_right(world_of: WorldOf, tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("models: [{id: claude-opus-5-5, thinking: adaptive, effort: max}]")
+    world = await world_of(in_turn(Reply([Text("hi")])), RUNTALLY_MODELS_FILE=path)
+
+    body = await _asked(world, model="opus")
+
+    assert (body["thinking"], body["output_config"]) == ({"type": "adaptive"}, {"effort": "max"})
+
+
+async def test_a_graph_that_thinks_keeps_doing_so(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")])))
+
+    body = await _asked(world, graphId=ANALYST, model="claude-opus-4-5")
+
+    assert body["thinking"] == {"type": "enabled", "budget_tokens": 4096}
