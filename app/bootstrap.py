@@ -39,6 +39,10 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.redis_streams import RedisEventLog
 from app.tools.catalog import ToolCatalog
+from app.webhooks.addresses import Addresses
+from app.webhooks.deliverer import Deliverer
+from app.webhooks.sender import Sender
+from app.webhooks.service import Webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +63,7 @@ class Services:
     graphs: GraphCatalog
     tools: ToolCatalog
     log: EventLog
+    webhooks: Webhooks
 
 
 @asynccontextmanager
@@ -92,6 +97,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
         tasks.start_soon(reaper.watch)
         tasks.start_soon(receipts.work)
+        webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
         aggregator = ExecutorAggregator({"claude_agents": executor})
         runs = RunService(
             database,
@@ -119,6 +125,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             graphs=graphs,
             tools=tools,
             log=event_log,
+            webhooks=webhooks,
         )
 
 
@@ -175,6 +182,19 @@ def _open_executor(
     )
     stack.push_async_callback(executor.aclose)
     return executor
+
+
+@asynccontextmanager
+async def _open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
+    """Deliver while the body runs; calls under way at its end are made again later."""
+    async with (
+        Addresses(allow_private=settings.webhook_allow_private) as addresses,
+        Sender(addresses) as sender,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(Deliverer(database, sender).work)
+        yield Webhooks(database, addresses)
+        tasks.cancel_scope.cancel()
 
 
 def _now() -> datetime:

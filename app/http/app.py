@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from app.bootstrap import Services
 from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
-from app.http.routes import accounts, catalogues, health, receipts, runs, usage
+from app.http.routes import accounts, catalogues, health, receipts, runs, usage, webhooks
 from app.http.schemas import Problem
 from app.http.sse import HEARTBEAT_S
 
@@ -53,6 +53,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         receipts.router,
         usage.router,
         accounts.router,
+        webhooks.router,
         catalogues.router,
         health.router,
     ):
