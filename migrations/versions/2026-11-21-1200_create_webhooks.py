@@ -26,7 +26,14 @@ $$
 # deleted is passed over. No receipt and no run may wait for a webhook, or fail because of one.
 _RECEIPTS = """
 CREATE FUNCTION webhooks_hear_of_receipts() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    charged constant uuid[] := ARRAY(SELECT DISTINCT account_id FROM added);
 BEGIN
+    IF NOT EXISTS (
+        SELECT FROM webhooks WHERE account_id = ANY (charged) AND 'receipt.created' = ANY (events)
+    ) THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO webhook_deliveries (webhook_id, event, payload)
     SELECT webhook.id, 'receipt.created', json_build_object(
                'type', 'receipt.created',
@@ -51,7 +58,8 @@ BEGIN
                    'origin', receipt.origin,
                    'createdAt', webhook_time(receipt.created_at)))
       FROM added AS receipt JOIN webhooks AS webhook ON webhook.account_id = receipt.account_id
-     WHERE webhook.enabled AND 'receipt.created' = ANY (webhook.events)
+     WHERE webhook.account_id = ANY (charged)
+       AND webhook.enabled AND 'receipt.created' = ANY (webhook.events)
        FOR KEY SHARE OF webhook SKIP LOCKED;
     RETURN NULL;
 END
