@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from app.graph import InputModel
 from app.http.parameters import Moment as GivenMoment
@@ -65,13 +65,6 @@ class ReplayRequest(InputModel):
 
     since: Annotated[GivenMoment, Field(alias="from")]
     until: Annotated[GivenMoment | None, Field(alias="to", description="Exclusive.")] = None
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.until is not None and self.since >= self.until:
-            message = "to must be later than from"
-            raise ValueError(message)
-        return self
 
 
 class WebhookShape(Shape):

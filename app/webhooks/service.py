@@ -175,8 +175,11 @@ class Webhooks:
     ) -> int:
         """Deliver again what failed or was cancelled; returns how many.
 
-        `since` is inclusive, `until` exclusive. Raises `WebhookNotFound` and `WebhookIsDisabled`.
+        `since` is inclusive, `until` exclusive. Raises `WebhookNotFound`, `WebhookIsDisabled`, and
+        `Invalid` for a window without anything in it.
         """
+        if until is not None and since >= until:
+            raise Invalid.field("to", "must be later than from")
         async with self._database.transaction() as tx:
             webhook = await _enabled(tx, account_id, webhook_id)
             return await replay_failed(tx, webhook.id, since=since, until=until)

@@ -159,13 +159,16 @@ async def test_a_redirect_is_not_followed(database: Database, key: KeyRecord) ->
     assert (len(receiver.posts), inside.posts) == (1, [])
 
 
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [("http://127.0.0.1:1/hook", "connection_failed"), ("http://hooks.invalid/hook", "name_not_found")],
-)
-async def test_who_is_not_there_is_said(database: Database, key: KeyRecord, url: str, problem: str) -> None:
-    async with delivering(database, pace=replace(QUICK, schedule=())):
-        webhook, _ = await register(database, key, url)
+@pytest.mark.parametrize(("found", "problem"), [(["127.0.0.1"], "connection_failed"), ([], "name_not_found")])
+async def test_who_is_not_there_is_said(
+    database: Database, key: KeyRecord, found: list[str], problem: str
+) -> None:
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return found
+
+    addresses = Addresses(allow_private=True, resolve=resolve)
+    async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
+        webhook, _ = await register(database, key, "http://hooks.invalid:1/hook")
         await charge(database, key, "msg_1")
         (delivery,) = await settled(database, webhook)
 
