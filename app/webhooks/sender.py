@@ -1,6 +1,7 @@
 """One HTTP call to a receiver, and what came of it."""
 
 import asyncio
+import ssl
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -23,11 +24,13 @@ class Sender:
     cookies would pile up. Connections are not kept: to share one, two hosts need only an address.
     """
 
-    def __init__(self, addresses: Addresses, *, call_s: float = CALL_S) -> None:
+    def __init__(
+        self, addresses: Addresses, *, call_s: float = CALL_S, trusted: ssl.SSLContext | None = None
+    ) -> None:
         self._addresses = addresses
         self._call_s = call_s
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=limits)
+        self._transport = httpx.AsyncHTTPTransport(verify=trusted or True, trust_env=False, limits=limits)
 
     async def __aenter__(self) -> Self:
         """Open."""
