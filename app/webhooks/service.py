@@ -87,7 +87,7 @@ class Webhooks:
         async with self._database.transaction() as tx:
             await lock_account(tx, account_id)
             if len(await webhooks_of(tx, account_id)) >= MOST_WEBHOOKS:
-                raise TooManyWebhooks(limit=MOST_WEBHOOKS)
+                raise TooManyWebhooks
             return await insert_webhook(tx, new, secret=secret), secret
 
     async def list_webhooks(self, account_id: AccountId) -> list[Webhook]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+import asyncpg
 import pytest
 import pytest_asyncio
 from sqlalchemy import text
@@ -359,6 +360,32 @@ async def test_a_new_secret_signs_what_is_tried_again(database: Database, key: K
 
     assert old != new
     assert all(post.verified(new) for post in receiver.posts)
+
+
+async def test_a_database_that_is_away_is_waited_for(
+    database: Database, key: KeyRecord, postgres: str, database_url: str
+) -> None:
+    name = database_url.rpartition("/")[2]
+    admin = await asyncpg.connect(postgres)
+    try:
+        async with a_receiver(holds=True) as receiver, delivering(database, pace=SHORT_LEASE) as deliverer:
+            webhook, _ = await register(database, key, receiver.url)
+            await charge(database, key, "msg_1")
+            await until_so(lambda: receiver.at_once == 1)
+            await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+            await admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
+            )
+            # It arrives, and nobody can write that down.
+            receiver.let_go.set()
+            await until_so(lambda: not deliverer._under_way)
+            await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+            (delivery,) = await settled(database, webhook, status="delivered")
+    finally:
+        await admin.close()
+
+    assert delivery.attempts == len(receiver.posts) == 2
+    assert len(set(receiver.ids)) == 1
 
 
 async def test_old_deliveries_are_forgotten(database: Database, key: KeyRecord) -> None:

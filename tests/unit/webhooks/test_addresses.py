@@ -67,6 +67,12 @@ async def test_every_way_to_write_loopback_is_loopback(host: str) -> None:
             await addresses.of(addresses.check_url(f"https://{host}/"))
 
 
+async def test_what_can_be_no_name_is_not_found() -> None:
+    async with Addresses() as addresses:
+        with pytest.raises(NameNotFound):
+            await addresses.of(addresses.check_url(f"https://{'a' * 64}.example/"))
+
+
 @pytest.mark.parametrize(
     "url",
     [
