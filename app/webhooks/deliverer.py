@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 import anyio
 import structlog
@@ -57,7 +56,7 @@ class Deliverer:
         self._database = database
         self._sender = sender
         self._pace = pace or Pace()
-        self._under_way: dict[UUID, Claimed] = {}
+        self._under_way: list[Claimed] = []
         self._room = asyncio.Event()
         self._forget_at = 0.0
 
@@ -75,7 +74,7 @@ class Deliverer:
                     # Whatever it was, the next try may go well; the server must not end of it.
                     log.exception("could not look for due webhook deliveries")
                 for each in claimed:
-                    self._under_way[each.id] = each
+                    self._under_way.append(each)
                     calls.start_soon(self._deliver, each)
                 if not claimed:
                     await self._pause()
@@ -86,8 +85,8 @@ class Deliverer:
         self._room.clear()
         if room <= 0:
             return []
-        webhooks = Counter(each.webhook_id for each in self._under_way.values())
-        accounts = Counter(each.account_id for each in self._under_way.values())
+        webhooks = Counter(each.webhook_id for each in self._under_way)
+        accounts = Counter(each.account_id for each in self._under_way)
         async with self._database.transaction() as tx:
             return await claim_due(
                 tx,
@@ -117,7 +116,7 @@ class Deliverer:
         except Exception:
             log.exception("a webhook delivery went wrong", delivery_id=str(claimed.id))
         finally:
-            del self._under_way[claimed.id]
+            self._under_way.remove(claimed)
             self._room.set()
 
     async def _answer(self, claimed: Claimed) -> Answer:

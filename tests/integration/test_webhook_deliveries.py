@@ -1,21 +1,18 @@
 """The deliverer over a real database, towards real servers on loopback."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import asyncpg
-import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
 from app.db import Database
-from app.errors import Invalid
-from app.webhooks.addresses import Addresses
 from app.webhooks.deliverer import Pace
-from app.webhooks.service import Registration, Webhooks
+from app.webhooks.delivery_repository import Claimed, claim_due, note_delivered, note_failed, note_given_up
+from app.webhooks.retries import Answer
 from tests.e2e.stories import until as until_so
 from tests.factories import an_account
 from tests.integration.webhook_seam import (
@@ -146,36 +143,6 @@ async def test_one_success_is_a_new_beginning(database: Database, key: KeyRecord
     assert (await webhooks_over(database).get(key.account_id, str(webhook.id))).enabled
 
 
-async def test_a_redirect_is_not_followed(database: Database, key: KeyRecord) -> None:
-    async with (
-        a_receiver() as inside,
-        a_receiver(307, headers={"location": inside.url}) as receiver,
-        delivering(database, pace=replace(QUICK, schedule=())),
-    ):
-        webhook, _ = await register(database, key, receiver.url)
-        await charge(database, key, "msg_1")
-        (delivery,) = await settled(database, webhook)
-
-    assert (delivery.status, delivery.last_status) == ("failed", 307)
-    assert (len(receiver.posts), inside.posts) == (1, [])
-
-
-@pytest.mark.parametrize(("found", "problem"), [(["127.0.0.1"], "connection_failed"), ([], "name_not_found")])
-async def test_who_is_not_there_is_said(
-    database: Database, key: KeyRecord, found: list[str], problem: str
-) -> None:
-    async def resolve(_host: str, _port: int) -> Sequence[str]:
-        return found
-
-    addresses = Addresses(allow_private=True, resolve=resolve)
-    async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
-        webhook, _ = await register(database, key, "http://hooks.invalid:1/hook")
-        await charge(database, key, "msg_1")
-        (delivery,) = await settled(database, webhook)
-
-    assert (delivery.status, delivery.last_error, delivery.last_status) == ("failed", problem, None)
-
-
 async def test_a_receiver_that_never_answers_is_given_up(database: Database, key: KeyRecord) -> None:
     async with (
         a_receiver(holds=True) as receiver,
@@ -248,69 +215,28 @@ async def test_two_processes_never_make_the_same_delivery(database: Database, ke
 
 
 async def test_a_claim_that_has_ended_changes_nothing(database: Database, key: KeyRecord) -> None:
-    brief = replace(QUICK, lease=timedelta(seconds=0.2), of_a_webhook=1)
-    async with a_receiver(500, 200, holds=True) as receiver:
-        webhook, _ = await register(database, key, receiver.url)
-        await charge(database, key, "msg_1")
-        async with delivering(database, pace=brief), delivering(database):
-            # The first claim ends while its call is still under way, and another process takes over.
-            await until_so(lambda: receiver.at_once == 2)
-            receiver.let_go.set()
-            (delivery,) = await settled(database, webhook, status="delivered")
-            await until_so(lambda: receiver.at_once == 0)
+    webhook, _ = await register(database, key)
+    await charge(database, key, "msg_1")
 
-    assert (delivery.status, delivery.last_status) == ("delivered", 200)
+    async def claim(lease: timedelta) -> Claimed:
+        async with database.transaction() as tx:
+            (claimed,) = await claim_due(tx, most=9, lease=lease, busy_webhooks=[], busy_accounts=[])
+        return claimed
 
+    ended, current = await claim(timedelta(0)), await claim(timedelta(minutes=1))
+    before = await deliveries(database, webhook)
+    async with database.transaction() as tx:
+        await note_failed(tx, ended, Answer(500, "bad_status"), again_in=timedelta(0))
+        await note_delivered(tx, ended, Answer(200))
+        assert not await note_given_up(tx, ended, Answer(500, "bad_status"))
+    unchanged = await deliveries(database, webhook)
+    async with database.transaction() as tx:
+        await note_delivered(tx, current, Answer(204))
+    (delivery,) = await deliveries(database, webhook)
 
-async def test_private_addresses_are_refused_at_registration(database: Database, key: KeyRecord) -> None:
-    async with Addresses() as addresses:
-        webhooks = Webhooks(database, addresses)
-        for url in ("https://127.0.0.1/", "https://localhost/", "https://[::1]/", "https://169.254.169.254/"):
-            with pytest.raises(Invalid) as refused:
-                await webhooks.register(key.account_id, Registration(url, ("run.completed",)))
-            assert [error.field for error in refused.value.errors] == ["url"]
-
-
-async def test_a_name_that_changes_its_mind_reaches_nothing(database: Database, key: KeyRecord) -> None:
-    found = ["8.8.8.8"]
-
-    async def resolve(_host: str, _port: int) -> Sequence[str]:
-        return found
-
-    addresses = Addresses(resolve=resolve)
-    async with a_receiver() as receiver:
-        port = receiver.url.split(":")[2].split("/")[0]
-        wanted = Registration(f"https://rebound.example:{port}/", ("receipt.created",))
-        webhook, _ = await Webhooks(database, addresses).register(key.account_id, wanted)
-        found[:] = ["127.0.0.1"]
-        await charge(database, key, "msg_1")
-        async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
-            (delivery,) = await settled(database, webhook)
-
-    assert (delivery.last_error, delivery.last_status) == ("address_refused", None)
-    assert receiver.posts == []
-
-
-async def test_the_address_that_was_judged_is_the_one_that_is_called(
-    database: Database, key: KeyRecord
-) -> None:
-    asked: list[str] = []
-
-    async def resolve(host: str, _port: int) -> Sequence[str]:
-        # A dead address first: the next one is tried. No name server knows this name.
-        asked.append(host)
-        return ["127.0.0.2", "127.0.0.1"]
-
-    async with a_receiver() as receiver:
-        url = receiver.url.replace("127.0.0.1", "hooks.invalid")
-        webhook, _ = await register(database, key, url)
-        await charge(database, key, "msg_1")
-        addresses = Addresses(allow_private=True, resolve=resolve)
-        async with delivering(database, addresses=addresses):
-            await settled(database, webhook, status="delivered")
-
-    assert asked == ["hooks.invalid"]
-    assert receiver.posts[0].headers["host"] == url.split("/")[2]
+    assert (ended.id, ended.attempts, current.attempts) == (current.id, 1, 2)
+    assert unchanged == before
+    assert (delivery.status, delivery.last_status) == ("delivered", 204)
 
 
 async def test_replaying_sends_the_same_message_again(database: Database, key: KeyRecord) -> None:
@@ -326,6 +252,22 @@ async def test_replaying_sends_the_same_message_again(database: Database, key: K
     assert delivery.attempts == 1
     assert receiver.posts[0].body == receiver.posts[1].body
     assert len(set(receiver.ids)) == 1
+
+
+async def test_replaying_what_is_under_way_hurts_nobody(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(holds=True) as receiver, delivering(database):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        await until_so(lambda: receiver.at_once == 1)
+        await webhooks_over(database).replay(key.account_id, str(webhook.id), receiver.ids[0])
+        await until_so(lambda: receiver.at_once == 2)
+        receiver.let_go.set()
+        await settled(database, webhook, status="delivered")
+        await charge(database, key, "msg_2")
+        found = await settled(database, webhook, status="delivered")
+
+    assert len(found) == 2
+    assert len(receiver.posts) == 3
 
 
 async def test_replaying_a_window_sends_what_did_not_arrive(database: Database, key: KeyRecord) -> None:
