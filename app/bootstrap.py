@@ -50,6 +50,10 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.redis_streams import RedisEventLog
 from app.tools.catalog import ToolCatalog
+from app.webhooks.addresses import Addresses
+from app.webhooks.deliverer import Deliverer
+from app.webhooks.sender import Sender
+from app.webhooks.service import Webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -76,6 +80,7 @@ class Services:
     prices: PriceList
     tools: ToolCatalog
     log: EventLog
+    webhooks: Webhooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
         stack.callback(ground.tasks.cancel_scope.cancel)
         ground.tasks.start_soon(receipts.work)
+        webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
         runs, commands, conversations = await _open_runs(ground, stack, executor)
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
@@ -150,6 +156,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             prices=planner.prices,
             tools=planner.tools,
             log=ground.log,
+            webhooks=webhooks,
         )
 
 
@@ -266,6 +273,19 @@ def _planner(settings: Settings) -> Planner:
     prices = price_list(settings)
     models = model_registry(settings, prices)
     return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
+
+
+@asynccontextmanager
+async def _open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
+    """Deliver while the body runs; calls under way at its end are made again later."""
+    async with (
+        Addresses(allow_private=settings.webhook_allow_private) as addresses,
+        Sender(addresses) as sender,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(Deliverer(database, sender).work)
+        yield Webhooks(database, addresses)
+        tasks.cancel_scope.cancel()
 
 
 def _now() -> datetime:

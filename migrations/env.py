@@ -5,7 +5,8 @@ from sqlalchemy.engine import Connection
 
 import app.auth.tables
 import app.billing.tables
-import app.runs.tables  # noqa: F401 - each import adds its tables to the metadata
+import app.runs.tables
+import app.webhooks.tables  # noqa: F401 - each import adds its tables to the metadata
 from app.db import metadata
 
 

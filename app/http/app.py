@@ -17,6 +17,7 @@ from app.http.routes import (
     runs,
     sessions,
     usage,
+    webhooks,
 )
 from app.http.schemas import Problem
 from app.http.sse import HEARTBEAT_S
@@ -66,6 +67,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         receipts.router,
         usage.router,
         accounts.router,
+        webhooks.router,
         catalogues.router,
         health.router,
     ):

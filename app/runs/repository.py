@@ -60,7 +60,7 @@ class NewRun:
     request_hash: bytes
     request_id: str | None
     process_id: UUID
-    session: Session | None
+    session: Session | None = None
 
 
 async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:

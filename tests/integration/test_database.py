@@ -14,7 +14,8 @@ from sqlalchemy.exc import DBAPIError
 
 import app.auth.tables
 import app.billing.tables
-import app.runs.tables  # noqa: F401 - each adds its tables to the metadata
+import app.runs.tables
+import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, metadata
 from app.embedded import EmbeddedPostgres
 

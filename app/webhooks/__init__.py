@@ -1,0 +1,1 @@
+"""Tell accounts' own servers what happened."""

@@ -1,0 +1,142 @@
+"""Which addresses may be called.
+
+A webhook's URL is chosen by a tenant and called from the operator's network: it must not lead to
+what only that network can reach. So names are resolved here, every address they have is judged,
+and what was judged is what is connected to: a name that changes its mind in between changes nothing.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from types import TracebackType
+from typing import Self, TypeAlias
+
+import httpx
+
+MAX_URL_CHARS = 2000
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""A host's addresses; raises `OSError` when it has none."""
+
+_THREADS = 64
+_MOST_ADDRESSES = 8
+_TEREDO_AND_6TO4 = (ip_network("2001::/32"), ip_network("2002::/16"))
+_NAT64 = ip_network("64:ff9b::/96")
+_GLOBAL_UNICAST = ip_network("2000::/3")
+_PROTOCOL_ASSIGNMENTS = ip_network("192.0.0.0/24")
+_NEVER = tuple(
+    ip_network(network)
+    for network in (
+        *("169.254.0.0/16", "fe80::/10"),
+        # Where clouds tell a machine its own credentials, outside the link-local range.
+        *("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
+        *("fd00:ec2::254/128", "fd20:ce::254/128"),
+    )
+)
+"""Refused also where private addresses are allowed: nobody receives webhooks there."""
+
+
+class UrlRefused(ValueError):
+    """The text says what a URL must be."""
+
+
+class AddressRefused(Exception):
+    """A host leads to an address that may not be called."""
+
+
+class NameNotFound(Exception):
+    """A host has no address now."""
+
+
+class Addresses:
+    """`async with Addresses(...) as addresses:` judges where webhooks lead."""
+
+    def __init__(self, *, allow_private: bool = False, resolve: Resolver | None = None) -> None:
+        self._allow_private = allow_private
+        # Not the loop's own threads: slow name servers of tenants must hold up nobody else.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="webhook-names")
+        self._resolve = resolve or self._ask_the_system
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of the threads; one that still waits for a name server ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def check_url(self, text: str) -> httpx.URL:
+        """The URL, as far as it can be judged without asking anybody; raises `UrlRefused`."""
+        if len(text) > MAX_URL_CHARS or not (text.isascii() and text.isprintable()) or " " in text:
+            message = f"must be a URL of at most {MAX_URL_CHARS} ASCII characters without spaces"
+            raise UrlRefused(message)
+        try:
+            url = httpx.URL(text)
+        except httpx.InvalidURL as error:
+            message = "is not a URL"
+            raise UrlRefused(message) from error
+        schemes = ("https", "http") if self._allow_private else ("https",)
+        if url.scheme not in schemes or not url.host:
+            message = f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)} and a host"
+            raise UrlRefused(message)
+        if url.userinfo or url.fragment:
+            message = "must have neither a user name nor a fragment"
+            raise UrlRefused(message)
+        return url
+
+    async def of(self, url: httpx.URL) -> list[str]:
+        """Every address of the URL's host; raises `AddressRefused` or `NameNotFound`.
+
+        One that may not be called speaks against all: which of them is called is not the tenant's choice.
+        """
+        port = url.port or (443 if url.scheme == "https" else 80)
+        try:
+            found = list(await self._resolve(url.host, port))
+        except (OSError, UnicodeError) as error:
+            raise NameNotFound from error
+        if not found:
+            raise NameNotFound
+        if not all(self._may_be_called(address) for address in found):
+            raise AddressRefused
+        return found[:_MOST_ADDRESSES]
+
+    async def _ask_the_system(self, host: str, port: int) -> Sequence[str]:
+        def ask() -> list[str]:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+
+    def _may_be_called(self, text: str) -> bool:
+        address = _meant(ip_address(text))
+        if any(address in network for network in _NEVER) or address.is_multicast or address.is_unspecified:
+            return False
+        return self._allow_private or is_public(address)
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether everybody can reach it, so that reaching it from here gives nobody anything."""
+    address = _meant(address)
+    if not address.is_global or address.is_multicast:
+        return False
+    if isinstance(address, IPv4Address):
+        return address not in _PROTOCOL_ASSIGNMENTS
+    # Tunnels hide where they lead to.
+    return address in _GLOBAL_UNICAST and not any(address in network for network in _TEREDO_AND_6TO4)
+
+
+def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that an IPv6 one stands for, where the machine or its network translates it."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

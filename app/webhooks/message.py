@@ -1,0 +1,59 @@
+"""What is sent, by the Standard Webhooks specification: events, secrets, signatures; pure."""
+
+import base64
+import json
+import secrets
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, get_args
+from uuid import UUID
+
+from standardwebhooks import Webhook as Signature
+
+WebhookEvent = Literal["run.completed", "run.failed", "receipt.created", "budget.threshold"]
+EVENTS: tuple[WebhookEvent, ...] = get_args(WebhookEvent)
+MONEY_EVENTS: frozenset[WebhookEvent] = frozenset({"receipt.created", "budget.threshold"})
+"""They tell what only readers of receipts may know."""
+
+_SECRET_BYTES = 32
+_ID_PREFIX = "msg_"
+
+
+class Message(NamedTuple):
+    """One HTTP request's body, and the headers that vouch for it."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+def mint_secret() -> str:
+    """A new signing secret: 256 bits, shown as receivers' libraries take it."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}"
+
+
+def message_id(delivery_id: UUID) -> str:
+    """The `webhook-id` of a delivery: the same at every attempt."""
+    return f"{_ID_PREFIX}{delivery_id.hex}"
+
+
+def delivery_id(shown: str) -> UUID | None:
+    """The delivery a `webhook-id` names; None for what is none."""
+    digits = shown.removeprefix(_ID_PREFIX)
+    try:
+        found = UUID(digits)
+    except ValueError:
+        return None
+    return found if message_id(found) == shown else None
+
+
+def signed(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> Message:
+    """A delivery, signed for an attempt at this time."""
+    body = json.dumps(payload, separators=(",", ":"))
+    named = message_id(delivery)
+    headers = {
+        "content-type": "application/json",
+        "user-agent": "Runtally-Webhooks/1",
+        "webhook-id": named,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": Signature(secret).sign(named, at, body),
+    }
+    return Message(body.encode(), headers)

@@ -1,0 +1,220 @@
+"""The SQL of webhooks, as accounts see and change them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy import and_, delete, func, insert, select, text, tuple_, update
+
+from app.db import Reader, Transaction
+from app.ids import AccountId
+from app.webhooks.message import WebhookEvent
+from app.webhooks.retries import DeliveryProblem
+from app.webhooks.tables import webhook_deliveries, webhooks
+
+DisabledReason = Literal["by_request", "gone", "failing"]
+DeliveryStatus = Literal["pending", "delivered", "failed", "cancelled"]
+
+_deliveries = webhook_deliveries.c
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook, without its secret."""
+
+    id: UUID
+    account_id: AccountId
+    url: str
+    events: tuple[WebhookEvent, ...]
+    description: str | None
+    enabled: bool
+    disabled_reason: DisabledReason | None
+    disabled_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewWebhook:
+    """A webhook about to be registered."""
+
+    id: UUID
+    account_id: AccountId
+    url: str
+    events: tuple[WebhookEvent, ...]
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event on its way to one webhook."""
+
+    id: UUID
+    event: WebhookEvent
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime
+    last_status: int | None
+    last_error: DeliveryProblem | None
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+async def lock_account(tx: Transaction, account_id: AccountId) -> None:
+    """Let nobody else register a webhook of this account until the transaction ends."""
+    await tx.execute(
+        text("SELECT pg_advisory_xact_lock(hashtextextended('runtally.webhooks.' || :account, 0))"),
+        {"account": str(account_id)},
+    )
+
+
+async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -> Webhook:
+    """Insert a webhook, enabled."""
+    statement = (
+        insert(webhooks)
+        .values(
+            id=webhook.id,
+            account_id=webhook.account_id,
+            url=webhook.url,
+            events=list(webhook.events),
+            description=webhook.description,
+            secret=secret,
+            enabled=True,
+            created_at=func.now(),
+        )
+        .returning(*_WEBHOOK)
+    )
+    return _webhook((await tx.execute(statement)).one())
+
+
+async def webhooks_of(reader: Reader, account_id: AccountId) -> list[Webhook]:
+    """An account's webhooks, newest first."""
+    statement = (
+        select(*_WEBHOOK)
+        .where(webhooks.c.account_id == account_id)
+        .order_by(webhooks.c.created_at.desc(), webhooks.c.id.desc())
+    )
+    return [_webhook(row) for row in await reader.execute(statement)]
+
+
+async def find_webhook(reader: Reader, account_id: AccountId, webhook_id: UUID) -> Webhook | None:
+    """The webhook of this account with this id."""
+    row = (await reader.execute(select(*_WEBHOOK).where(_is(account_id, webhook_id)))).one_or_none()
+    return None if row is None else _webhook(row)
+
+
+async def locked_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID) -> Webhook | None:
+    """The webhook, with nobody else changing it until the transaction ends."""
+    # Not the strongest lock: triggers pass over what is locked as if it were being deleted.
+    found = await tx.execute(
+        select(*_WEBHOOK).where(_is(account_id, webhook_id)).with_for_update(key_share=True)
+    )
+    row = found.one_or_none()
+    return None if row is None else _webhook(row)
+
+
+async def update_webhook(tx: Transaction, webhook_id: UUID, changed: Mapping[str, object]) -> Webhook:
+    """Change columns of a webhook that is there."""
+    statement = update(webhooks).where(webhooks.c.id == webhook_id).values(changed).returning(*_WEBHOOK)
+    return _webhook((await tx.execute(statement)).one())
+
+
+async def disable_webhook(tx: Transaction, webhook_id: UUID, reason: DisabledReason) -> bool:
+    """Disable a webhook and cancel what it was to get; False when it was disabled already."""
+    disabled = await tx.execute(
+        update(webhooks)
+        .where(webhooks.c.id == webhook_id, webhooks.c.enabled)
+        .values(enabled=False, disabled_reason=reason, disabled_at=func.now())
+    )
+    await tx.execute(
+        update(webhook_deliveries)
+        .where(_deliveries.webhook_id == webhook_id, _deliveries.status == "pending")
+        .values(status="cancelled")
+    )
+    return bool(disabled.rowcount)
+
+
+async def delete_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID) -> bool:
+    """Delete a webhook and its deliveries; False when there is no such webhook."""
+    return bool((await tx.execute(delete(webhooks).where(_is(account_id, webhook_id)))).rowcount)
+
+
+async def newest_deliveries(
+    reader: Reader, webhook_id: UUID, *, limit: int, before: tuple[datetime, str] | None
+) -> list[Delivery]:
+    """Deliveries of a webhook, newest first, older than (created_at, id)."""
+    newest = (_deliveries.created_at, _deliveries.id)
+    statement = (
+        select(*_DELIVERY)
+        .where(_deliveries.webhook_id == webhook_id)
+        .order_by(*(column.desc() for column in newest))
+        .limit(limit)
+    )
+    if before is not None:
+        moment, delivery_id = before
+        statement = statement.where(tuple_(*newest) < (moment, UUID(delivery_id)))
+    return [Delivery(*row) for row in await reader.execute(statement)]
+
+
+async def replay_delivery(tx: Transaction, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
+    """Deliver one again from the first attempt, whatever became of it; None when it is not there."""
+    statement = (
+        update(webhook_deliveries)
+        .where(_deliveries.webhook_id == webhook_id, _deliveries.id == delivery_id)
+        .values(_FROM_THE_START)
+        .returning(*_DELIVERY)
+    )
+    row = (await tx.execute(statement)).one_or_none()
+    return None if row is None else Delivery(*row)
+
+
+async def replay_failed(tx: Transaction, webhook_id: UUID, *, since: datetime, until: datetime | None) -> int:
+    """Deliver again what did not arrive and was created in this window; returns how many."""
+    statement = update(webhook_deliveries).where(
+        _deliveries.webhook_id == webhook_id,
+        _deliveries.status.in_(["failed", "cancelled"]),
+        _deliveries.created_at >= since,
+    )
+    if until is not None:
+        statement = statement.where(_deliveries.created_at < until)
+    return (await tx.execute(statement.values(_FROM_THE_START))).rowcount
+
+
+_WEBHOOK = (
+    webhooks.c.id,
+    webhooks.c.account_id,
+    webhooks.c.url,
+    webhooks.c.events,
+    webhooks.c.description,
+    webhooks.c.enabled,
+    webhooks.c.disabled_reason,
+    webhooks.c.disabled_at,
+    webhooks.c.created_at,
+)
+_DELIVERY = (
+    _deliveries.id,
+    _deliveries.event,
+    _deliveries.status,
+    _deliveries.attempts,
+    _deliveries.next_attempt_at,
+    _deliveries.last_status,
+    _deliveries.last_error,
+    _deliveries.created_at,
+    _deliveries.delivered_at,
+)
+_FROM_THE_START: dict[str, Any] = {
+    "status": "pending",
+    "attempts": 0,
+    "next_attempt_at": func.now(),
+    "delivered_at": None,
+}
+
+
+def _is(account_id: AccountId, webhook_id: UUID) -> Any:
+    return and_(webhooks.c.account_id == account_id, webhooks.c.id == webhook_id)
+
+
+def _webhook(row: Any) -> Webhook:
+    columns = row._asdict()
+    return Webhook(**{**columns, "events": tuple(columns["events"])})

@@ -1,0 +1,90 @@
+"""One HTTP call to a receiver, and what came of it."""
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused
+from app.webhooks.message import Message
+from app.webhooks.retries import Answer, answered
+
+CALL_S = 10.0
+_CONNECT_S = 4.0
+"""Of one address: a host may have others."""
+
+
+class Sender:
+    """`async with Sender(addresses) as sender:` calls receivers.
+
+    A bare transport, because nothing of what a client adds is wanted: redirects could lead anywhere,
+    cookies would pile up. Connections are not kept: to share one, two hosts need only an address.
+    """
+
+    def __init__(
+        self, addresses: Addresses, *, call_s: float = CALL_S, trusted: ssl.SSLContext | None = None
+    ) -> None:
+        self._addresses = addresses
+        self._call_s = call_s
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        self._transport = httpx.AsyncHTTPTransport(verify=trusted or True, trust_env=False, limits=limits)
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Hang up everywhere."""
+        await self._transport.__aexit__(kind, error, trace)
+
+    async def send(self, url: str, message: Message) -> Answer:
+        """Post a message and hear the status; what else the receiver says is not read."""
+        try:
+            async with asyncio.timeout(self._call_s):
+                target = self._addresses.check_url(url)
+                return await self._post(target, await self._addresses.of(target), message)
+        except (AddressRefused, UrlRefused):
+            return Answer(problem="address_refused")
+        except NameNotFound:
+            return Answer(problem="name_not_found")
+        except (TimeoutError, httpx.TimeoutException):
+            return Answer(problem="timeout")
+        except httpx.ConnectError:
+            return Answer(problem="connection_failed")
+        except httpx.TransportError:
+            return Answer(problem="connection_lost")
+
+    async def _post(self, url: httpx.URL, addresses: list[str], message: Message) -> Answer:
+        """Try one address after the other, until one can be connected to."""
+        *others, last = addresses
+        for address in others:
+            try:
+                return await self._post_to(url, address, message)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        return await self._post_to(url, last, message)
+
+    async def _post_to(self, url: httpx.URL, address: str, message: Message) -> Answer:
+        request = httpx.Request(
+            "POST",
+            url.copy_with(host=address),
+            headers={"host": url.netloc.decode("ascii"), "connection": "close", **message.headers},
+            content=message.body,
+            extensions={
+                # The certificate must be the name's, not the address's.
+                "sni_hostname": url.raw_host.decode("ascii"),
+                "timeout": httpx.Timeout(self._call_s, connect=min(_CONNECT_S, self._call_s)).as_dict(),
+            },
+        )
+        response = await self._transport.handle_async_request(request)
+        await response.aclose()
+        return answered(response.status_code, response.headers.get("retry-after"), now=datetime.now(UTC))

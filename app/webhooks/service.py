@@ -1,0 +1,233 @@
+"""Webhooks: an account says where it wants to hear of what, and hears again what it missed."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from app.db import Database, Reader, Transaction
+from app.errors import Conflict, Invalid, NotFound
+from app.ids import AccountId, new_uuid
+from app.paging import Cursor
+from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused
+from app.webhooks.message import EVENTS, WebhookEvent, delivery_id, mint_secret
+from app.webhooks.repository import (
+    Delivery,
+    NewWebhook,
+    Webhook,
+    delete_webhook,
+    disable_webhook,
+    find_webhook,
+    insert_webhook,
+    lock_account,
+    locked_webhook,
+    newest_deliveries,
+    replay_delivery,
+    replay_failed,
+    update_webhook,
+    webhooks_of,
+)
+
+MOST_WEBHOOKS = 20
+"""Of one account: each of its events is kept once for each of them."""
+
+_NAME_S = 2.0
+
+
+class WebhookNotFound(NotFound):
+    """This account has no webhook with this id."""
+
+    code = "webhook_not_found"
+
+
+class DeliveryNotFound(NotFound):
+    """This webhook has no delivery with this id."""
+
+    code = "delivery_not_found"
+
+
+class TooManyWebhooks(Conflict):
+    """This account has as many webhooks as it may have; delete one first."""
+
+    code = "too_many_webhooks"
+
+
+class WebhookIsDisabled(Conflict):
+    """This webhook is disabled; enable it first."""
+
+    code = "webhook_disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What an account decides about a webhook."""
+
+    url: str
+    events: tuple[WebhookEvent, ...]
+    description: str | None = None
+    enabled: bool = True
+
+
+class Webhooks:
+    """Registers, changes, lists and replays; always of one account."""
+
+    def __init__(self, database: Database, addresses: Addresses) -> None:
+        self._database = database
+        self._addresses = addresses
+
+    async def register(self, account_id: AccountId, wanted: Registration) -> tuple[Webhook, str]:
+        """A new webhook and its signing secret, which is returned only here and by `rotate_secret`.
+
+        Raises `Invalid` naming `url`, and `TooManyWebhooks`.
+        """
+        await self.check_url(wanted.url)
+        secret = mint_secret()
+        new = NewWebhook(new_uuid(), account_id, wanted.url, _in_order(wanted.events), wanted.description)
+        async with self._database.transaction() as tx:
+            await lock_account(tx, account_id)
+            if len(await webhooks_of(tx, account_id)) >= MOST_WEBHOOKS:
+                raise TooManyWebhooks
+            return await insert_webhook(tx, new, secret=secret), secret
+
+    async def list_webhooks(self, account_id: AccountId) -> list[Webhook]:
+        """An account's webhooks, newest first; there are never more than a page of them."""
+        async with self._database.snapshot() as reader:
+            return await webhooks_of(reader, account_id)
+
+    async def get(self, account_id: AccountId, webhook_id: str) -> Webhook:
+        """One webhook; raises `WebhookNotFound`."""
+        async with self._database.snapshot() as reader:
+            return await _found(reader, account_id, webhook_id)
+
+    async def change(
+        self, account_id: AccountId, webhook_id: str, change: Callable[[Registration], Registration]
+    ) -> Webhook:
+        """Change a webhook, given how it is now; a new URL must have gone through `check_url`.
+
+        Disabling cancels what is on its way. Raises `WebhookNotFound`, and whatever `change` raises.
+        """
+        async with self._database.transaction() as tx:
+            webhook = await _locked(tx, account_id, webhook_id)
+            wanted = change(
+                Registration(webhook.url, webhook.events, webhook.description, enabled=webhook.enabled)
+            )
+            if webhook.enabled and not wanted.enabled:
+                await disable_webhook(tx, webhook.id, "by_request")
+            columns: dict[str, object] = {
+                "url": wanted.url,
+                "events": list(_in_order(wanted.events)),
+                "description": wanted.description,
+            }
+            if wanted.enabled and not webhook.enabled:
+                columns |= {
+                    "enabled": True,
+                    "disabled_reason": None,
+                    "disabled_at": None,
+                    "failing_since": None,
+                }
+            return await update_webhook(tx, webhook.id, columns)
+
+    async def rotate_secret(self, account_id: AccountId, webhook_id: str) -> tuple[Webhook, str]:
+        """Sign with a new secret from now on; raises `WebhookNotFound`."""
+        secret = mint_secret()
+        async with self._database.transaction() as tx:
+            webhook = await _locked(tx, account_id, webhook_id)
+            return await update_webhook(tx, webhook.id, {"secret": secret}), secret
+
+    async def delete(self, account_id: AccountId, webhook_id: str) -> None:
+        """Forget a webhook and its deliveries; raises `WebhookNotFound`."""
+        async with self._database.transaction() as tx:
+            if not await delete_webhook(tx, account_id, _uuid(webhook_id)):
+                raise WebhookNotFound
+
+    async def deliveries(
+        self, account_id: AccountId, webhook_id: str, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[Delivery], str | None]:
+        """Deliveries, newest first, and the cursor of the next page.
+
+        Raises `WebhookNotFound`, and `Invalid` for `cursor`.
+        """
+        before = None if cursor is None else Cursor.of_uuids(cursor)
+        async with self._database.snapshot() as reader:
+            webhook = await _found(reader, account_id, webhook_id)
+            found = await newest_deliveries(reader, webhook.id, limit=limit + 1, before=before)
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
+
+    async def replay(self, account_id: AccountId, webhook_id: str, delivery: str) -> Delivery:
+        """Deliver one again, with the same id and payload.
+
+        Raises `WebhookNotFound`, `DeliveryNotFound` and `WebhookIsDisabled`.
+        """
+        async with self._database.transaction() as tx:
+            webhook = await _enabled(tx, account_id, webhook_id)
+            named = delivery_id(delivery)
+            replayed = None if named is None else await replay_delivery(tx, webhook.id, named)
+            if replayed is None:
+                raise DeliveryNotFound
+            return replayed
+
+    async def replay_failed(
+        self, account_id: AccountId, webhook_id: str, *, since: datetime, until: datetime | None
+    ) -> int:
+        """Deliver again what failed or was cancelled; returns how many.
+
+        `since` is inclusive, `until` exclusive. Raises `WebhookNotFound`, `WebhookIsDisabled`, and
+        `Invalid` for a window without anything in it.
+        """
+        if until is not None and since >= until:
+            raise Invalid.field("to", "must be later than from")
+        async with self._database.transaction() as tx:
+            webhook = await _enabled(tx, account_id, webhook_id)
+            return await replay_failed(tx, webhook.id, since=since, until=until)
+
+    async def check_url(self, url: str) -> None:
+        """Raise `Invalid` naming `url` for what will never be called.
+
+        A host that has no address now may have one later: it is judged again at every attempt.
+        """
+        try:
+            async with asyncio.timeout(_NAME_S):
+                await self._addresses.of(self._addresses.check_url(url))
+        except UrlRefused as error:
+            raise Invalid.field("url", str(error)) from error
+        except AddressRefused as error:
+            raise Invalid.field("url", "must lead to a public address") from error
+        except (NameNotFound, TimeoutError):
+            return
+
+
+def _in_order(events: Sequence[WebhookEvent]) -> tuple[WebhookEvent, ...]:
+    """Each event once, in the order they are documented in."""
+    return tuple(event for event in EVENTS if event in events)
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise WebhookNotFound from error
+
+
+async def _found(reader: Reader, account_id: AccountId, webhook_id: str) -> Webhook:
+    webhook = await find_webhook(reader, account_id, _uuid(webhook_id))
+    if webhook is None:
+        raise WebhookNotFound
+    return webhook
+
+
+async def _locked(tx: Transaction, account_id: AccountId, webhook_id: str) -> Webhook:
+    webhook = await locked_webhook(tx, account_id, _uuid(webhook_id))
+    if webhook is None:
+        raise WebhookNotFound
+    return webhook
+
+
+async def _enabled(tx: Transaction, account_id: AccountId, webhook_id: str) -> Webhook:
+    webhook = await _locked(tx, account_id, webhook_id)
+    if not webhook.enabled:
+        raise WebhookIsDisabled
+    return webhook

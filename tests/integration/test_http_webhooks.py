@@ -1,0 +1,285 @@
+"""Webhooks, over a real server."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from app.simulator.script import in_turn
+from app.webhooks.service import MOST_WEBHOOKS
+from tests.e2e.stories import World, WorldOf, until
+from tests.factories import an_account
+from tests.integration.test_http_billing import holder
+from tests.integration.webhook_seam import charge
+from tests.receivers import a_receiver
+
+URL = "http://127.0.0.1:9/hook"
+SCOPES = ("runs:write", "runs:read", "receipts:read")
+
+
+async def lenient(world_of: WorldOf) -> World:
+    """A world whose operator allows private addresses."""
+    return await world_of(in_turn(), RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True)
+
+
+async def registered(http: httpx.AsyncClient, url: str = URL, *events: str) -> dict[str, Any]:
+    """A new webhook."""
+    answer = await http.post("/v1/webhooks", json={"url": url, "events": list(events or ["run.completed"])})
+    assert answer.status_code == 201, answer.text
+    webhook: dict[str, Any] = answer.json()
+    return webhook
+
+
+async def test_a_webhook_is_registered_shown_changed_and_deleted(world_of: WorldOf) -> None:
+    world = await lenient(world_of)
+    wanted = {"url": URL, "events": ["run.failed", "run.completed", "run.failed"], "description": "mine"}
+
+    made = await world.http.post("/v1/webhooks", json=wanted)
+    webhook = made.json()
+    secret = webhook.pop("secret")
+    path = made.headers["location"]
+    listed = (await world.http.get("/v1/webhooks")).json()
+    changed = await world.http.patch(path, json={"events": ["receipt.created"], "description": None})
+    same = await world.http.patch(path, json={})
+    rotated = await world.http.post(f"{path}/secret")
+    deleted = await world.http.delete(path)
+    gone = [await world.http.get(path), await world.http.delete(path), await world.http.patch(path, json={})]
+
+    assert (made.status_code, path) == (201, f"/v1/webhooks/{webhook['id']}")
+    assert secret.startswith("whsec_")
+    assert {name: webhook[name] for name in webhook if name not in {"id", "createdAt"}} == {
+        "url": URL,
+        "events": ["run.completed", "run.failed"],
+        "description": "mine",
+        "enabled": True,
+        "disabledReason": None,
+        "disabledAt": None,
+    }
+    assert listed == {"items": [webhook], "nextCursor": None}
+    assert changed.json() == {**webhook, "events": ["receipt.created"], "description": None}
+    assert same.json() == changed.json()
+    assert rotated.json()["secret"] not in {secret, None}
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert [(answer.status_code, answer.json()["code"]) for answer in gone] == [
+        (404, "webhook_not_found")
+    ] * 3
+
+
+async def test_a_webhook_can_sleep_and_wake(world_of: WorldOf) -> None:
+    world = await lenient(world_of)
+    path = f"/v1/webhooks/{(await registered(world.http))['id']}"
+
+    asleep = (await world.http.patch(path, json={"enabled": False})).json()
+    again = (await world.http.patch(path, json={"enabled": False})).json()
+    replays = [
+        await world.http.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
+        await world.http.post(f"{path}/deliveries/msg_{'0' * 32}/replay"),
+    ]
+    awake = (await world.http.patch(path, json={"enabled": True})).json()
+
+    assert (asleep["enabled"], asleep["disabledReason"]) == (False, "by_request")
+    assert again == asleep
+    assert [(each.status_code, each.json()["code"]) for each in replays] == [(409, "webhook_disabled")] * 2
+    assert (awake["enabled"], awake["disabledReason"], awake["disabledAt"]) == (True, None, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "url"),
+        ({"url": URL}, "events"),
+        ({"url": URL, "events": []}, "events"),
+        ({"url": URL, "events": ["run.started"]}, "events.0"),
+        ({"url": URL, "events": "run.completed"}, "events"),
+        ({"url": URL, "events": ["run.completed"], "secret": "whsec_x"}, "secret"),
+        ({"url": URL, "events": ["run.completed"], "description": "x" * 201}, "description"),
+        ({"url": "ftp://hooks.example/", "events": ["run.completed"]}, "url"),
+        ({"url": "http://u:p@127.0.0.1/", "events": ["run.completed"]}, "url"),
+        ({"url": "http://169.254.169.254/latest", "events": ["run.completed"]}, "url"),
+        ({"url": 5, "events": ["run.completed"]}, "url"),
+    ],
+)
+async def test_a_wrong_webhook_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+    world = await lenient(world_of)
+    path = f"/v1/webhooks/{(await registered(world.http))['id']}"
+
+    answers = [await world.http.post("/v1/webhooks", json=body)]
+    if body.get("url") != URL and "url" in body:
+        answers.append(await world.http.patch(path, json={"url": body["url"]}))
+
+    for answer in answers:
+        assert answer.status_code == 422
+        assert field in [error["field"] for error in answer.json()["errors"]]
+    assert len((await world.http.get("/v1/webhooks")).json()["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"url": None}, "url"),
+        ({"events": None}, "events"),
+        ({"enabled": None}, "enabled"),
+        ({"enabled": "yes"}, "enabled"),
+        ({"events": []}, "events"),
+        ({"disabledReason": "gone"}, "disabledReason"),
+    ],
+)
+async def test_a_wrong_change_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+    world = await lenient(world_of)
+    webhook = await registered(world.http)
+
+    answer = await world.http.patch(f"/v1/webhooks/{webhook['id']}", json=body)
+
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "from"),
+        ({"from": "yesterday"}, "from"),
+        ({"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
+        ({"from": "2026-01-01T00:00:00Z", "since": "x"}, "since"),
+    ],
+)
+async def test_a_wrong_window_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+    world = await lenient(world_of)
+    webhook = await registered(world.http)
+
+    answer = await world.http.post(f"/v1/webhooks/{webhook['id']}/replay", json=body)
+
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+async def test_private_addresses_are_refused_unless_the_operator_allows_them(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    for url in ("https://127.0.0.1/", "https://10.0.0.1/", "https://[::ffff:10.0.0.1]/", "http://8.8.8.8/"):
+        answer = await world.http.post("/v1/webhooks", json={"url": url, "events": ["run.completed"]})
+        assert answer.status_code == 422
+        assert [error["field"] for error in answer.json()["errors"]] == ["url"]
+    public = await registered(world.http, "https://8.8.8.8/hook")
+    path = f"/v1/webhooks/{public['id']}"
+    moved = await world.http.patch(path, json={"url": "https://127.0.0.1/"})
+
+    assert moved.status_code == 422
+    assert (await world.http.get(path)).json()["url"] == "https://8.8.8.8/hook"
+
+
+async def test_another_account_sees_and_changes_nothing(world_of: WorldOf) -> None:
+    world = await lenient(world_of)
+    path = f"/v1/webhooks/{(await registered(world.http))['id']}"
+
+    async with holder(world, "stranger", *SCOPES) as stranger:
+        answers = [
+            await stranger.get(path),
+            await stranger.patch(path, json={"enabled": False}),
+            await stranger.delete(path),
+            await stranger.post(f"{path}/secret"),
+            await stranger.get(f"{path}/deliveries"),
+            await stranger.post(f"{path}/deliveries/msg_{'0' * 32}/replay"),
+            await stranger.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
+            await stranger.get("/v1/webhooks/not-an-id"),
+        ]
+        listed = (await stranger.get("/v1/webhooks")).json()["items"]
+
+    assert [(each.status_code, each.json()["code"]) for each in answers] == [(404, "webhook_not_found")] * 8
+    assert listed == []
+    assert (await world.http.get(path)).json()["enabled"]
+
+
+async def test_scopes_say_who_may_do_what(world_of: WorldOf) -> None:
+    world = await lenient(world_of)
+    money = {"url": URL, "events": ["run.completed", "receipt.created"]}
+
+    async with holder(world, "acme", *SCOPES) as owner:
+        path = f"/v1/webhooks/{(await registered(owner, URL, 'receipt.created'))['id']}"
+    async with holder(world, "acme", "runs:read", "receipts:read") as reader:
+        seen = [
+            await reader.get(path),
+            await reader.get("/v1/webhooks"),
+            await reader.get(f"{path}/deliveries"),
+        ]
+        refused = [
+            await reader.post("/v1/webhooks", json=money),
+            await reader.patch(path, json={"enabled": False}),
+            await reader.delete(path),
+            await reader.post(f"{path}/secret"),
+            await reader.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
+        ]
+    async with holder(world, "acme", "runs:write") as writer:
+        plain = f"/v1/webhooks/{(await registered(writer))['id']}"
+        refused += [
+            await writer.get(path),
+            await writer.post("/v1/webhooks", json=money),
+            await writer.post("/v1/webhooks", json={**money, "events": ["budget.threshold"]}),
+            await writer.patch(plain, json={"events": ["budget.threshold"]}),
+            # What it may not read it may not have sent elsewhere either.
+            await writer.patch(path, json={"url": "http://127.0.0.1:9/mine"}),
+        ]
+        allowed = [
+            await writer.patch(path, json={"enabled": False}),
+            await writer.patch(path, json={"events": ["run.completed"], "enabled": True}),
+        ]
+
+    assert [each.status_code for each in seen + allowed] == [200] * 5
+    assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "forbidden")] * 10
+
+
+async def test_an_account_has_so_many_webhooks_and_no_more(world_of: WorldOf) -> None:
+    world = await lenient(world_of)
+    for _ in range(MOST_WEBHOOKS):
+        last = await registered(world.http)
+
+    refused = await world.http.post("/v1/webhooks", json={"url": URL, "events": ["run.completed"]})
+    await world.http.delete(f"/v1/webhooks/{last['id']}")
+    await registered(world.http)
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "too_many_webhooks")
+    assert len((await world.http.get("/v1/webhooks")).json()["items"]) == MOST_WEBHOOKS
+
+
+async def test_deliveries_are_listed_in_pages_and_replayed(world_of: WorldOf) -> None:
+    world = await lenient(world_of)
+    key = await an_account(world.services.database)
+    async with a_receiver() as receiver, holder(world, "acme", *SCOPES) as acme:
+        path = f"/v1/webhooks/{(await registered(acme, receiver.url, 'receipt.created'))['id']}"
+        await charge(world.services.database, key, "msg_1", "msg_2", "msg_3")
+        await until(lambda: len(receiver.posts) == 3)
+        first = (await acme.get(f"{path}/deliveries", params={"limit": 2})).json()
+        rest = (await acme.get(f"{path}/deliveries", params={"cursor": first["nextCursor"]})).json()
+        items = first["items"] + rest["items"]
+        replayed = await acme.post(f"{path}/deliveries/{items[0]['id']}/replay")
+        window = await acme.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"})
+        unknown = await acme.post(f"{path}/deliveries/msg_{'0' * 32}/replay")
+        nonsense = await acme.post(f"{path}/deliveries/nonsense/replay")
+        wrong = await acme.get(f"{path}/deliveries", params={"cursor": "x"})
+        await until(lambda: len(receiver.posts) == 4)
+
+    assert [len(page["items"]) for page in (first, rest)] == [2, 1]
+    assert rest["nextCursor"] is None
+    assert {item["id"] for item in items} == set(receiver.ids)
+    assert {item["event"] for item in items} == {"receipt.created"}
+    assert (replayed.status_code, replayed.json()["status"]) == (202, "pending")
+    assert receiver.ids[3] == items[0]["id"]
+    assert (window.status_code, window.json()) == (202, {"replayed": 0})
+    for answer in (unknown, nonsense):
+        assert (answer.status_code, answer.json()["code"]) == (404, "delivery_not_found")
+    assert wrong.status_code == 422
+
+
+async def test_a_secret_is_shown_nowhere_else(world_of: WorldOf) -> None:
+    world = await lenient(world_of)
+    webhook = await registered(world.http)
+    path = f"/v1/webhooks/{webhook['id']}"
+
+    answers = [
+        await world.http.get(path),
+        await world.http.get("/v1/webhooks"),
+        await world.http.patch(path, json={"description": "x"}),
+        await world.http.get(f"{path}/deliveries"),
+    ]
+
+    assert all("whsec_" not in answer.text and "secret" not in answer.text for answer in answers)

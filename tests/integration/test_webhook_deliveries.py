@@ -1,0 +1,353 @@
+"""The deliverer over a real database, towards real servers on loopback."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import asyncpg
+import pytest_asyncio
+from sqlalchemy import text
+
+from app.auth.repository import KeyRecord
+from app.db import Database
+from app.webhooks.deliverer import Pace
+from app.webhooks.delivery_repository import Claimed, claim_due, note_delivered, note_failed, note_given_up
+from app.webhooks.retries import Answer
+from tests.e2e.stories import until as until_so
+from tests.factories import an_account
+from tests.integration.webhook_seam import (
+    QUICK,
+    charge,
+    deliveries,
+    delivering,
+    now,
+    register,
+    settled,
+    until,
+    webhooks_over,
+)
+from tests.receivers import a_receiver
+
+SHORT_LEASE = replace(QUICK, lease=timedelta(seconds=0.5))
+
+
+@pytest_asyncio.fixture
+async def key(database: Database) -> KeyRecord:
+    return await an_account(database)
+
+
+async def age(database: Database, column: str, interval: str) -> None:
+    """Move a column of every delivery or webhook into the past."""
+    table = "webhooks" if column == "failing_since" else "webhook_deliveries"
+    async with database.transaction() as tx:
+        await tx.execute(text(f"UPDATE {table} SET {column} = {column} - INTERVAL '{interval}'"))  # noqa: S608
+
+
+async def test_a_delivery_is_signed_and_says_what_happened(database: Database, key: KeyRecord) -> None:
+    async with a_receiver() as receiver, delivering(database):
+        webhook, secret = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        (delivery,) = await settled(database, webhook, status="delivered")
+
+    (post,) = receiver.posts
+    assert post.verified(secret)["data"]["usageUnitId"] == "msg_1"
+    assert post.path == "/hook"
+    assert post.headers["content-type"] == "application/json"
+    assert post.headers["user-agent"].startswith("Runtally-Webhooks/")
+    assert (delivery.attempts, delivery.last_status, delivery.last_error) == (1, 204, None)
+    assert delivery.delivered_at is not None
+    assert post.id == f"msg_{delivery.id.hex}"
+
+
+async def test_what_fails_is_tried_again_as_the_same_message(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(500, 500, 200) as receiver, delivering(database):
+        webhook, secret = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        (delivery,) = await settled(database, webhook, status="delivered")
+
+    assert len(receiver.posts) == delivery.attempts == 3
+    assert len(set(receiver.ids)) == 1
+    assert len({post.body for post in receiver.posts}) == 1
+    assert all(post.verified(secret) for post in receiver.posts)
+
+
+async def test_after_the_last_attempt_a_delivery_has_failed(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(500) as receiver, delivering(database):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        (delivery,) = await settled(database, webhook)
+
+    assert (delivery.status, delivery.attempts) == ("failed", len(QUICK.schedule) + 1)
+    assert (delivery.last_status, delivery.last_error) == (500, "bad_status")
+    assert (await webhooks_over(database).get(key.account_id, str(webhook.id))).enabled
+
+
+async def test_the_next_attempt_waits_as_planned(database: Database, key: KeyRecord) -> None:
+    pace = replace(QUICK, schedule=(timedelta(minutes=5),))
+    async with (
+        a_receiver(500) as receiver,
+        a_receiver(503, headers={"retry-after": "1800"}) as busy,
+        delivering(database, pace=pace),
+    ):
+        plain, _ = await register(database, key, receiver.url)
+        wishing, _ = await register(database, key, busy.url)
+        await charge(database, key, "msg_1")
+        (planned,) = await settled(database, plain, last_status=500)
+        (wished,) = await settled(database, wishing, last_status=503)
+
+    assert timedelta(minutes=4) < planned.next_attempt_at - now() < timedelta(minutes=6)
+    assert timedelta(minutes=29) < wished.next_attempt_at - now() < timedelta(minutes=31)
+
+
+async def test_gone_disables_and_cancels(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(410) as receiver:
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1", "msg_2", "msg_3", "msg_4", "msg_5", "msg_6")
+        async with delivering(database, pace=replace(QUICK, of_a_webhook=1)):
+            found = await settled(database, webhook)
+        await charge(database, key, "msg_7")
+
+    shown = await webhooks_over(database).get(key.account_id, str(webhook.id))
+    assert (shown.enabled, shown.disabled_reason) == (False, "gone")
+    assert shown.disabled_at is not None
+    assert sorted(each.status for each in found) == ["cancelled"] * 5 + ["failed"]
+    assert len(await deliveries(database, webhook)) == 6
+    assert len(receiver.posts) == 1
+
+
+async def test_days_without_one_success_disable(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(500) as receiver, delivering(database):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        await settled(database, webhook)
+        await age(database, "failing_since", "6 days")
+        await charge(database, key, "msg_2")
+        await settled(database, webhook)
+
+    shown = await webhooks_over(database).get(key.account_id, str(webhook.id))
+    assert (shown.enabled, shown.disabled_reason) == (False, "failing")
+
+
+async def test_one_success_is_a_new_beginning(database: Database, key: KeyRecord) -> None:
+    failing = [500] * (len(QUICK.schedule) + 1)
+    async with a_receiver(*failing, 200, 500) as receiver, delivering(database):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        await settled(database, webhook)
+        await age(database, "failing_since", "6 days")
+        for message in ("msg_2", "msg_3"):
+            await charge(database, key, message)
+            found = await settled(database, webhook)
+
+    assert [each.status for each in found] == ["failed", "delivered", "failed"]
+    assert (await webhooks_over(database).get(key.account_id, str(webhook.id))).enabled
+
+
+async def test_a_receiver_that_never_answers_is_given_up(database: Database, key: KeyRecord) -> None:
+    async with (
+        a_receiver(holds=True) as receiver,
+        delivering(database, pace=replace(QUICK, schedule=()), call_s=0.2),
+    ):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        (delivery,) = await settled(database, webhook)
+
+    assert (delivery.status, delivery.last_error) == ("failed", "timeout")
+
+
+async def test_slow_receivers_hold_up_nobody_else(database: Database, key: KeyRecord) -> None:
+    other = await an_account(database, "other")
+    pace = replace(QUICK, at_once=8, of_an_account=4, of_a_webhook=2)
+    async with a_receiver(holds=True) as slow, a_receiver() as quick:
+        tarpits = [(await register(database, key, slow.url))[0] for _ in range(4)]
+        webhook, _ = await register(database, other, quick.url)
+        await charge(database, key, *(f"slow_{number}" for number in range(20)))
+        async with delivering(database, pace=pace):
+            await until_so(lambda: slow.at_once == pace.of_an_account)
+            await charge(database, other, *(f"quick_{number}" for number in range(20)))
+            found = await settled(database, webhook, status="delivered")
+            held = slow.most_at_once
+            slow.let_go.set()
+            for tarpit in tarpits:
+                await settled(database, tarpit, status="delivered")
+
+    assert len(found) == len(quick.posts) == 20
+    assert held == pace.of_an_account
+    assert len(set(slow.ids)) == len(slow.posts) == 80
+
+
+async def test_a_slow_webhook_leaves_room_for_its_neighbour(database: Database, key: KeyRecord) -> None:
+    pace = replace(QUICK, at_once=8, of_an_account=4, of_a_webhook=2)
+    async with a_receiver(holds=True) as slow, a_receiver() as quick, delivering(database, pace=pace):
+        await register(database, key, slow.url)
+        webhook, _ = await register(database, key, quick.url)
+        await charge(database, key, *(f"msg_{number}" for number in range(20)))
+        found = await settled(database, webhook, status="delivered")
+
+    assert len(found) == len(quick.posts) == 20
+    assert slow.most_at_once == pace.of_a_webhook
+
+
+async def test_a_process_that_dies_in_the_middle_is_made_good(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(holds=True) as receiver:
+        webhook, secret = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        async with delivering(database, pace=SHORT_LEASE):
+            await until_so(lambda: receiver.at_once == 1)
+        receiver.let_go.set()
+        async with delivering(database, pace=SHORT_LEASE):
+            (delivery,) = await settled(database, webhook, status="delivered")
+
+    assert delivery.attempts == len(receiver.posts) == 2
+    assert len(set(receiver.ids)) == 1
+    assert receiver.posts[-1].verified(secret)
+
+
+async def test_two_processes_never_make_the_same_delivery(database: Database, key: KeyRecord) -> None:
+    async with a_receiver() as receiver:
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, *(f"msg_{number}" for number in range(60)))
+        async with delivering(database), delivering(database), delivering(database):
+            found = await settled(database, webhook, status="delivered")
+
+    assert [each.attempts for each in found] == [1] * 60
+    assert len(receiver.ids) == len(set(receiver.ids)) == 60
+
+
+async def test_a_claim_that_has_ended_changes_nothing(database: Database, key: KeyRecord) -> None:
+    webhook, _ = await register(database, key)
+    await charge(database, key, "msg_1")
+
+    async def claim(lease: timedelta) -> Claimed:
+        async with database.transaction() as tx:
+            (claimed,) = await claim_due(tx, most=9, lease=lease, busy_webhooks=[], busy_accounts=[])
+        return claimed
+
+    ended, current = await claim(timedelta(0)), await claim(timedelta(minutes=1))
+    before = await deliveries(database, webhook)
+    async with database.transaction() as tx:
+        await note_failed(tx, ended, Answer(500, "bad_status"), again_in=timedelta(0))
+        await note_delivered(tx, ended, Answer(200))
+        assert not await note_given_up(tx, ended, Answer(500, "bad_status"))
+    unchanged = await deliveries(database, webhook)
+    async with database.transaction() as tx:
+        await note_delivered(tx, current, Answer(204))
+    (delivery,) = await deliveries(database, webhook)
+
+    assert (ended.id, ended.attempts, current.attempts) == (current.id, 1, 2)
+    assert unchanged == before
+    assert (delivery.status, delivery.last_status) == ("delivered", 204)
+
+
+async def test_replaying_sends_the_same_message_again(database: Database, key: KeyRecord) -> None:
+    service = webhooks_over(database)
+    async with a_receiver(500, 200) as receiver, delivering(database, pace=replace(QUICK, schedule=())):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        await settled(database, webhook, status="failed")
+        replayed = await service.replay(key.account_id, str(webhook.id), receiver.ids[0])
+        (delivery,) = await settled(database, webhook, status="delivered")
+
+    assert (replayed.status, replayed.attempts) == ("pending", 0)
+    assert delivery.attempts == 1
+    assert receiver.posts[0].body == receiver.posts[1].body
+    assert len(set(receiver.ids)) == 1
+
+
+async def test_replaying_what_is_under_way_hurts_nobody(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(holds=True) as receiver, delivering(database):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        await until_so(lambda: receiver.at_once == 1)
+        await webhooks_over(database).replay(key.account_id, str(webhook.id), receiver.ids[0])
+        await until_so(lambda: receiver.at_once == 2)
+        receiver.let_go.set()
+        await settled(database, webhook, status="delivered")
+        await charge(database, key, "msg_2")
+        found = await settled(database, webhook, status="delivered")
+
+    assert len(found) == 2
+    assert len(receiver.posts) == 3
+
+
+async def test_replaying_a_window_sends_what_did_not_arrive(database: Database, key: KeyRecord) -> None:
+    service = webhooks_over(database)
+    async with a_receiver(204, 500) as receiver, delivering(database, pace=replace(QUICK, schedule=())):
+        webhook, _ = await register(database, key, receiver.url)
+        for number in range(3):
+            await charge(database, key, f"msg_{number}")
+            found = await settled(database, webhook)
+        assert [each.status for each in found] == ["delivered", "failed", "failed"]
+        window = found[1].created_at, found[2].created_at
+        receiver.statuses = (204,)
+
+        first = await service.replay_failed(key.account_id, str(webhook.id), since=window[0], until=window[1])
+        await settled(database, webhook)
+        rest = await service.replay_failed(
+            key.account_id, str(webhook.id), since=found[0].created_at, until=None
+        )
+        await settled(database, webhook, status="delivered")
+
+    assert (first, rest) == (1, 1)
+    assert len(receiver.posts) == 5
+
+
+async def test_a_new_secret_signs_what_is_tried_again(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(500, 200) as receiver:
+        webhook, old = await register(database, key, receiver.url)
+        _, new = await webhooks_over(database).rotate_secret(key.account_id, str(webhook.id))
+        await charge(database, key, "msg_1")
+        async with delivering(database):
+            await settled(database, webhook, status="delivered")
+
+    assert old != new
+    assert all(post.verified(new) for post in receiver.posts)
+
+
+async def test_a_database_that_is_away_is_waited_for(
+    database: Database, key: KeyRecord, postgres: str, database_url: str
+) -> None:
+    name = database_url.rpartition("/")[2]
+    admin = await asyncpg.connect(postgres)
+    try:
+        async with a_receiver(holds=True) as receiver, delivering(database, pace=SHORT_LEASE) as deliverer:
+            webhook, _ = await register(database, key, receiver.url)
+            await charge(database, key, "msg_1")
+            await until_so(lambda: receiver.at_once == 1)
+            await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+            await admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
+            )
+            # It arrives, and nobody can write that down.
+            receiver.let_go.set()
+            await until_so(lambda: not deliverer._under_way)
+            await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+            (delivery,) = await settled(database, webhook, status="delivered")
+    finally:
+        await admin.close()
+
+    assert delivery.attempts == len(receiver.posts) == 2
+    assert len(set(receiver.ids)) == 1
+
+
+async def test_old_deliveries_are_forgotten(database: Database, key: KeyRecord) -> None:
+    async with a_receiver() as receiver:
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1", "msg_2")
+        await age(database, "created_at", "31 days")
+        await charge(database, key, "msg_3")
+        async with delivering(database):
+
+            async def only_the_new_one_is_left() -> bool:
+                return [each.status for each in await deliveries(database, webhook)] == ["delivered"]
+
+            await until(only_the_new_one_is_left)
+
+
+async def test_a_stopped_deliverer_leaves_at_once(database: Database, key: KeyRecord) -> None:
+    async with a_receiver(holds=True) as receiver:
+        await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        async with asyncio.timeout(5):
+            async with delivering(database, pace=Pace(look_every_s=0.02)):
+                await until_so(lambda: receiver.at_once == 1)

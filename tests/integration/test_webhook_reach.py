@@ -1,0 +1,108 @@
+"""Where deliveries go, and where they never go."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+
+from app.auth.repository import KeyRecord
+from app.db import Database
+from app.errors import Invalid
+from app.webhooks.addresses import Addresses
+from app.webhooks.service import Registration, Webhooks
+from tests.factories import an_account
+from tests.integration.webhook_seam import (
+    QUICK,
+    charge,
+    delivering,
+    register,
+    settled,
+)
+from tests.receivers import a_receiver
+
+
+@pytest_asyncio.fixture
+async def key(database: Database) -> KeyRecord:
+    return await an_account(database)
+
+
+async def test_a_redirect_is_not_followed(database: Database, key: KeyRecord) -> None:
+    async with (
+        a_receiver() as inside,
+        a_receiver(307, headers={"location": inside.url}) as receiver,
+        delivering(database, pace=replace(QUICK, schedule=())),
+    ):
+        webhook, _ = await register(database, key, receiver.url)
+        await charge(database, key, "msg_1")
+        (delivery,) = await settled(database, webhook)
+
+    assert (delivery.status, delivery.last_status) == ("failed", 307)
+    assert (len(receiver.posts), inside.posts) == (1, [])
+
+
+@pytest.mark.parametrize(("found", "problem"), [(["127.0.0.1"], "connection_failed"), ([], "name_not_found")])
+async def test_who_is_not_there_is_said(
+    database: Database, key: KeyRecord, found: list[str], problem: str
+) -> None:
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return found
+
+    addresses = Addresses(allow_private=True, resolve=resolve)
+    async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
+        webhook, _ = await register(database, key, "http://hooks.invalid:1/hook")
+        await charge(database, key, "msg_1")
+        (delivery,) = await settled(database, webhook)
+
+    assert (delivery.status, delivery.last_error, delivery.last_status) == ("failed", problem, None)
+
+
+async def test_private_addresses_are_refused_at_registration(database: Database, key: KeyRecord) -> None:
+    async with Addresses() as addresses:
+        webhooks = Webhooks(database, addresses)
+        for url in ("https://127.0.0.1/", "https://localhost/", "https://[::1]/", "https://169.254.169.254/"):
+            with pytest.raises(Invalid) as refused:
+                await webhooks.register(key.account_id, Registration(url, ("run.completed",)))
+            assert [error.field for error in refused.value.errors] == ["url"]
+
+
+async def test_a_name_that_changes_its_mind_reaches_nothing(database: Database, key: KeyRecord) -> None:
+    found = ["8.8.8.8"]
+
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return found
+
+    addresses = Addresses(resolve=resolve)
+    async with a_receiver() as receiver:
+        port = receiver.url.split(":")[2].split("/")[0]
+        wanted = Registration(f"https://rebound.example:{port}/", ("receipt.created",))
+        webhook, _ = await Webhooks(database, addresses).register(key.account_id, wanted)
+        found[:] = ["127.0.0.1"]
+        await charge(database, key, "msg_1")
+        async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
+            (delivery,) = await settled(database, webhook)
+
+    assert (delivery.last_error, delivery.last_status) == ("address_refused", None)
+    assert receiver.posts == []
+
+
+async def test_the_address_that_was_judged_is_the_one_that_is_called(
+    database: Database, key: KeyRecord
+) -> None:
+    asked: list[str] = []
+
+    async def resolve(host: str, _port: int) -> Sequence[str]:
+        # A dead address first: the next one is tried. No name server knows this name.
+        asked.append(host)
+        return ["127.0.0.2", "127.0.0.1"]
+
+    async with a_receiver() as receiver:
+        url = receiver.url.replace("127.0.0.1", "hooks.invalid")
+        webhook, _ = await register(database, key, url)
+        await charge(database, key, "msg_1")
+        addresses = Addresses(allow_private=True, resolve=resolve)
+        async with delivering(database, addresses=addresses):
+            await settled(database, webhook, status="delivered")
+
+    assert asked == ["hooks.invalid"]
+    assert receiver.posts[0].headers["host"] == url.split("/")[2]

@@ -1,0 +1,343 @@
+"""Whatever happens leaves one delivery for each webhook that listens, in the same transaction."""
+
+import asyncio
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from app.auth.repository import KeyRecord
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger, Terms
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.db import Database
+from app.graph import FinalUsage, GraphFinal
+from app.ids import RunId, RunKey, new_uuid
+from app.runs.repository import NewRun, finish_run, insert_run, mark_running
+from tests.factories import a_fact, an_account
+from tests.integration.webhook_seam import (
+    charge,
+    charge_within,
+    deliveries,
+    payloads,
+    register,
+    webhooks_over,
+)
+
+
+@pytest_asyncio.fixture
+async def key(database: Database) -> KeyRecord:
+    return await an_account(database)
+
+
+async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_id: str = "run-1") -> None:
+    """A run from its row to its end."""
+    run = RunKey(key.account_id, RunId(run_id))
+    new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-5", {}, b"", None, new_uuid())
+    async with database.transaction() as tx:
+        await insert_run(tx, new)
+    async with database.transaction() as tx:
+        await mark_running(tx, run)
+    ended = {"ok": True, "run_id": run_id, "request_id": None, "content": "", "finish_reason": "stop"}
+    for _ in range(2):
+        async with database.transaction() as tx:
+            shown = GraphFinal(**{**ended, "usage": FinalUsage(), **final})
+            await finish_run(tx, run, attempt=0, final=shown, meters=None, events=[])
+
+
+async def thresholds(database: Database) -> list[tuple[str, int]]:
+    """Limit and percent of what was told of budgets, in order."""
+    told = [payload["data"] for payload in await payloads(database)]
+    return [(data["limit"], data["percent"]) for data in told if "percent" in data]
+
+
+async def test_a_receipt_is_told_once_however_often_it_is_delivered(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    webhook, _ = await register(database, key)
+    fact = a_fact(key)
+    journal = Journal(tmp_path / "journal", new_uuid())
+    writers = [ReceiptWriter(database, journal, PriceList()) for _ in range(3)]
+    for writer in writers * 3:
+        writer.record(fact)
+        await writer.aclose()
+    journal.close()
+
+    (delivery,) = await deliveries(database, webhook)
+    (payload,) = await payloads(database)
+    async with database.snapshot() as reader:
+        receipt = (await reader.execute(text("SELECT * FROM charge_receipts"))).one()
+
+    assert (delivery.event, delivery.status, delivery.attempts) == ("receipt.created", "pending", 0)
+    created_at = receipt.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert payload == {
+        "type": "receipt.created",
+        "timestamp": created_at,
+        "data": {
+            "id": str(receipt.id),
+            "sourceReference": "run-1/0/msg_1",
+            "runId": "run-1",
+            "attempt": 0,
+            "usageUnitId": "msg_1",
+            "graphId": "claude_agents:assistant",
+            "model": "claude-sonnet-4-5",
+            "inputTokens": 1000,
+            "outputTokens": 100,
+            "cacheReadTokens": 0,
+            "cacheWrite5mTokens": 0,
+            "cacheWrite1hTokens": 0,
+            "webSearchRequests": 0,
+            "costUsd": "0.0045000000",
+            "chargedCredits": 45_000,
+            "basis": "final",
+            "origin": "assistant",
+            "createdAt": created_at,
+        },
+    }
+
+
+async def test_every_webhook_that_listens_is_told_and_no_other(database: Database, key: KeyRecord) -> None:
+    listening = [(await register(database, key))[0] for _ in range(2)]
+    deaf, _ = await register(database, key, events=["run.completed"])
+    stranger, _ = await register(database, await an_account(database, "stranger"))
+    asleep, _ = await register(database, key)
+    async with database.transaction() as tx:
+        await tx.execute(
+            text(
+                "UPDATE webhooks SET enabled = false, disabled_at = now(), disabled_reason = 'gone' "
+                "WHERE id = :id"
+            ),
+            {"id": asleep.id},
+        )
+
+    await charge(database, key, *(f"msg_{number}" for number in range(25)))
+
+    for webhook in listening:
+        assert len(await deliveries(database, webhook)) == 25
+    for webhook in (deaf, stranger, asleep):
+        assert await deliveries(database, webhook) == []
+
+
+async def test_what_is_rolled_back_was_never_told(database: Database, key: KeyRecord) -> None:
+    await register(database, key)
+
+    async def change_ones_mind() -> None:
+        async with database.transaction() as tx:
+            await charge_within(tx, key, "msg_1")
+            assert (await tx.execute(text("SELECT count(*) FROM webhook_deliveries"))).scalar_one() == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await change_ones_mind()
+
+    assert await payloads(database) == []
+
+
+async def test_a_webhook_that_is_being_deleted_holds_up_no_receipt(
+    database: Database, key: KeyRecord
+) -> None:
+    webhook, _ = await register(database, key)
+
+    async with database.transaction() as tx:
+        await tx.execute(text("DELETE FROM webhooks WHERE id = :id"), {"id": webhook.id})
+        async with asyncio.timeout(5):
+            await charge(database, key, "msg_1")
+
+    assert await payloads(database) == []
+    async with database.snapshot() as reader:
+        assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 1
+
+
+async def test_receipts_and_deletions_never_hurt_each_other(database: Database, key: KeyRecord) -> None:
+    async def come_and_go() -> None:
+        for _ in range(15):
+            webhook, _ = await register(database, key)
+            await webhooks_over(database).delete(key.account_id, str(webhook.id))
+
+    async def spend(name: str) -> None:
+        for number in range(30):
+            await charge(database, key, f"{name}_{number}")
+
+    await asyncio.gather(come_and_go(), come_and_go(), spend("a"), spend("b"))
+
+    async with database.snapshot() as reader:
+        assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 60
+
+
+async def test_a_run_is_told_when_it_ends_and_only_then(database: Database, key: KeyRecord) -> None:
+    await register(database, key)
+
+    await a_run(database, key, {"content": "secret answer"})
+
+    (payload,) = await payloads(database)
+    data = payload["data"]
+    assert payload["type"] == "run.completed"
+    assert payload["timestamp"] == data["endedAt"]
+    assert data["createdAt"] <= data["endedAt"]
+    assert {name: data[name] for name in data if not name.endswith("At")} == {
+        "runId": "run-1",
+        "graphId": "claude_agents:assistant",
+        "model": "claude-sonnet-4-5",
+        "status": "succeeded",
+        "error": None,
+        "finishReason": "stop",
+        "attempt": 0,
+    }
+    assert "secret answer" not in json.dumps(payload)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "status"),
+    [
+        ("internal", "error", "failed"),
+        ("aborted", "aborted", "cancelled"),
+        ("rate_limit", "budget", "failed"),
+    ],
+)
+async def test_a_run_that_ended_without_an_answer_has_failed(
+    database: Database, key: KeyRecord, error: str, reason: str, status: str
+) -> None:
+    await register(database, key)
+
+    await a_run(database, key, {"ok": False, "error": error, "finish_reason": reason})
+
+    (payload,) = await payloads(database)
+    told = [payload["data"][name] for name in ("error", "finishReason", "status")]
+    assert (payload["type"], told) == ("run.failed", [error, reason, status])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a\x00b",
+        r"\ud800 and \u0000, spelled out",
+        '\\u0000 and \\" and \\',
+        '", "error": "timeout", "finishReason": "budget"',
+        "\\\\" * 5 + '"',
+        "\N{GRINNING FACE}\n\t\x7f",
+    ],
+)
+async def test_no_answer_of_a_model_can_keep_a_run_from_ending(
+    database: Database, key: KeyRecord, content: str
+) -> None:
+    await register(database, key)
+    output = {content: [content], "error": content}
+
+    await a_run(database, key, {"content": content, "structured_output": output})
+
+    (payload,) = await payloads(database)
+    assert (payload["data"]["error"], payload["data"]["finishReason"]) == (None, "stop")
+
+
+async def test_a_budget_is_told_once_at_each_threshold(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.threshold"])
+    ledger = CreditLedger(database)
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 1000))
+    told = []
+
+    for number, credits_ in enumerate([499, 1, 299, 1, 1, 198, 0, 1, 5000]):
+        await charge(database, key, f"msg_{number}", credits_=credits_)
+        told.append(len(await payloads(database)))
+
+    assert told == [0, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert [percent for _, percent in await thresholds(database)] == [50, 80, 100]
+    data = (await payloads(database))[1]["data"]
+    assert data == {
+        "limit": "monthly_budget",
+        "percent": 80,
+        "month": data["month"],
+        "usedCredits": 800,
+        "limitCredits": 1000,
+        "usedUsd": "0.0000800000",
+        "limitUsd": "0.0001000000",
+    }
+
+
+async def test_one_leap_tells_every_threshold(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.threshold"])
+    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 4 * 10**16))
+
+    await charge(database, key, "msg_1", credits_=4 * 10**16)
+
+    assert sorted(percent for _, percent in await thresholds(database)) == [50, 80, 100]
+    assert {payload["data"]["usedUsd"] for payload in await payloads(database)} == {
+        f"{Decimal(4 * 10**9):.10f}"
+    }
+
+
+async def test_many_at_once_tell_each_threshold_once(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.threshold"])
+    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 1000))
+
+    await asyncio.gather(*(charge(database, key, f"msg_{n}", credits_=30) for n in range(40)))
+
+    assert sorted(percent for _, percent in await thresholds(database)) == [50, 80, 100]
+
+
+async def test_another_budget_is_told_anew(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.threshold"])
+    ledger = CreditLedger(database)
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 1000))
+    await charge(database, key, "msg_1", credits_=500)
+
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 10_000))
+    await charge(database, key, "msg_2", credits_=100)
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 700))
+
+    assert [percent for _, percent in await thresholds(database)] == [50, 50, 80]
+
+
+async def test_last_months_spending_is_not_told_this_month(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.threshold"])
+    async with database.transaction() as tx:
+        # Only the ledger may say so; this is what it said last month.
+        await tx.execute(text("SET LOCAL session_replication_role = replica"))
+        await tx.execute(
+            text(
+                "INSERT INTO credit_accounts (account_id, monthly_budget, month, month_spent, spent) "
+                "VALUES (:id, 1000, '2020-01-01', 990, 990)"
+            ),
+            {"id": key.account_id},
+        )
+
+    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 900))
+    assert await payloads(database) == []
+    await charge(database, key, "msg_1", credits_=450)
+
+    assert await thresholds(database) == [("monthly_budget", 50)]
+
+
+async def test_prepaid_credit_is_told_when_it_runs_low_and_out(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.threshold"])
+    ledger = CreditLedger(database)
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.grant(key.account_id, 1000)
+
+    for number, credits_ in enumerate([799, 1, 199, 1, 50]):
+        await charge(database, key, f"msg_{number}", credits_=credits_)
+    assert await thresholds(database) == [("credit", 80), ("credit", 100)]
+
+    # What is granted now counts for itself: 950 are left of 950.
+    await ledger.grant(key.account_id, 1000)
+    await charge(database, key, "msg_more", credits_=760)
+    await ledger.adjust(key.account_id, -190)
+
+    assert await thresholds(database) == [("credit", 80), ("credit", 100)] * 2
+
+
+async def test_reservations_and_unlimited_accounts_tell_nothing(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.threshold"])
+    ledger = CreditLedger(database)
+    await ledger.grant(key.account_id, 1000)
+    await charge(database, key, "msg_1", credits_=5000)
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 0))
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 10**6))
+    async with database.transaction() as tx:
+        await ledger.reserve(tx, RunKey(key.account_id, RunId("run-1")), 900_000)
+
+    assert await payloads(database) == []

@@ -1,0 +1,108 @@
+"""What tests of webhooks share: registered receivers, charged messages, and what is kept of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import text
+
+from app.auth.repository import KeyRecord
+from app.billing.ledger import usd
+from app.billing.pricing import Charge
+from app.billing.repository import NewReceipt, insert_receipts
+from app.db import Database, Transaction
+from app.webhooks.addresses import Addresses
+from app.webhooks.deliverer import Deliverer, Pace
+from app.webhooks.message import EVENTS, WebhookEvent
+from app.webhooks.repository import Delivery, Webhook
+from app.webhooks.sender import Sender
+from app.webhooks.service import Registration, Webhooks
+from tests.factories import a_fact
+
+PATIENCE_S = 20.0
+AT_ONCE = timedelta(0)
+QUICK = Pace(schedule=(AT_ONCE,) * 3, look_every_s=0.02, lease=timedelta(seconds=30))
+
+
+def webhooks_over(database: Database) -> Webhooks:
+    """The service, where loopback may be called."""
+    return Webhooks(database, Addresses(allow_private=True))
+
+
+async def register(
+    database: Database,
+    key: KeyRecord,
+    url: str = "http://127.0.0.1:9/hook",
+    events: Sequence[WebhookEvent] = EVENTS,
+) -> tuple[Webhook, str]:
+    """A webhook of this key's account, and its secret."""
+    return await webhooks_over(database).register(key.account_id, Registration(url, tuple(events)))
+
+
+async def charge(database: Database, key: KeyRecord, *messages: str, credits_: int = 45_000) -> None:
+    """Receipts of these messages, in one transaction."""
+    async with database.transaction() as tx:
+        await charge_within(tx, key, *messages, credits_=credits_)
+
+
+async def charge_within(tx: Transaction, key: KeyRecord, *messages: str, credits_: int = 45_000) -> None:
+    """The same, in somebody's transaction."""
+    price = Charge(usd(credits_), credits_, price_version="test")
+    await insert_receipts(tx, [NewReceipt(a_fact(key, each), price, "final") for each in messages])
+
+
+@asynccontextmanager
+async def delivering(
+    database: Database, *, pace: Pace = QUICK, addresses: Addresses | None = None, call_s: float = 5.0
+) -> AsyncIterator[Deliverer]:
+    """A deliverer at work, as a server process has one; leaving it is as sudden as a kill."""
+    async with Sender(addresses or Addresses(allow_private=True), call_s=call_s) as sender:
+        deliverer = Deliverer(database, sender, pace=pace)
+        working = asyncio.create_task(deliverer.work())
+        try:
+            yield deliverer
+        finally:
+            working.cancel()
+            await asyncio.wait({working})
+
+
+async def deliveries(database: Database, webhook: Webhook) -> list[Delivery]:
+    """What is kept of a webhook's deliveries, oldest first."""
+    found, _ = await webhooks_over(database).deliveries(webhook.account_id, str(webhook.id), limit=200)
+    return found[::-1]
+
+
+async def payloads(database: Database) -> list[dict[str, Any]]:
+    """What is to be delivered to anybody, oldest first."""
+    async with database.snapshot() as reader:
+        rows = await reader.execute(
+            text("SELECT payload FROM webhook_deliveries ORDER BY created_at, payload::text")
+        )
+        return list(rows.scalars())
+
+
+async def settled(database: Database, webhook: Webhook, **wanted: Any) -> list[Delivery]:
+    """Wait until nothing is pending, or every delivery is as wanted."""
+
+    async def is_so() -> bool:
+        found = await deliveries(database, webhook)
+        if wanted:
+            return all(getattr(each, name) == value for each in found for name, value in wanted.items())
+        return all(each.status != "pending" for each in found)
+
+    await until(is_so)
+    return await deliveries(database, webhook)
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for something to become true; fail when it does not."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await true():
+            await asyncio.sleep(0.02)
+
+
+def now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)

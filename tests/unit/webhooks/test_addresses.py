@@ -1,0 +1,101 @@
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+import httpx
+import pytest
+
+from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused, is_public
+
+PUBLIC = ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+PRIVATE = [
+    *("127.0.0.1", "127.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1"),
+    *("100.64.0.1", "198.18.0.1", "192.0.0.8", "192.0.2.1", "203.0.113.7", "240.0.0.1", "255.255.255.255"),
+    *("::1", "fc00::1", "fd12:3456::1", "2001:db8::1", "fec0::1", "::7f00:1"),
+    *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::a00:1"),
+    *("2002:7f00:1::", "2002:808:808::", "2001:0:808:808::1"),
+]
+NEVER = [
+    *("169.254.169.254", "169.254.1.1", "fe80::1", "fe80::1%eth0", "::ffff:169.254.169.254"),
+    *("64:ff9b::a9fe:a9fe", "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16"),
+    *("192.0.0.192", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "::ffff:0.0.0.0"),  # noqa: S104
+]
+HOOK = httpx.URL("https://hooks.example/in")
+
+
+def addresses_of(*found: str, allow_private: bool = False) -> Addresses:
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return found
+
+    return Addresses(allow_private=allow_private, resolve=resolve)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+async def test_everybodys_addresses_may_be_called(address: str) -> None:
+    assert await addresses_of(address).of(HOOK) == [address]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+async def test_private_addresses_may_be_called_where_the_operator_says_so(address: str) -> None:
+    with pytest.raises(AddressRefused):
+        await addresses_of(address).of(HOOK)
+
+    assert await addresses_of(address, allow_private=True).of(HOOK) == [address]
+
+
+@pytest.mark.parametrize("address", NEVER)
+async def test_metadata_and_groups_are_never_called(address: str) -> None:
+    for allow_private in (False, True):
+        with pytest.raises(AddressRefused):
+            await addresses_of(address, allow_private=allow_private).of(HOOK)
+
+
+async def test_one_private_address_speaks_against_all() -> None:
+    with pytest.raises(AddressRefused):
+        await addresses_of("8.8.8.8", "10.0.0.1").of(HOOK)
+
+
+async def test_a_name_without_addresses_is_not_found() -> None:
+    with pytest.raises(NameNotFound):
+        await addresses_of().of(HOOK)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "2130706433", "0x7f.1", "127.1", "localhost"])
+async def test_every_way_to_write_loopback_is_loopback(host: str) -> None:
+    # Read by the system, without a question to any network.
+    async with Addresses() as addresses:
+        with pytest.raises(AddressRefused):
+            await addresses.of(addresses.check_url(f"https://{host}/"))
+
+
+async def test_what_can_be_no_name_is_not_found() -> None:
+    async with Addresses() as addresses:
+        with pytest.raises(NameNotFound):
+            await addresses.of(addresses.check_url(f"https://{'a' * 64}.example/"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "hooks.example", "/in", "https://", "https:///in", "http://hooks.example/"),
+        *("ftp://hooks.example/", "file:///etc/passwd", "gopher://hooks.example/", "javascript:alert(1)"),
+        *("https://user@hooks.example/", "https://user:word@hooks.example/", "https://hooks.example/#here"),
+        *("https://hooks.example/a b", "https://hooks.example/\r\nX: y", "https://hooks.example:port/"),
+        *("https://hooks.example/\N{SNOWMAN}", "https://hooks.example/" + "x" * 2000, "https://[::1/"),
+        "https://0177.0.0.1/",
+    ],
+)
+def test_what_is_no_plain_https_url_is_refused(url: str) -> None:
+    with pytest.raises(UrlRefused):
+        Addresses().check_url(url)
+
+
+def test_plain_http_is_for_private_networks() -> None:
+    with pytest.raises(UrlRefused, match="https://"):
+        Addresses().check_url("http://hooks.example/in")
+
+    assert Addresses(allow_private=True).check_url("http://hooks.example/in").host == "hooks.example"
+
+
+def test_public_is_what_everybody_reaches() -> None:
+    assert all(is_public(ip_address(address)) for address in PUBLIC)
+    assert not any(is_public(ip_address(address)) for address in [*PRIVATE, *NEVER] if address[:3] != "168")

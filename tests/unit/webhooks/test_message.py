@@ -1,0 +1,66 @@
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+from standardwebhooks import Webhook as Signature
+from standardwebhooks import WebhookVerificationError
+
+from app.ids import AccountId
+from app.webhooks.delivery_repository import Claimed
+from app.webhooks.message import delivery_id, message_id, mint_secret, signed
+
+PAYLOAD = {"type": "run.completed", "data": {"runId": "über-1", "costUsd": "0.0045000000"}}
+
+
+def test_receivers_libraries_take_the_signature() -> None:
+    secret, delivery = mint_secret(), uuid4()
+
+    message = signed(delivery, PAYLOAD, secret, at=datetime.now(UTC))
+
+    assert Signature(secret).verify(message.body, message.headers) == PAYLOAD
+    assert message.headers["webhook-id"] == f"msg_{delivery.hex}"
+    with pytest.raises(WebhookVerificationError):
+        Signature(mint_secret()).verify(message.body, message.headers)
+    with pytest.raises(WebhookVerificationError):
+        Signature(secret).verify(message.body.replace(b"0.0045", b"0.0001"), message.headers)
+
+
+def test_a_message_is_the_same_at_every_attempt() -> None:
+    secret, delivery = mint_secret(), uuid4()
+
+    first = signed(delivery, PAYLOAD, secret, at=datetime(2026, 11, 21, tzinfo=UTC))
+    second = signed(delivery, PAYLOAD, secret, at=datetime(2026, 11, 22, tzinfo=UTC))
+
+    assert (first.body, first.headers["webhook-id"]) == (second.body, second.headers["webhook-id"])
+    assert first.headers["webhook-timestamp"] == "1795219200"
+    assert first.headers["webhook-signature"] != second.headers["webhook-signature"]
+
+
+def test_every_secret_is_new_and_as_long_as_it_should_be() -> None:
+    secrets = {mint_secret() for _ in range(10)}
+
+    assert len(secrets) == 10
+    assert {(secret[:6], len(secret)) for secret in secrets} == {("whsec_", 6 + 44)}
+
+
+def test_an_id_reads_back_and_nothing_else_does() -> None:
+    delivery = UUID("0199aaaa-bbbb-4ccc-8ddd-eeeeffff0000")
+
+    assert delivery_id(message_id(delivery)) == delivery
+    for text in ("", "msg_", str(delivery), delivery.hex, f"msg_{delivery}", message_id(delivery).upper()):
+        assert delivery_id(text) is None
+
+
+def test_a_secret_is_not_shown_by_accident() -> None:
+    claimed = Claimed(
+        id=uuid4(),
+        webhook_id=uuid4(),
+        account_id=AccountId(uuid4()),
+        url="https://hooks.example/",
+        secret="whsec_hidden",
+        payload=PAYLOAD,
+        attempts=1,
+        until=datetime.now(UTC),
+    )
+
+    assert "whsec" not in repr(claimed)
