@@ -14,9 +14,11 @@ from app.executors.claude_agent.conversation import Conversation, Opening
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.environment import cli_environment, launcher
 from app.executors.claude_agent.guard import Guard
-from app.executors.claude_agent.mcp_bridge import McpBridge
+from app.executors.claude_agent.hooks import FailureCount, Hooks, audit
+from app.executors.claude_agent.mcp_bridge import McpBridge, objection
 from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.options import build_options
+from app.executors.claude_agent.permit import Permit
 from app.executors.claude_agent.process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
 from app.executors.claude_agent.shown_options import shown
@@ -81,7 +83,9 @@ class ClaudeAgentExecutor:
             log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
             raise ExecutionFailed("provider_unavailable")
         lane = self._gateway.open(context.run.run_id, *self._billing.lane(context))
-        bridge = McpBridge(context, lane)
+        failures = FailureCount()
+        hooks = Hooks([failures, audit], Permit(context.spec, partial(objection, lane)))
+        bridge = McpBridge(context, lane, hooks)
         turn = Turn(
             context,
             wanted=request.response_format,
@@ -90,13 +94,15 @@ class ClaudeAgentExecutor:
         )
         guard = Guard(context)
         try:
-            process = await self._start(request, context, bridge, lane)
+            process = await self._start(request, context, bridge, lane, hooks=hooks)
             context.control.accept_by(partial(_pass_on, process, turn))
             guard.watch(process)
             async for message in _heard(process):
                 for event in turn.feed(message):
                     yield event
                     bridge.told(event)
+                if not context.spec.needs_full_cli:
+                    await hooks.hear(message)
                 guard.check(lane)
         except UnexpectedSurface as error:
             log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
@@ -104,7 +110,7 @@ class ClaudeAgentExecutor:
             guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
             await self._gateway.close(lane)
-        for event in turn.cut_off():
+        for event in turn.cut_off(tool_failures=failures.failures):
             yield event
         if turn.unkept:
             await process.gone.wait()
@@ -114,12 +120,14 @@ class ClaudeAgentExecutor:
         """See the port."""
         # A lane the gateway has never heard of: nothing gets through it.
         lane = Lane(context.run.run_id, "", "", *self._billing.lane(context))
+        hooks = Hooks([], Permit(context.spec, partial(objection, lane)))
         options = build_options(
             context,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
-            server=McpBridge(context, lane).server(),
+            server=McpBridge(context, lane, hooks).server(),
+            hooks=hooks,
             response_format=request.response_format,
         )
         return Preview(
@@ -138,6 +146,8 @@ class ClaudeAgentExecutor:
         context: RunContext,
         bridge: McpBridge,
         lane: Lane,
+        *,
+        hooks: Hooks,
     ) -> CliProcess:
         conversation, opening = None, Opening.of(context, request.messages)
         if context.session is not None:
@@ -160,6 +170,7 @@ class ClaudeAgentExecutor:
             system_prompt_file=directory.system_prompt_file,
             work=directory.work,
             server=bridge.server(),
+            hooks=hooks,
             response_format=request.response_format,
         )
         if conversation is not None:

@@ -12,7 +12,8 @@ from mcp import types
 from mcp.server import Server
 
 from app.events import AiEvent, ToolCallStart
-from app.executors.claude_agent.names import SERVER_NAME
+from app.executors.claude_agent.hooks import HookCall, HookName, Hooks
+from app.executors.claude_agent.names import SERVER_NAME, bridged_name
 from app.executors.port import RunContext
 from app.gateway.lane import Lane
 from app.tools.policy import ToolPolicy
@@ -27,11 +28,19 @@ _OBJECTIONS = {
 }
 
 
+def objection(lane: Lane) -> str | None:
+    """Why no tool may be called any more, in words for the model."""
+    used_up = lane.used_up
+    return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
+
+
 class McpBridge:
     """One run's tools, and what they answered."""
 
-    def __init__(self, context: RunContext, lane: Lane) -> None:
+    def __init__(self, context: RunContext, lane: Lane, hooks: Hooks) -> None:
         self._context = context
+        # In its full mode the CLI calls them itself.
+        self._hooks = None if context.spec.needs_full_cli else hooks
         self._lane = lane
         self._tools = {tool.id: tool for tool in context.tools}
         policy = ToolPolicy(frozenset(self._tools), self._objection, self._review)
@@ -64,8 +73,7 @@ class McpBridge:
         return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
 
     def _objection(self) -> str | None:
-        used_up = self._lane.used_up
-        return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
+        return objection(self._lane)
 
     def _call(self, call_id: str) -> asyncio.Event:
         return self._told.setdefault(call_id, asyncio.Event())
@@ -74,6 +82,10 @@ class McpBridge:
         # Nobody can be asked about a call that nobody has heard of.
         await self._call(context.tool_call_id).wait()
         return await self._context.control.approvals.review(tool, args, context)
+
+    async def _notify(self, hook: HookName, tool_id: str, call_id: str) -> None:
+        if self._hooks is not None:
+            await self._hooks.notify(HookCall(hook, call_id, bridged_name(tool_id)))
 
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
@@ -86,8 +98,10 @@ class McpBridge:
             tool_call_id=call_id,
             request_id=self._context.request_id,
         )
+        await self._notify("PreToolUse", params.name, call_id)
         result = await self._runner.run(params.name, params.arguments or {}, context)
         self.results[call_id] = result
+        await self._notify("PostToolUseFailure" if result.is_error else "PostToolUse", params.name, call_id)
         text = types.TextContent(type="text", text=result.markdown)
         return types.CallToolResult(content=[text], is_error=result.is_error)
 
