@@ -287,6 +287,31 @@ async def test_a_history_that_contradicts_once_its_turn_has_come_ends_the_run(wo
     assert len(world.simulator.requests) == 1
 
 
+async def test_a_conversation_outgrows_the_models_context(world_of: WorldOf) -> None:
+    too_long = HttpError(
+        400, "invalid_request_error", message="prompt is too long: 200001 tokens > 200000 maximum"
+    )
+    answers = [Text("Hello Ada"), Text("Tea it is"), too_long, Text("<summary>Ada likes tea.</summary>")]
+    replies = iter(each if isinstance(each, HttpError) else Reply([each]) for each in answers)
+    world = await world_of(lambda _: next(replies, Reply([Text("as I said")])))
+    await said(world, "chat-1", "I am Ada")
+    await said(world, "chat-1", "I like tea")
+
+    events = await world.run(a_request("what do I like?", stateKey="chat-1"))
+    final = await said(world, "chat-1", "and who am I?")
+
+    assert ("compacting", "Compacting") in [(e.data.get("phase"), e.data.get("label")) for e in events]
+    assert final["content"] == "as I said"
+    assert "Ada likes tea." in str(world.simulator.requests[-1].messages[0])
+    # The call that summed it up is on the bill, though no event tells of it.
+    receipts = await world.receipts(events[0].data["runId"])
+    assert sorted(receipt["origin"] for receipt in receipts) == ["assistant", "hidden"]
+    messages = await messages_of(world, "chat-1")
+    assert [message["compaction"] for message in messages if message["type"] == "system_message"] == [True]
+    asked = [message["content"] for message in messages if message["type"] == "user_message"]
+    assert asked == ["I am Ada", "I like tea", "what do I like?", "and who am I?"]
+
+
 async def test_nothing_of_a_conversation_is_left_on_the_disk(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(echo)
     await said(world, "chat-1", "my secret")

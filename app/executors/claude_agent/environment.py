@@ -28,7 +28,7 @@ _FIXED = {
     "DISABLE_AUTOUPDATER": "1",
     "NO_PROXY": "127.0.0.1,localhost",
     # Calls that no SDK message shows cannot be billed: switch off every one that can be.
-    "DISABLE_COMPACT": "1",
+    # "DISABLE_COMPACT": "1",
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
@@ -54,18 +54,21 @@ def cli_environment(
     directory: Path,
     longest_tool_s: float,
     asked: ModelOptions,
+    compacts: bool = False,
 ) -> dict[str, str]:
     """Every variable the CLI gets. `directory` is the run's own and holds all it writes.
 
     `base_url` is the run's lane through the gateway and `token` is worth something there only:
     the provider's key never comes near the CLI. `asked` is how the model is to be asked, as far as
-    the SDK has no option for it.
+    the SDK has no option for it. `compacts`: a conversation may outgrow the model's context; what
+    was said is then summed up, by a call that only the gateway sees.
     """
     # Told by option alone not to think, the CLI lets newer models think all the same.
     thoughtless = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if asked.thinking == "disabled" else {}
     return {
         **_FIXED,
         **thoughtless,
+        **({} if compacts else {"DISABLE_COMPACT": "1"}),
         "HOME": str(directory / "home"),
         "TMPDIR": str(directory / "tmp"),
         "CLAUDE_CONFIG_DIR": str(directory / "config"),

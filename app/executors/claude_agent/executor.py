@@ -160,6 +160,7 @@ class ClaudeAgentExecutor:
             directory=directory.path,
             longest_tool_s=bridge.longest_call_s,
             asked=context.options,
+            compacts=context.session is not None,
         )
         directory.system_prompt_file.write_text(opening.system_prompt, encoding="utf-8")
         options = build_options(

@@ -92,7 +92,7 @@ class Hooks:
 
     async def _decided(self, call: HookCall) -> SyncHookJSONOutput:
         decision = await self._permit(call)
-        output: Mapping[str, Any] = {**decision.get("hookSpecificOutput", {})}
+        output: Any = decision.get("hookSpecificOutput", {})
         if output.get("permissionDecision") == "deny":
             # The CLI calls no hook for a call that was denied.
             await self.notify(replace(call, name="PostToolUseFailure"))

@@ -8,6 +8,7 @@ from claude_agent_sdk import (
     AssistantMessage,
     Message,
     StreamEvent,
+    SystemMessage,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -57,6 +58,8 @@ class EventMapper:
                 yield from self._stream_event(message.event, message.parent_tool_use_id)
             case AssistantMessage():
                 yield from self._assistant(message)
+            case SystemMessage(subtype="status", data={"status": "compacting"}):
+                yield Status(phase="compacting", label="Compacting")
             case UserMessage(uuid=str(uuid)) if uuid in self.sent:
                 taken = self.sent.pop(uuid)
                 yield UserMessageTaken(message_id=uuid, content=taken.message.text)
