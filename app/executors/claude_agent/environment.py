@@ -28,7 +28,6 @@ _FIXED = {
     "DISABLE_AUTOUPDATER": "1",
     "NO_PROXY": "127.0.0.1,localhost",
     # Calls that no SDK message shows cannot be billed: switch off every one that can be.
-    # "DISABLE_COMPACT": "1",
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
