@@ -72,16 +72,44 @@ class CliProcess:
         self._stopping = False
         self._asked = asyncio.Event()
         self._turn_over = asyncio.Event()
+        self.heard = asyncio.Event()
+        """Set when it has said something, or will not."""
         self._heard_all = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
 
-    async def own(self) -> None:
-        """Connect, ask, drain to the last result, disconnect, clean up. Runs as a task of its own."""
+    def start(self) -> asyncio.Task[None]:
+        """Start it; whoever starts it must wait for the task, which ends when all is cleaned up."""
+        self._owner = asyncio.create_task(self._own())
+        return self._owner
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process that can be spoken to, or one is coming up."""
+        if self._heard_all.is_set():
+            return False
+        try:
+            os.kill(int(self._directory.pid_file.read_text()), 0)
+        except ProcessLookupError:
+            return False
+        except (FileNotFoundError, ValueError):
+            # The launcher has not come so far.
+            return True
+        return True
+
+    def retire(self) -> None:
+        """End a process that nobody has spoken to."""
+        if self._owner is not None:
+            self._owner.cancel()
+
+    async def _own(self) -> None:
+        """Connect, wait for a question, drain to the last result, disconnect, clean up."""
         try:
             await self._listen()
         except Exception as error:  # noqa: BLE001 - whatever it was, the run must hear of it
             self._messages.put_nowait(error)
         finally:
             self._stopping = True
+            self.heard.set()
             self._turn_over.set()
             self._heard_all.set()
             self._messages.put_nowait(None)
@@ -133,6 +161,8 @@ class CliProcess:
         """Kill a process that still speaks; what it was saying is lost, so this comes last."""
         if self._heard_all.is_set():
             return
+        if not self._asked.is_set():
+            self.retire()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
 
@@ -145,6 +175,7 @@ class CliProcess:
         sending = asyncio.create_task(self._send_on())
         try:
             async for message in self._client.receive_messages():
+                self.heard.set()
                 self._unanswered.hear(message)
                 self._mirror_failed |= isinstance(message, MirrorErrorMessage)
                 self._messages.put_nowait(message)
