@@ -1,0 +1,76 @@
+"""Races from outside an event loop, where Hypothesis lives: an arena that lasts for many of them."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, given, settings
+from structlog.testing import capture_logs
+
+from tests.e2e.race_arena import Arena, an_arena
+from tests.e2e.race_programs import PROGRAMS, Program
+from tests.e2e.race_verdict import problems_of
+
+Hold: TypeAlias = Callable[[Program], list[str]]
+
+
+@contextmanager
+def an_open_arena(
+    directory: Path, database_url: str, *, doors: int, redis_url: str | None = None
+) -> Iterator[Hold]:
+    """Yield what holds one race and says what was wrong."""
+    # Not the thread's loop: that belongs to whoever runs the tests.
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        stop = asyncio.Event()
+
+        async def keep(ready: "asyncio.Future[Arena]") -> None:
+            async with an_arena(directory, database_url, doors=doors, redis_url=redis_url) as arena:
+                ready.set_result(arena)
+                await stop.wait()
+
+        async def enter() -> tuple[Arena, asyncio.Task[None]]:
+            ready: asyncio.Future[Arena] = asyncio.get_running_loop().create_future()
+            # A task of its own: an arena must be left by the task that entered it.
+            keeping = asyncio.create_task(keep(ready))
+            await asyncio.wait({ready, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            return (await ready if ready.done() else keeping.result()), keeping  # type: ignore[return-value]
+
+        async def leave(keeping: asyncio.Task[None]) -> None:
+            stop.set()
+            await keeping
+
+        arena, keeping = runner.run(enter())
+        yield lambda program: runner.run(_held(arena, program))
+        runner.run(leave(keeping))
+
+
+async def _held(arena: Arena, program: Program) -> list[str]:
+    race = arena.begin(program)
+    with capture_logs() as lines:
+        await race.hold()
+        problems = await problems_of(race)
+    errors = [f"logged {line}" for line in lines if line["log_level"] in {"error", "critical"}]
+    return [*problems, *errors]
+
+
+def each_program(
+    check: Callable[[Program], None], *, programs: int, seed: int, phases: tuple[Phase, ...]
+) -> None:
+    """Draw so many programs, the same ones for the same seed."""
+
+    def body(program: Program) -> None:
+        check(program)
+
+    drawn = given(program=PROGRAMS)(body)
+    chosen = settings(
+        max_examples=programs,
+        deadline=None,
+        database=None,
+        phases=phases,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    chosen(hypothesis.seed(seed)(drawn))()
