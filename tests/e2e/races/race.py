@@ -1,68 +1,18 @@
-"""Where races are held: server processes over one database and one scripted model, and what was seen."""
+"""One race: what clients ask and when, and what they are answered."""
 
 import asyncio
-import contextlib
-import itertools
 import json
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import asyncpg
 import httpx
 
-from app.bootstrap import Services
-from app.cli.serve import listen, served, url_of
-from app.simulator.script import Answer, ApiRequest, Reply
-from app.simulator.server import SentMessage, Simulator
-from tests.e2e.office import Office, office
-from tests.e2e.race_programs import Act, Program, Run, answer, marks, prompt, run_of
-from tests.e2e.stories import PROVIDER_KEY, a_client, events_only, the_settings
+from tests.e2e.races.arena import PATIENCE_S, Arena
+from tests.e2e.races.programs import Act, Program, Run, prompt
+from tests.e2e.stories import events_only
 
-GRAPH = "claude_agents:racer"
 CALL_S = 20.0
-"""Every request is answered within this time, also on a busy machine."""
-RUN_S = 60.0
-"""Every program has come to rest within this time."""
-
-_HEAD = """---
-description: Does whatever it is told.
-tools: [office__send_mail, office__long_task, core__get_current_time]
-approve: [external_side_effect]
-approval_timeout_s: 1.0
-permission_modes: [plan, dontAsk, bypassPermissions]
----
-Do as you are told.
-"""
-_PULSE_S = 0.4
-"""How often the long task may end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """One server process, as far as one can tell from outside."""
-
-    services: Services
-    http: httpx.AsyncClient
-    directory: Path
-
-    def run_folders(self) -> list[Path]:
-        """What runs have left behind."""
-        return list(self.directory.glob("data/runs/server-*/run-*"))
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One call of the model."""
-
-    run_id: str
-    at: float
-    answer: Answer
-    request: ApiRequest
-    marks: list[str]
+"""Every request but those that wait for a run is answered within this time, also on a busy machine."""
 
 
 @dataclass(slots=True)
@@ -92,14 +42,14 @@ class Reading:
     grown: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def bytes(self) -> bytes:
+    def told(self) -> bytes:
         """The events, without heartbeats."""
         return events_only(self.raw)
 
     @property
     def events(self) -> list[dict[str, Any]]:
         """The events' data."""
-        lines = self.bytes.decode().split("\n")
+        lines = self.told.decode().split("\n")
         return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
     def hear(self, data: bytes, *, ended: bool = False) -> None:
@@ -115,73 +65,17 @@ class Reading:
             await self.grown.wait()
 
 
-class Arena:
-    """Holds races one after the other."""
-
-    def __init__(self, database_url: str) -> None:
-        self.database_url = database_url
-        self.simulator = Simulator(self._answer, accepted_keys=frozenset({PROVIDER_KEY}))
-        self.doors: list[Door] = []
-        self.asked: list[Asked] = []
-        self.overlaps: list[str] = []
-        self.unhandled: list[str] = []
-        self._numbers = itertools.count(1)
-        self._scripts: dict[str, Run] = {}
-        self._chats: dict[str, str | None] = {}
-
-    def begin(self, program: Program) -> "Race":
-        """A race nobody has run yet."""
-        race = Race(self, program, f"p{next(self._numbers)}")
-        self.asked.clear()
-        self.overlaps.clear()
-        self.unhandled.clear()
-        self.simulator.sent.clear()
-        self.simulator.requests.clear()
-        office().sent.clear()
-        self._scripts = dict(race.runs)
-        self._chats = {run_id: race.chat_of(run) for run_id, run in race.runs.items()}
-        return race
-
-    def _answer(self, request: ApiRequest) -> Answer:
-        run_id = run_of(request)
-        turn = sum(asked.run_id == run_id for asked in self.asked)
-        model = self._scripts[run_id].model
-        given = answer(model[turn] if turn < len(model) else None, run_id, turn)
-        self.overlaps += self._still_speaking(run_id)
-        self.asked.append(Asked(run_id, time.monotonic(), given, request, marks(request)))
-        return given
-
-    def _still_speaking(self, run_id: str) -> Iterator[str]:
-        """Other runs of this run's conversation that the model is answering now."""
-        sent = {message.message_id: message for message in self.simulator.sent}
-        for asked in self.asked:
-            chat = self._chats[asked.run_id]
-            if asked.run_id != run_id and chat is not None and chat == self._chats[run_id]:
-                match asked.answer:
-                    case Reply(cut_after=None, error_after=None, message_id=name) if name in sent:
-                        if _speaks(sent[name]):
-                            yield f"{run_id} is heard while {asked.run_id} is still answered"
-                    case _:
-                        pass
-
-
-def _speaks(message: SentMessage) -> bool:
-    return message.final_usage is None and not message.hung_up
-
-
 class Race:
     """One program while it runs, and what came of it."""
 
-    def __init__(self, arena: Arena, program: Program, name: str) -> None:
+    def __init__(self, arena: Arena, program: Program) -> None:
         self.arena = arena
         self.program = program
-        self.name = name
+        self.name = name = arena.next_name()
         self.runs = {f"{name}-{number}": run for number, run in enumerate(program.runs)}
         self.answers: list[Answered] = []
         self.readings: list[Reading] = []
         self.hung: list[str] = []
-        self.sent: dict[tuple[str, str], Act] = {}
-        """Messages a run was sent, by run and message id, with what was answered."""
         self._steady = {run_id: Reading(run_id, 0) for run_id in self.runs}
 
     def chat_of(self, run: Run) -> str | None:
@@ -193,7 +87,7 @@ class Race:
         run = self.runs[run_id]
         body: dict[str, Any] = {
             "runId": run_id,
-            "graphId": GRAPH,
+            "graphId": "claude_agents:racer",
             "messages": [{"role": "user", "content": prompt(run_id, "go")}],
             "limits": {"timeoutS": CALL_S},
         }
@@ -202,17 +96,20 @@ class Race:
         return body
 
     async def hold(self) -> None:
-        """Let everything happen, and everything come to its end."""
+        """Let everything happen, until everything asked for is answered."""
+        self.arena.begin(self.runs, {run_id: self.chat_of(run) for run_id, run in self.runs.items()})
         starts = [self._start(run_id, run) for run_id, run in self.runs.items()]
         acts = [self._act(list(self.runs)[act.run % len(self.runs)], act) for act in self.program.acts]
         await asyncio.gather(*(self._within(each) for each in [*starts, *acts]))
 
     async def _within(self, work: Any) -> None:
         try:
-            async with asyncio.timeout(RUN_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await work
         except TimeoutError:
             self.hung.append(f"{work} hangs")
+        except httpx.HTTPError as error:
+            self.hung.append(f"{work} was not answered: {error!r}")
 
     async def _start(self, run_id: str, run: Run) -> None:
         await asyncio.sleep(run.at_ms / 1000)
@@ -234,7 +131,9 @@ class Race:
         if act.events:
             await self._steady[run_id].has(act.events)
         await asyncio.sleep(act.ms / 1000)
-        path = f"/v1/runs/{run_id}"
+        await self._do(act, run_id, f"/v1/runs/{run_id}")
+
+    async def _do(self, act: Act, run_id: str, path: str) -> None:
         match act.what:
             case "cancel" | "interrupt":
                 await self._call(act, run_id, "POST", f"{path}/{act.what}")
@@ -257,10 +156,8 @@ class Race:
 
     async def _decide(self, act: Act, run_id: str) -> None:
         """Decide about what was asked last."""
-        requests = [
-            event for event in self._steady[run_id].events if event["type"] == "permission_request"
-        ]
-        last = requests[-1] if requests else {"requestId": "none", "args": {}}
+        requests = [event for event in self._steady[run_id].events if event["type"] == "permission_request"]
+        last: dict[str, Any] = requests[-1] if requests else {"requestId": "none", "args": {}}
         body: dict[str, Any] = {"decision": "deny" if act.how == "deny" else "allow"}
         if act.how == "change":
             body["args"] = {**last["args"], "to": "alice@example.org"}
@@ -321,54 +218,3 @@ class Race:
 
     def _http(self, door: int) -> httpx.AsyncClient:
         return self.arena.doors[door % len(self.arena.doors)].http
-
-
-@asynccontextmanager
-async def an_arena(
-    directory: Path, database_url: str, *, doors: int, redis_url: str | None = None
-) -> AsyncIterator[Arena]:
-    """Open the doors."""
-    arena = Arena(database_url)
-    graphs = directory / "graphs"
-    graphs.mkdir(exist_ok=True)
-    (graphs / "racer.md").write_text(_HEAD)
-    async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(arena.simulator)
-        for number in range(doors):
-            home = directory / f"door-{number}"
-            chosen = the_settings(
-                home,
-                database_url,
-                arena.simulator.url,
-                REDIS_URL=redis_url,
-                RUNTALLY_TOOLS="tests.e2e.office",
-                RUNTALLY_GRAPHS_DIR=graphs,
-                RUNTALLY_MAX_CONCURRENT_RUNS=3,
-            )
-            sock = stack.enter_context(listen("127.0.0.1", 0))
-            services = await stack.enter_async_context(served(chosen, sock))
-            http = await stack.enter_async_context(a_client(url_of(sock)))
-            http.timeout = httpx.Timeout(None)
-            arena.doors.append(Door(services, http, home))
-        pulse = asyncio.create_task(_beat(office()))
-        stack.callback(pulse.cancel)
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: arena.unhandled.append(str(context)))
-        yield arena
-
-
-async def _beat(here: Office) -> None:
-    """Let the long tasks end that are under way."""
-    while True:
-        await asyncio.sleep(_PULSE_S)
-        here.may_end.set()
-        here.may_end.clear()
-
-
-async def rows(arena: Arena, sql: str, *values: Any) -> list[Any]:
-    """Ask the database behind the server's back."""
-    connection = await asyncpg.connect(arena.database_url)
-    try:
-        return list(await connection.fetch(sql, *values))
-    finally:
-        await connection.close()

@@ -10,9 +10,10 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from structlog.testing import capture_logs
 
-from tests.e2e.race_arena import Arena, an_arena
-from tests.e2e.race_programs import PROGRAMS, Program
-from tests.e2e.race_verdict import problems_of
+from tests.e2e.races.arena import Arena, an_arena
+from tests.e2e.races.programs import PROGRAMS, Program
+from tests.e2e.races.race import Race
+from tests.e2e.races.verdict import problems_of
 
 Hold: TypeAlias = Callable[[Program], list[str]]
 
@@ -27,16 +28,20 @@ def an_open_arena(
         stop = asyncio.Event()
 
         async def keep(ready: "asyncio.Future[Arena]") -> None:
-            async with an_arena(directory, database_url, doors=doors, redis_url=redis_url) as arena:
-                ready.set_result(arena)
-                await stop.wait()
+            try:
+                async with an_arena(directory, database_url, doors=doors, redis_url=redis_url) as arena:
+                    ready.set_result(arena)
+                    await stop.wait()
+            except BaseException as error:
+                if ready.done():
+                    raise
+                ready.set_exception(error)
 
         async def enter() -> tuple[Arena, asyncio.Task[None]]:
             ready: asyncio.Future[Arena] = asyncio.get_running_loop().create_future()
             # A task of its own: an arena must be left by the task that entered it.
             keeping = asyncio.create_task(keep(ready))
-            await asyncio.wait({ready, keeping}, return_when=asyncio.FIRST_COMPLETED)
-            return (await ready if ready.done() else keeping.result()), keeping  # type: ignore[return-value]
+            return await ready, keeping
 
         async def leave(keeping: asyncio.Task[None]) -> None:
             stop.set()
@@ -48,7 +53,7 @@ def an_open_arena(
 
 
 async def _held(arena: Arena, program: Program) -> list[str]:
-    race = arena.begin(program)
+    race = Race(arena, program)
     with capture_logs() as lines:
         await race.hold()
         problems = await problems_of(race)

@@ -119,12 +119,13 @@ def prompt(run_id: str, text: str) -> str:
 
 def run_of(request: ApiRequest) -> str:
     """The run a call of the model belongs to: the last one spoken to."""
-    return MARK.findall("\n".join(_heard(request)))[-1]
+    return marks(request)[-1]
 
 
 def marks(request: ApiRequest) -> list[str]:
-    """The runs that a call's conversation holds, in order, each once."""
-    return list(dict.fromkeys(MARK.findall("\n".join(_heard(request)))))
+    """The runs that a call's conversation holds, in order of their last words."""
+    found = reversed(MARK.findall("\n".join(_heard(request))))
+    return list(dict.fromkeys(found))[::-1]
 
 
 def answer(spoken: Spoken | None, run_id: str, turn: int) -> Answer:
