@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from app.simulator.script import Reply
 from app.simulator.server import SentMessage
@@ -32,35 +33,42 @@ def differences(race: Race, runs: Sequence[Ended]) -> Iterator[str]:
     owed = wire(sent.values())
     charged = bill(receipt for run in runs for receipt in run.receipts)
     shown = {event["messageId"] for run in runs for event in run.of("text_delta")}
+    stopped = {run.run_id for run in runs if run.shown["status"] == "cancelled"}
+    cut = _of(race, stopped) | {name for name, message in sent.items() if message.hung_up}
     for name in set(charged) - set(owed):
         yield f"{name} was charged and never sent"
     for name, expected in owed.items():
         if name not in charged:
-            if name in shown or not sent[name].hung_up:
+            # Of a run that was stopped it may have come when nobody read any more.
+            if name in shown or name not in cut:
                 yield f"{name} was sent and not charged: {sent[name]}"
-        elif charged[name] != expected and not _has_read_less(charged[name], sent[name]):
+        elif charged[name] != expected and not _is_part(charged[name], sent[name], cut=name in cut):
             yield f"{name}: charged {charged[name]}, sent {sent[name]}"
     for run in runs:
         yield from _of_others(race, run)
 
 
 def _of_others(race: Race, run: Ended) -> Iterator[str]:
-    asked = [each.answer for each in race.arena.asked if each.run_id == run.run_id]
-    own = {each.message_id for each in asked if isinstance(each, Reply)}
-    for name in {receipt["usageUnitId"] for receipt in run.receipts} - own:
+    for name in {receipt["usageUnitId"] for receipt in run.receipts} - _of(race, {run.run_id}):
         yield f"{run.run_id} pays for {name}, another's"
     billing = run.shown["billing"]
     if billing["meters"] and billing["meters"]["gateway"] != billing["receipts"]:
         yield f"{run.run_id}: {billing}"
 
 
-def _has_read_less(charged: tuple[str, str, TokenUsage], sent: SentMessage) -> bool:
+def _of(race: Race, run_ids: AbstractSet[str]) -> set[str]:
+    """The messages the model answered these runs with."""
+    answers = [each.answer for each in race.arena.asked if each.run_id in run_ids]
+    return {each.message_id for each in answers if isinstance(each, Reply)}
+
+
+def _is_part(charged: tuple[str, str, TokenUsage], sent: SentMessage, *, cut: bool) -> bool:
     """Whether somebody hung up before everything that was sent could be read."""
     model, basis, usage = charged
     start = sent.start_usage
     most = max(start["output_tokens"], len(sent.sent_output.split()))
     return (
-        (sent.hung_up, model, basis) == (True, sent.model, "partial")
+        (cut, model, basis) == (True, sent.model, "partial")
         and usage.input_tokens == start["input_tokens"]
         and start["output_tokens"] <= usage.output_tokens <= most
     )
