@@ -71,6 +71,7 @@ class CliProcess:
         self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
         self._asked = asyncio.Event()
+        self._begun = asyncio.Event()
         self._turn_over = asyncio.Event()
         self.heard = asyncio.Event()
         """Set when it has said something, or will not."""
@@ -177,6 +178,8 @@ class CliProcess:
             async for message in self._client.receive_messages():
                 self.heard.set()
                 self._unanswered.hear(message)
+                if self._unanswered.has_begun:
+                    self._begun.set()
                 self._mirror_failed |= isinstance(message, MirrorErrorMessage)
                 self._messages.put_nowait(message)
                 if isinstance(message, ResultMessage):
@@ -190,6 +193,8 @@ class CliProcess:
         return self._stopping or not self._unanswered.waiting
 
     async def _send_on(self) -> None:
+        # What is to be heard `now` would overtake a question that the CLI has not taken up.
+        await self._begun.wait()
         # Whoever reads what the CLI says hears of it as well when it is gone.
         with contextlib.suppress(ClaudeSDKError):
             while True:
@@ -232,6 +237,8 @@ class Unanswered:
     def __init__(self) -> None:
         self._waiting: list[str] = []
         self._turn_has_begun = False
+        self.has_begun = False
+        """Whether any turn has."""
 
     @property
     def waiting(self) -> bool:
@@ -252,12 +259,13 @@ class Unanswered:
         match message:
             case UserMessage(uuid=str(taken)) if taken in self._waiting:
                 self._waiting.remove(taken)
-                self._turn_has_begun = True
+                self._turn_has_begun = self.has_begun = True
             case ResultMessage():
                 # A turn that fails at once may end without a word of what began it.
                 begun_by = self._waiting[:1] if not self._turn_has_begun else []
                 over = {*begun_by, *(message.user_message_uuids or ())}
                 self._waiting = [message_id for message_id in self._waiting if message_id not in over]
                 self._turn_has_begun = False
+                self.has_begun = True
             case _:
                 pass
