@@ -52,6 +52,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.redis_streams import RedisEventLog
 from app.tools.catalog import ToolCatalog
+from app.tools.mcp_servers import McpConnector
 from app.webhooks.addresses import Addresses
 from app.webhooks.deliverer import Deliverer
 from app.webhooks.sender import Sender
@@ -120,9 +121,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         provider, gateway = await _open_gateway(settings, stack)
         ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
         billing = RunBilling(receipts, ledger, planner.prices)
-        starter = _open_starter(settings, stack, gateway, sessions)
-        claude_agent = ClaudeAgentExecutor(gateway=gateway, billing=billing, starter=starter)
-        executor = ExecutorAggregator({"claude_agents": claude_agent})
+        starter, executor = _open_executor(settings, stack, gateway, billing, sessions=sessions)
         ground = _Ground(
             settings=settings,
             process_id=process_id,
@@ -252,13 +251,24 @@ async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Prov
     return provider, await stack.enter_async_context(Gateway(provider))
 
 
-def _open_starter(
-    settings: Settings, stack: AsyncExitStack, gateway: Gateway, sessions: PostgresSessionStore
-) -> CliStarter:
+def _open_executor(
+    settings: Settings,
+    stack: AsyncExitStack,
+    gateway: Gateway,
+    billing: RunBilling,
+    *,
+    sessions: PostgresSessionStore,
+) -> tuple[CliStarter, ExecutorAggregator]:
     directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
     starter = CliStarter(bundled_cli(), directory, gateway.address, sessions, warm=settings.warm_pool)
     stack.push_async_callback(starter.aclose)
-    return starter
+    claude_agent = ClaudeAgentExecutor(
+        gateway=gateway,
+        billing=billing,
+        starter=starter,
+        servers=McpConnector(settings.mcp_secrets),
+    )
+    return starter, ExecutorAggregator({"claude_agents": claude_agent})
 
 
 def _warm_up(starter: CliStarter, planner: Planner) -> None:
@@ -273,7 +283,9 @@ def _warm_up(starter: CliStarter, planner: Planner) -> None:
 
 def _planner(settings: Settings) -> Planner:
     tools = ToolCatalog.load(settings.tools)
-    graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
+    graphs = GraphCatalog.load(
+        _graph_directories(settings), known_tools=tools.ids(), known_secrets=settings.mcp_secrets
+    )
     prices = price_list(settings)
     models = model_registry(settings, prices)
     return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))

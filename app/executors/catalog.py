@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from app.errors import NotFound
 from app.graph import Dollars, PermissionMode, RunLimits
+from app.tools.mcp_servers import McpServer, check_names, remote_ids, secrets_of
 from app.tools.tool import Effect
 
 SHIPPED_GRAPHS = Path(__file__).parent.parent / "graphs"
@@ -38,6 +39,7 @@ class AgentSpec(BaseModel):
     """Left out: that of the graph's run."""
 
 
+ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 
 
@@ -58,6 +60,8 @@ class GraphSpec(BaseModel):
     """How long the model may think; without it, it does not."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether clients hear the thinking."""
+    mcp_servers: dict[ServerName, McpServer] = Field(default_factory=dict)
+    """Servers of other people's tools, by name; a tool's id is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
     """Subagents it may give work to, by name."""
     approve: tuple[str, ...] = ()
@@ -74,7 +78,7 @@ class GraphSpec(BaseModel):
     @field_validator("approve")
     @classmethod
     def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        known = {*get_args(Effect), *info.data.get("tools", ())}
+        known = {*get_args(Effect), *_tools_in(info)}
         for name in approve:
             if name not in known:
                 message = f"{name!r} is neither a tool of this graph nor an effect"
@@ -89,6 +93,21 @@ class GraphSpec(BaseModel):
             raise ValueError(message)
         return tools
 
+    @field_validator("mcp_servers")
+    @classmethod
+    def _have_tools_with_ids(cls, servers: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        check_names(servers)
+        for tool_id in remote_ids(servers):
+            if tool_id in info.data.get("tools", ()):
+                message = f"there is another tool {tool_id!r}"
+                raise ValueError(message)
+        return servers
+
+    @property
+    def all_tools(self) -> tuple[str, ...]:
+        """The ids of every tool a run may be given, other people's included."""
+        return (*self.tools, *remote_ids(self.mcp_servers))
+
     @field_validator("agents")
     @classmethod
     def _only_tools_of_the_graph(
@@ -96,7 +115,7 @@ class GraphSpec(BaseModel):
     ) -> dict[str, AgentSpec]:
         for name, agent in agents.items():
             for tool in agent.tools:
-                if tool not in info.data.get("tools", ()):
+                if tool not in _tools_in(info):
                     message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
                     raise ValueError(message)
         return agents
@@ -121,6 +140,10 @@ class GraphSpec(BaseModel):
         )
 
 
+def _tools_in(info: ValidationInfo) -> set[str]:
+    return {*info.data.get("tools", ()), *remote_ids(info.data.get("mcp_servers", {}))}
+
+
 class GraphCatalog:
     """The graphs this server has."""
 
@@ -128,7 +151,13 @@ class GraphCatalog:
         self._graphs = {graph.id: graph for graph in graphs}
 
     @classmethod
-    def load(cls, directories: Iterable[Path], *, known_tools: Collection[str]) -> "GraphCatalog":
+    def load(
+        cls,
+        directories: Iterable[Path],
+        *,
+        known_tools: Collection[str],
+        known_secrets: Collection[str] = (),
+    ) -> "GraphCatalog":
         """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong."""
         found: dict[str, GraphSpec] = {}
         for directory in directories:
@@ -137,6 +166,9 @@ class GraphCatalog:
                 unknown = [tool for tool in graph.tools if tool not in known_tools]
                 if unknown:
                     raise _wrong(path, "tools", f"there is no tool {unknown[0]!r}")
+                unset = sorted(secrets_of(graph.mcp_servers).difference(known_secrets))
+                if unset:
+                    raise _wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {unset[0]!r}")
                 if graph.id in found:
                     raise _wrong(path, "name", f"there is another graph {graph.id}")
                 found[graph.id] = graph
