@@ -166,7 +166,8 @@ async def _heard(process: CliProcess) -> AsyncIterator[Message]:
         async for message in process.messages():
             yield message
     except CliFailed as error:
-        log.error("the CLI failed", reason=str(error), stderr=list(process.stderr))  # noqa: TRY400
+        say = log.warning if process.killed else log.error
+        say("the CLI failed", reason=str(error), killed=process.killed, stderr=list(process.stderr))
 
 
 def _answer(turn: Turn, stopped: Ending | None) -> AssistantFinal:
