@@ -23,11 +23,14 @@ from app.db import Database
 from app.embedded import EmbeddedPostgres
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
-from app.executors.claude_agent.billing import RunBilling
-from app.executors.claude_agent.cli import bundled_cli
+from app.executors.claude_agent.access import GatewayAccess, LoginAccess, ModelAccess
+from app.executors.claude_agent.billing import LaneBilling, RunBilling
+from app.executors.claude_agent.cli import Cli, bundled_cli
 from app.executors.claude_agent.directories import own_directory
+from app.executors.claude_agent.environment import Login
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
+from app.executors.claude_agent.watch import AccessWatch
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
@@ -81,6 +84,7 @@ class Services:
     tools: ToolCatalog
     log: EventLog
     webhooks: Webhooks
+    access: AccessWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,8 @@ class _Ground:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Open everything, run it, and close it in reverse order.
+async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncIterator[Services]:
+    """Open everything, run it, and close it in reverse order. `cli`: another one than the bundled.
 
     Raises what is wrong with the settings, graphs, tools or database before anything is served.
     """
@@ -115,11 +119,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.callback(journal.close)
         receipts = ReceiptWriter(database, journal, planner.prices)
         stack.push_async_callback(receipts.aclose)
-        provider, gateway = await _open_gateway(settings, stack)
         ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
         billing = RunBilling(receipts, ledger, planner.prices)
-        claude_agent = _open_executor(settings, stack, gateway, billing, sessions=sessions)
-        executor = ExecutorAggregator({"claude_agents": claude_agent})
+        agent = await stack.enter_async_context(open_agent(settings, billing, sessions, cli=cli))
+        executor = ExecutorAggregator({"claude_agents": agent.executor})
         ground = _Ground(
             settings=settings,
             process_id=process_id,
@@ -139,7 +142,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        ground.tasks.start_soon(_check_key, provider)
+        access = AccessWatch(agent.access)
+        ground.tasks.start_soon(access.watch)
         yield Services(
             settings=settings,
             database=database,
@@ -157,6 +161,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             tools=planner.tools,
             log=ground.log,
             webhooks=webhooks,
+            access=access,
         )
 
 
@@ -240,31 +245,42 @@ async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
     return event_log
 
 
-async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Provider, Gateway]:
-    provider = await stack.enter_async_context(
-        Provider(base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key))
-    )
-    return provider, await stack.enter_async_context(Gateway(provider))
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The Claude Agent SDK with everything it stands on."""
+
+    executor: ClaudeAgentExecutor
+    access: ModelAccess
 
 
-def _open_executor(
-    settings: Settings,
-    stack: AsyncExitStack,
-    gateway: Gateway,
-    billing: RunBilling,
-    *,
-    sessions: PostgresSessionStore,
-) -> ClaudeAgentExecutor:
-    directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
-    executor = ClaudeAgentExecutor(
-        cli=bundled_cli(),
-        directory=directory,
-        gateway=gateway,
-        billing=billing,
-        sessions=sessions,
-    )
-    stack.push_async_callback(executor.aclose)
-    return executor
+@asynccontextmanager
+async def open_agent(
+    settings: Settings, billing: LaneBilling, sessions: PostgresSessionStore, *, cli: Cli | None = None
+) -> AsyncIterator[Agent]:
+    """Run graphs of `claude_agents` while the body runs."""
+    cli = cli or Cli(bundled_cli())
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
+        access = await stack.enter_async_context(_open_access(settings, cli, directory))
+        executor = ClaudeAgentExecutor(
+            cli=cli, directory=directory, access=access, billing=billing, sessions=sessions
+        )
+        stack.push_async_callback(executor.aclose)
+        yield Agent(executor, access)
+
+
+@asynccontextmanager
+async def _open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAccess]:
+    if settings.claude_auth == "local_session":
+        yield LoginAccess(cli, Login.of(settings.claude_config_dir), directory)
+        return
+    async with (
+        Provider(
+            base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key)
+        ) as provider,
+        Gateway(provider) as gateway,
+    ):
+        yield GatewayAccess(provider, gateway)
 
 
 def _planner(settings: Settings) -> Planner:
@@ -304,11 +320,6 @@ def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
     return ModelRegistry(
         settings.default_model, own, is_priced=lambda model: prices.is_priced(model, at=_now())
     )
-
-
-async def _check_key(provider: Provider) -> None:
-    if (problem := await provider.problem()) is not None:
-        log.error(problem)
 
 
 def _graph_directories(settings: Settings) -> list[Path]:

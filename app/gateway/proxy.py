@@ -58,11 +58,6 @@ class Gateway:
         """Stop listening."""
         await self._stack.aclose()
 
-    @property
-    def can_call(self) -> bool:
-        """Whether there is a provider key to call with."""
-        return self._provider.has_key
-
     def open(self, run_id: str, limits: LaneLimits, links: LaneLinks) -> Lane:
         """A lane for one run."""
         token = secrets.token_urlsafe(24)

@@ -9,13 +9,15 @@ import structlog
 from claude_agent_sdk import Message
 
 from app.events import AiEvent, AssistantFinal
-from app.executors.claude_agent.billing import RunBilling
+from app.executors.claude_agent.access import ModelAccess
+from app.executors.claude_agent.billing import LaneBilling
+from app.executors.claude_agent.cli import Cli
 from app.executors.claude_agent.conversation import Conversation, Opening
 from app.executors.claude_agent.directories import RunDirectory
-from app.executors.claude_agent.environment import cli_environment, launcher
+from app.executors.claude_agent.environment import launcher
 from app.executors.claude_agent.guard import Guard
 from app.executors.claude_agent.mcp_bridge import McpBridge
-from app.executors.claude_agent.meters import TwoMeters
+from app.executors.claude_agent.meters import RunMeter
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
@@ -34,7 +36,6 @@ from app.executors.port import (
     RunContext,
 )
 from app.gateway.lane import Lane, Refusal
-from app.gateway.proxy import Gateway
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
 from app.sessions.store import PostgresSessionStore
@@ -57,16 +58,16 @@ class ClaudeAgentExecutor:
     def __init__(
         self,
         *,
-        cli: Path,
+        cli: Cli,
         directory: Path,
-        gateway: Gateway,
-        billing: RunBilling,
+        access: ModelAccess,
+        billing: LaneBilling,
         sessions: PostgresSessionStore,
     ) -> None:
         """`directory` takes one folder per run and must exist."""
         self._cli = cli
         self._directory = directory
-        self._gateway = gateway
+        self._access = access
         self._billing = billing
         self._sessions = sessions
         self._owners: set[asyncio.Task[None]] = set()
@@ -77,20 +78,21 @@ class ClaudeAgentExecutor:
         context: RunContext,
     ) -> AsyncGenerator[AiEvent, None]:
         """See the port."""
-        if not self._gateway.can_call:
-            log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
+        if (missing := self._access.missing) is not None:
+            log.error("a run cannot start", reason=missing)
             raise ExecutionFailed("provider_unavailable")
-        lane = self._gateway.open(context.run.run_id, *self._billing.lane(context))
+        lane = self._access.open(context, *self._billing.lane(context))
+        meters = self._access.meter(context, lane)
         bridge = McpBridge(context, lane)
         turn = Turn(
             context,
             wanted=request.response_format,
             results=bridge.results,
-            meters=TwoMeters(context, lane),
+            meters=meters,
         )
         guard = Guard(context)
         try:
-            process = await self._start(request, context, bridge, lane)
+            process = await self._start(request, context, bridge, lane, meters=meters)
             context.control.accept_by(partial(_pass_on, process, turn))
             guard.watch(process)
             async for message in _heard(process):
@@ -103,7 +105,7 @@ class ClaudeAgentExecutor:
         finally:
             guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
-            await self._gateway.close(lane)
+            await self._access.close(lane)
         for event in turn.cut_off():
             yield event
         if turn.unkept:
@@ -121,6 +123,7 @@ class ClaudeAgentExecutor:
             work=Path(),
             server=McpBridge(context, lane).server(),
             response_format=request.response_format,
+            bare=self._access.bare,
         )
         return Preview(
             system_prompt=system_prompt(context.spec.system_prompt, request.messages),
@@ -138,15 +141,16 @@ class ClaudeAgentExecutor:
         context: RunContext,
         bridge: McpBridge,
         lane: Lane,
+        *,
+        meters: RunMeter,
     ) -> CliProcess:
         conversation, opening = None, Opening.of(context, request.messages)
         if context.session is not None:
             conversation = Conversation(self._sessions, context.session, context.run)
             opening = await conversation.open(context, request.messages)
-        directory = await asyncio.to_thread(RunDirectory, self._directory)
-        environment = cli_environment(
-            token=lane.token,
-            base_url=lane.url,
+        directory = await asyncio.to_thread(RunDirectory, self._directory, login=self._access.login)
+        environment = self._access.environment(
+            lane,
             directory=directory.path,
             longest_tool_s=bridge.longest_call_s,
             asked=context.options,
@@ -155,18 +159,19 @@ class ClaudeAgentExecutor:
         options = build_options(
             context,
             launcher=directory.write_launcher(
-                launcher(self._cli, environment, pid_file=directory.pid_file),
+                launcher(self._cli.path, {**environment, **self._cli.extra}, pid_file=directory.pid_file),
             ),
             system_prompt_file=directory.system_prompt_file,
             work=directory.work,
             server=bridge.server(),
             response_format=request.response_format,
+            bare=self._access.bare,
         )
         if conversation is not None:
             await asyncio.to_thread(conversation.lay_out, directory)
             conversation.take_part(options, directory)
         catch_up = None if conversation is None else conversation.catch_up
-        process = CliProcess(options, directory, before_removal=catch_up)
+        process = CliProcess(options, directory, before_asking=meters.begin, before_removal=catch_up)
         process.say(str(new_uuid()), opening.content)
         owner = asyncio.create_task(process.own())
         self._owners.add(owner)

@@ -6,9 +6,10 @@ main thread's, or a subagent's and of which tool call.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
-from claude_agent_sdk import AssistantMessage, Message, StreamEvent
+from claude_agent_sdk import AssistantMessage, ClaudeSDKClient, Message, StreamEvent
 
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.port import RunContext
@@ -44,6 +45,30 @@ def fact_of(
     )
 
 
+class RunMeter(Protocol):
+    """States what a run used: each message once."""
+
+    async def begin(self, client: ClaudeSDKClient) -> None:
+        """The CLI is up and was asked nothing yet."""
+        ...
+
+    def show(self, message: Message) -> None:
+        """The SDK shows something; called before anybody else hears of it."""
+        ...
+
+    def feed(self, message: MeteredMessage) -> Iterator[UsageFact]:
+        """A message the SDK is done with."""
+        ...
+
+    def close(self) -> Iterator[UsageFact]:
+        """Nothing more will come: state what is left."""
+        ...
+
+    def report(self) -> Meters:
+        """What each meter saw."""
+        ...
+
+
 @dataclass(slots=True)
 class TwoMeters:
     """Feed it what the SDK states; it states each message once, with the gateway's numbers."""
@@ -54,6 +79,9 @@ class TwoMeters:
     _of_sdk: dict[MessageId, MeteredMessage] = field(default_factory=dict)
     _stated: set[MessageId] = field(default_factory=set)
     _drift: int = 0
+
+    async def begin(self, client: ClaudeSDKClient) -> None:
+        """See the protocol: the gateway sees this run's calls and no others."""
 
     def show(self, message: Message) -> None:
         """The SDK shows something of a message; that says whose it is, and nothing of its numbers."""

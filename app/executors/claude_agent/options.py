@@ -42,8 +42,12 @@ def build_options(
     work: Path,
     server: McpSdkServerConfig | None,
     response_format: ResponseFormat | None,
+    bare: bool = True,
 ) -> ClaudeAgentOptions:
-    """The options of one run; `launcher` starts the CLI, which works in the directory `work`."""
+    """The options of one run; `launcher` starts the CLI, which works in the directory `work`.
+
+    A CLI that is not `bare` can use the machine's own login, and adds reminders to the prompt.
+    """
     names = [bridged_name(tool.id) for tool in context.tools]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
@@ -68,15 +72,16 @@ def build_options(
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
-        extra_args=_switches(keeps_session=context.session is not None),
+        extra_args=_switches(keeps_session=context.session is not None, bare=bare),
     )
 
 
-def _switches(*, keeps_session: bool) -> dict[str, str | None]:
+def _switches(*, keeps_session: bool, bare: bool) -> dict[str, str | None]:
     """Switches of the CLI that the SDK has no option for."""
     switches: dict[str, str | None] = {
-        # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools.
-        "bare": None,
+        # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools; or else at least
+        # the system prompt that is given, not one recorded when the conversation began.
+        **({"bare": None} if bare else {"system-prompt-snapshot": "off"}),
         "disable-slash-commands": None,
         # The CLI repeats a user message when it takes it up: then it has taken effect.
         "replay-user-messages": None,

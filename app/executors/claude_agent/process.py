@@ -55,13 +55,18 @@ class CliProcess:
         options: ClaudeAgentOptions,
         directory: RunDirectory,
         *,
+        before_asking: Callable[[ClaudeSDKClient], Awaitable[None]] | None = None,
         before_removal: Callable[[RunDirectory], Awaitable[None]] | None = None,
     ) -> None:
-        """`before_removal` may take what it needs from the folder of a CLI whose SDK could not."""
+        """`before_asking` may look at a CLI that is up and has done nothing.
+
+        `before_removal` may take what it needs from the folder of a CLI whose SDK could not.
+        """
         self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
         """The last lines the CLI wrote beside its protocol; for the operator's log only."""
         self._client = ClaudeSDKClient(replace(options, stderr=self.stderr.append))
         self._directory = directory
+        self._before_asking = before_asking
         self._before_removal = before_removal
         self._mirror_failed = False
         self.gone = asyncio.Event()
@@ -140,6 +145,8 @@ class CliProcess:
         await self._client.connect()
         if self._stopping:
             return
+        if self._before_asking is not None:
+            await self._before_asking(self._client)
         await self._client.query(self._next())
         self._asked.set()
         sending = asyncio.create_task(self._send_on())
