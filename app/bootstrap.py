@@ -115,7 +115,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
         database = await stack.enter_async_context(open_database(settings))
         await database.require_current_schema()
         process_id = new_uuid()
-        journal = Journal(settings.data_dir.absolute() / "journal", process_id)
+        journal = open_journal(settings, process_id)
         stack.callback(journal.close)
         receipts = ReceiptWriter(database, journal, planner.prices)
         stack.push_async_callback(receipts.aclose)
@@ -127,7 +127,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             settings=settings,
             process_id=process_id,
             database=database,
-            log=await _open_log(settings, stack),
+            log=await open_log(settings, stack),
             receipts=receipts,
             ledger=ledger,
             billing=BillingReports(database),
@@ -236,7 +236,13 @@ async def _opened(url: str, stack: AsyncExitStack) -> Database:
     return database
 
 
-async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
+def open_journal(settings: Settings, process_id: UUID) -> Journal:
+    """This process's receipt journal; raises `JournalFailed`."""
+    return Journal(settings.data_dir.absolute() / "journal", process_id)
+
+
+async def open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
+    """The event log, once it has answered."""
     event_log: EventLog = (
         MemoryEventLog() if settings.redis_url is None else RedisEventLog(settings.redis_url)
     )
@@ -261,7 +267,7 @@ async def open_agent(
     cli = cli or Cli(bundled_cli())
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
-        access = await stack.enter_async_context(_open_access(settings, cli, directory))
+        access = await stack.enter_async_context(open_access(settings, cli, directory))
         executor = ClaudeAgentExecutor(
             cli=cli, directory=directory, access=access, billing=billing, sessions=sessions
         )
@@ -270,7 +276,8 @@ async def open_agent(
 
 
 @asynccontextmanager
-async def _open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAccess]:
+async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAccess]:
+    """How CLIs reach their model, as RUNTALLY_CLAUDE_AUTH says."""
     if settings.claude_auth == "local_session":
         yield LoginAccess(cli, Login.of(settings.claude_config_dir), directory)
         return
@@ -285,7 +292,7 @@ async def _open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIt
 
 def _planner(settings: Settings) -> Planner:
     tools = ToolCatalog.load(settings.tools)
-    graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
+    graphs = GraphCatalog.load(graph_directories(settings), known_tools=tools.ids())
     prices = price_list(settings)
     models = model_registry(settings, prices)
     return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
@@ -322,7 +329,8 @@ def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
     )
 
 
-def _graph_directories(settings: Settings) -> list[Path]:
+def graph_directories(settings: Settings) -> list[Path]:
+    """Where this server's graphs are."""
     return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]
 
 
