@@ -30,12 +30,14 @@ from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.environment import Login
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
+from app.executors.claude_agent.start import CliStarter
 from app.executors.claude_agent.watch import AccessWatch
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
-from app.ids import new_uuid
+from app.graph import GraphRunRequest, Message
+from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
 from app.runs.conversations import Conversations
@@ -139,6 +141,8 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
         ground.tasks.start_soon(receipts.work)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
         runs, commands, conversations = await _open_runs(ground, stack, executor)
+        if agent.access.missing is None:
+            _warm_up(agent.starter, planner)
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
@@ -257,6 +261,7 @@ class Agent:
 
     executor: ClaudeAgentExecutor
     access: ModelAccess
+    starter: CliStarter
 
 
 @asynccontextmanager
@@ -268,11 +273,9 @@ async def open_agent(
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
         access = await stack.enter_async_context(open_access(settings, cli, directory))
-        executor = ClaudeAgentExecutor(
-            cli=cli, directory=directory, access=access, billing=billing, sessions=sessions
-        )
-        stack.push_async_callback(executor.aclose)
-        yield Agent(executor, access)
+        starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
+        stack.push_async_callback(starter.aclose)
+        yield Agent(ClaudeAgentExecutor(access=access, billing=billing, starter=starter), access, starter)
 
 
 @asynccontextmanager
@@ -288,6 +291,16 @@ async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIte
         Gateway(provider) as gateway,
     ):
         yield GatewayAccess(provider, gateway)
+
+
+def _warm_up(starter: CliStarter, planner: Planner) -> None:
+    """Have a process ready for the simplest run of the first graphs; later ones follow demand."""
+    nobody = RunKey(AccountId(UUID(int=0)), RunId("none"))
+    for graph in planner.graphs.all()[: starter.warm]:
+        hello = Message.of(role="user", content="hello")
+        request = GraphRunRequest.of(graph_id=graph.id, messages=[hello])
+        key = ApiKeyId(UUID(int=0))
+        starter.warm_up(planner.plan(nobody, request, api_key_id=key, request_id=None))
 
 
 def _planner(settings: Settings) -> Planner:

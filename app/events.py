@@ -164,13 +164,14 @@ class UsageReport:
 
 
 class MeterReport:
-    """What the two meters saw of a run, once, at its end. Never part of `ClientEvent`."""
+    """What was counted of a run, once, at its end. Never part of `ClientEvent`."""
 
-    __slots__ = ("meters",)
-    __match_args__ = ("meters",)
+    __slots__ = ("meters", "tool_failures")
+    __match_args__ = ("meters", "tool_failures")
 
-    def __init__(self, meters: Meters) -> None:
+    def __init__(self, meters: Meters, *, tool_failures: int) -> None:
         self.meters = meters
+        self.tool_failures = tool_failures
 
 
 SpokenEvent: TypeAlias = (

@@ -109,7 +109,8 @@ class _Opening:
             return [Check("probe", "error", "not made: it needs the database and the models")]
         billing = ProbeBilling(self._catalogues.prices)
         sessions = PostgresSessionStore(self._database)
-        async with open_agent(self._settings, billing, sessions, cli=self._cli) as agent:
+        alone = self._settings.model_copy(update={"warm_pool": 0})
+        async with open_agent(alone, billing, sessions, cli=self._cli) as agent:
             return await probe(agent.executor, self._catalogues.models, billing)
 
 

@@ -25,6 +25,22 @@ class GraphDefinitionError(Exception):
     """A graph file is wrong; the text names the file and the key."""
 
 
+class AgentSpec(BaseModel):
+    """A subagent: its own prompt, its own model, some of the graph's tools."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    description: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    """When to give it work, in words for the model."""
+    prompt: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    tools: tuple[str, ...] = ()
+    model: str | None = None
+    """Left out: that of the graph's run."""
+
+
+AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+
+
 class GraphSpec(BaseModel):
     """A graph: the head of its file and, as `system_prompt`, the body."""
 
@@ -42,6 +58,8 @@ class GraphSpec(BaseModel):
     """How long the model may think; without it, it does not."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether clients hear the thinking."""
+    agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
+    """Subagents it may give work to, by name."""
     approve: tuple[str, ...] = ()
     """Tools and effects of tools that need a person's consent."""
     approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
@@ -70,6 +88,23 @@ class GraphSpec(BaseModel):
             message = "names a tool twice"
             raise ValueError(message)
         return tools
+
+    @field_validator("agents")
+    @classmethod
+    def _only_tools_of_the_graph(
+        cls, agents: dict[str, AgentSpec], info: ValidationInfo
+    ) -> dict[str, AgentSpec]:
+        for name, agent in agents.items():
+            for tool in agent.tools:
+                if tool not in info.data.get("tools", ()):
+                    message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
+                    raise ValueError(message)
+        return agents
+
+    @property
+    def needs_full_cli(self) -> bool:
+        """Whether it needs what the CLI has in its full mode only: subagents."""
+        return bool(self.agents)
 
     @property
     def id(self) -> str:

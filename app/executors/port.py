@@ -57,6 +57,8 @@ class RunContext:
     """Whom and what the run's receipts name."""
     spent: Spent = NOTHING_SPENT
     """What its earlier attempts have used of the limits."""
+    agent_models: Mapping[str, str] = field(default_factory=dict)
+    """The resolved model ids of the subagents that have one of their own, by the agent's name."""
     session: Session | None = None
     """The conversation it goes on with; None for a run that stands alone."""
     control: RunControl = field(default_factory=RunControl)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from app.billing.pricing import ModelPrice
@@ -15,7 +15,7 @@ from app.events import StopKind, StopState
 from app.executors.catalog import GraphSpec
 from app.executors.models import Effort, KnownModel, Thinking
 from app.executors.port import Preview, RunContext
-from app.graph import FinalUsage, GraphFinal, RunStatus
+from app.graph import FinalUsage, GraphFinal, PermissionMode, RunStatus
 from app.runs.repository import RunRecord
 from app.tools.tool import Effect, Tool
 from app.usage import Meters
@@ -121,6 +121,7 @@ class RunShape(Shape):
     started_at: Moment | None
     ended_at: Moment | None
     final: GraphFinal | None
+    tool_failures: int | None
     billing: RunBilling | None
 
     @classmethod
@@ -139,6 +140,7 @@ class RunShape(Shape):
             started_at=run.started_at,
             ended_at=run.ended_at,
             final=run.final,
+            tool_failures=run.tool_failures,
             billing=None if totals is None else RunBilling.of(totals, run.meters),
         )
 
@@ -192,6 +194,11 @@ class GraphShape(Shape):
     provider: str
     model: str | None
     tools: tuple[str, ...]
+    agents: Annotated[tuple[str, ...], BeforeValidator(tuple)]
+    approve: tuple[str, ...]
+    permission_mode: PermissionMode
+    permission_modes: tuple[PermissionMode, ...]
+    retry: bool
     max_turns: int | None
     max_budget_usd: Money | None
     timeout_s: float | None

@@ -61,6 +61,11 @@ class Planner:
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
             attribution=Attribution(api_key_id, request.graph_id, request_id),
+            agent_models={
+                name: self.models.resolve(None, agent.model)
+                for name, agent in spec.agents.items()
+                if agent.model is not None
+            },
             control=control,
             options=self._options(model, spec),
         )

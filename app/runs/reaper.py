@@ -99,7 +99,7 @@ class Reaper:
         final = _died(run)
         entries = [*told, *numbered(terminal_events(final), after=last_position(told))]
         await self._ledger.release(tx, run.key)
-        await finish_run(tx, run.key, attempt=run.attempt, final=final, meters=None, events=pack(entries))
+        await finish_run(tx, run.key, attempt=run.attempt, final=final, report=None, events=pack(entries))
 
     async def _tell(self, run: RunRecord) -> None:
         log.error("ended a run whose process died", run_id=run.key.run_id)

@@ -30,7 +30,7 @@ from app.runs.history import pack
 from app.runs.repository import finish_run, mark_running
 from app.runs.voice import RunVoice
 from app.streams.port import EventLog, LogEntry
-from app.usage import Meters, UsageTotal
+from app.usage import UsageTotal
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ class _Tally:
     answer: AssistantFinal | None = None
     ending: Ending = INTERNAL
     usage: UsageTotal = field(default_factory=UsageTotal)
-    meters: Meters | None = None
+    report: MeterReport | None = None
     spoken: list[str] = field(default_factory=list)
     speaker: str | None = None
 
@@ -90,7 +90,7 @@ class _Ended:
     run: RunKey
     attempt: int
     final: GraphFinal
-    meters: Meters | None
+    report: MeterReport | None
 
 
 class Relay:
@@ -122,8 +122,8 @@ class Relay:
                         case UsageReport(fact=fact):
                             tally.usage = tally.usage.plus(fact.usage)
                             self._receipts.record(fact)
-                        case MeterReport(meters=meters):
-                            tally.meters = meters
+                        case MeterReport():
+                            tally.report = event
                         case _:
                             tally.hear(event)
                             await voice.say(event)
@@ -136,7 +136,7 @@ class Relay:
             with anyio.CancelScope(shield=True):
                 await context.control.end()
                 await self._receipts.settle(context.run, within_s=_SETTLE_S)
-                ended = _Ended(context.run, context.attempt, tally.final(context), tally.meters)
+                ended = _Ended(context.run, context.attempt, tally.final(context), tally.report)
                 unkept = await self._end(ended)
         while unkept is not None:
             await asyncio.sleep(_RETRY_S)
@@ -186,7 +186,7 @@ class Relay:
                     ended.run,
                     attempt=ended.attempt,
                     final=ended.final,
-                    meters=ended.meters,
+                    report=ended.report,
                     events=pack(entries),
                 )
                 if ours:

@@ -10,6 +10,7 @@ from sqlalchemy import and_, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
+from app.events import MeterReport
 from app.graph import GraphFinal, RunStatus
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.runs.history import StoredEvents
@@ -41,6 +42,8 @@ class RunRecord:
     ended_at: datetime | None
     final: GraphFinal | None
     meters: Meters | None
+    tool_failures: int | None
+    """How many tool calls failed; None until it has ended."""
 
     @property
     def finished(self) -> bool:
@@ -152,7 +155,7 @@ async def finish_run(
     *,
     attempt: int,
     final: GraphFinal,
-    meters: Meters | None,
+    report: MeterReport | None,
     events: Sequence[StoredEvents],
 ) -> bool:
     """End a run and keep its events; False when it had ended already, or is at a later attempt."""
@@ -161,7 +164,8 @@ async def finish_run(
         .where(_is(key), runs.c.status.in_(UNFINISHED), runs.c.attempt == attempt)
         .values(
             status=_status(final),
-            meters=None if meters is None else asdict(meters),
+            meters=None if report is None else asdict(report.meters),
+            tool_failures=None if report is None else report.tool_failures,
             final=final.model_dump(mode="json", by_alias=True),
             ended_at=func.now(),
         )
@@ -254,6 +258,7 @@ _COLUMNS = (
     runs.c.ended_at,
     runs.c.final,
     runs.c.meters,
+    runs.c.tool_failures,
 )
 
 

@@ -19,7 +19,7 @@ from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.paging import Cursor
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands, RunNotFound
-from app.runs.conversations import Conversations
+from app.runs.conversations import Conversations, SessionBusy
 from app.runs.history import unpack
 from app.runs.plan import Planner
 from app.runs.queue import RETRY_AFTER_S, RunQueue
@@ -100,7 +100,13 @@ class RunService:
         self._require_open()
         await self._conversations.check_history(account_id, request)
         with self._queue.admission(account_id) as admitted:
-            accepted = await self._accept(request, context, fingerprint)
+            try:
+                accepted = await self._accept(request, context, fingerprint)
+            except SessionBusy:
+                # Perhaps it is busy with this very run, posted twice at once.
+                if (existing := await self._find(run)) is None:
+                    raise
+                return _joined(existing, fingerprint)
             if accepted is None:
                 return _joined(await self.get(run), fingerprint)
             admitted.pop_all()

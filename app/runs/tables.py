@@ -36,6 +36,7 @@ runs = Table(
     Column("interruption", Json(none_as_null=True), comment="How far a wish to stop it has come"),
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
+    Column("tool_failures", Integer, comment="How many tool calls failed"),
     Column("process_id", Uuid, nullable=False, comment="The server process that carries it"),
     Column("heartbeat_at", UtcDateTime, nullable=False, comment="When that process last beat"),
     Column("created_at", UtcDateTime, nullable=False),

@@ -50,6 +50,7 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("state_key", sa.Text(), comment="The conversation it belongs to"))
     op.add_column("runs", sa.Column("turn", sa.Integer(), comment="Its place in that conversation"))
     op.add_column("runs", sa.Column("interruption", sa.JSON(), comment="How far a wish to stop it has come"))
+    op.add_column("runs", sa.Column("tool_failures", sa.Integer(), comment="How many tool calls failed"))
     op.create_index(
         "ix_runs_turns",
         "runs",

@@ -1,7 +1,10 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
@@ -101,6 +104,16 @@ async def test_a_run_may_refuse_to_wait(world_of: WorldOf) -> None:
 
     assert (refused.status_code, refused.json()["code"]) == (409, "session_busy")
     assert (undeleted.status_code, undeleted.json()["code"]) == (409, "session_busy")
+
+
+async def test_the_same_run_posted_twice_at_once_is_one(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+    body = a_request("hello", runId="once", stateKey="chat-1", onConflict="reject")
+
+    answers = await asyncio.gather(*(world.http.post("/v1/runs/wait", json=body) for _ in range(4)))
+
+    assert [answer.json()["content"] for answer in answers] == ["You said: hello"] * 4
+    assert len(world.simulator.requests) == 1
 
 
 async def test_a_run_may_interrupt_the_one_before_it(world_of: WorldOf) -> None:
@@ -285,6 +298,75 @@ async def test_a_history_that_contradicts_once_its_turn_has_come_ends_the_run(wo
 
     assert final["error"] == "invalid_request"
     assert len(world.simulator.requests) == 1
+
+
+async def test_a_conversation_outgrows_the_models_context(world_of: WorldOf) -> None:
+    too_long = HttpError(
+        400, "invalid_request_error", message="prompt is too long: 200001 tokens > 200000 maximum"
+    )
+    summary = Reply([Text("<summary>Ada likes tea.</summary>")])
+    world = await world_of(
+        in_turn(
+            Reply([Text("Hello Ada")]),
+            Reply([Text("Tea it is")]),
+            too_long,
+            summary,
+            Reply([Text("Tea")]),
+            Reply([Text("as I said")]),
+        )
+    )
+    await said(world, "chat-1", "I am Ada")
+    await said(world, "chat-1", "I like tea")
+
+    events = await world.run(a_request("what do I like?", stateKey="chat-1"))
+    final = await said(world, "chat-1", "and who am I?")
+
+    assert ("compacting", "Compacting") in [(e.data.get("phase"), e.data.get("label")) for e in events]
+    assert final["content"] == "as I said"
+    assert "Ada likes tea." in str(world.simulator.requests[-1].messages[0])
+    # The call that summed it up is on the bill, though no event tells of it.
+    receipts = await world.receipts(events[0].data["runId"])
+    assert sorted(receipt["origin"] for receipt in receipts) == ["assistant", "hidden"]
+    messages = await messages_of(world, "chat-1")
+    assert [message["compaction"] for message in messages if message["type"] == "system_message"] == [True]
+    asked = [message["content"] for message in messages if message["type"] == "user_message"]
+    assert asked == ["I am Ada", "I like tea", "what do I like?", "and who am I?"]
+
+
+async def test_what_is_said_while_the_database_is_away_is_kept_when_it_is_back(
+    world_of: WorldOf, postgres: str, database_url: str
+) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("four")])))
+    run_id = await world.start(a_request("count", stateKey="chat-1"))
+    await hold.reached.wait()
+
+    async with away(postgres, database_url):
+        hold.until.set()
+        # Longer than the SDK tries to keep what was said.
+        await asyncio.sleep(3)
+    await world.ended(run_id)
+    await said(world, "chat-1", "go on")
+
+    assert heard(world.simulator.requests[-1]) == [
+        ("user", "count"),
+        ("assistant", "one two three"),
+        ("user", "go on"),
+    ]
+
+
+@asynccontextmanager
+async def away(postgres: str, database_url: str) -> AsyncIterator[None]:
+    """Nobody reaches the test's database while the body runs."""
+    name = database_url.rpartition("/")[2]
+    admin = await asyncpg.connect(postgres)
+    try:
+        await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+        await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+        yield
+    finally:
+        await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+        await admin.close()
 
 
 async def test_nothing_of_a_conversation_is_left_on_the_disk(world_of: WorldOf, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from app.executors.claude_agent.cli import Cli
 from app.executors.claude_agent.provider_variables import chooses_provider
-from app.simulator.script import ApiRequest, Hold, Reply, Responder, Text, ToolUse, in_turn
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts
 from tests.e2e.stories import CALCULATOR, PROVIDER_KEY, OpenWorld, a_request, said
@@ -158,12 +158,10 @@ async def test_an_interrupted_message_is_billed_as_partial(open_world: OpenWorld
 async def test_a_budget_ends_the_run_after_the_message_that_reaches_it(
     open_world: OpenWorld, tmp_path: Path
 ) -> None:
-    def never_done(request: ApiRequest) -> Reply:
-        del request
+    def never_done(_: ApiRequest) -> Reply:
         return Reply([ToolUse(CALCULATOR, {"expression": "1+1"})])
 
-    script: Responder = never_done
-    async with open_world(script, **logged_in(tmp_path)) as world:
+    async with open_world(never_done, **logged_in(tmp_path)) as world:
         request = a_request(graphId="claude_agents:analyst", limits={"maxTotalTokens": 50})
         events = await world.run(request)
         receipts = await world.receipts(events[0].data["runId"])

@@ -47,7 +47,7 @@ async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_i
     for _ in range(2):
         async with database.transaction() as tx:
             shown = GraphFinal(**{**ended, "usage": FinalUsage(), **final})
-            await finish_run(tx, run, attempt=0, final=shown, meters=None, events=[])
+            await finish_run(tx, run, attempt=0, final=shown, report=None, events=[])
 
 
 async def thresholds(database: Database) -> list[tuple[str, int]]:

@@ -6,12 +6,13 @@ from typing import Protocol
 from app.executors.claude_agent.cli import Cli, CliSilent
 from app.executors.claude_agent.environment import Login, cli_environment, login_environment
 from app.executors.claude_agent.meters import RunMeter, TwoMeters
+from app.executors.claude_agent.process import CliProcess
 from app.executors.claude_agent.sdk_meter import SdkMeter
 from app.executors.models import ModelOptions
 from app.executors.port import RunContext
 from app.gateway.lane import Lane, LaneLimits, LaneLinks
 from app.gateway.provider import Provider
-from app.gateway.proxy import Gateway
+from app.gateway.proxy import Address, Gateway
 
 NO_LOGIN = (
     "There is no usable Claude Code login: log in with the Claude Code CLI (`claude auth login`) as the "
@@ -23,8 +24,8 @@ class ModelAccess(Protocol):
     """What a run needs to have its CLI answered, and what it used counted."""
 
     @property
-    def bare(self) -> bool:
-        """Whether the CLI can run in its bare mode."""
+    def full(self) -> bool:
+        """Whether it takes the CLI's full mode."""
         ...
 
     @property
@@ -41,7 +42,11 @@ class ModelAccess(Protocol):
         """What is wrong, in words for the operator; None when nothing is known to be. Costs nothing."""
         ...
 
-    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks) -> Lane:
+    def address(self) -> Address:
+        """Where a CLI is to find its model; nothing is there before a run opens its lane."""
+        ...
+
+    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks, *, at: Address) -> Lane:
         """A lane for one run."""
         ...
 
@@ -49,21 +54,21 @@ class ModelAccess(Protocol):
         """End a run's lane."""
         ...
 
-    def meter(self, context: RunContext, lane: Lane) -> RunMeter:
+    def meter(self, context: RunContext, lane: Lane, process: CliProcess) -> RunMeter:
         """What counts this run."""
         ...
 
     def environment(
-        self, lane: Lane, *, directory: Path, longest_tool_s: float, asked: ModelOptions
+        self, address: Address, *, directory: Path, longest_tool_s: float, asked: ModelOptions, compacts: bool
     ) -> dict[str, str]:
-        """Every variable of this run's CLI."""
+        """Every variable of a CLI."""
         ...
 
 
 class GatewayAccess:
     """The operator's key, which only the gateway holds."""
 
-    bare = True
+    full = False
     login = None
 
     def __init__(self, provider: Provider, gateway: Gateway) -> None:
@@ -79,36 +84,46 @@ class GatewayAccess:
         """See the protocol."""
         return await self._provider.problem()
 
-    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks) -> Lane:
+    def address(self) -> Address:
         """See the protocol."""
-        return self._gateway.open(context.run.run_id, limits, links)
+        return self._gateway.address()
+
+    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks, *, at: Address) -> Lane:
+        """See the protocol."""
+        return self._gateway.open(context.run.run_id, limits, links, at=at)
 
     async def close(self, lane: Lane) -> None:
         """See the protocol."""
         await self._gateway.close(lane)
 
-    def meter(self, context: RunContext, lane: Lane) -> RunMeter:
+    def meter(
+        self,
+        context: RunContext,
+        lane: Lane,
+        process: CliProcess,  # noqa: ARG002 - the gateway counts
+    ) -> RunMeter:
         """See the protocol."""
         return TwoMeters(context, lane)
 
     def environment(
-        self, lane: Lane, *, directory: Path, longest_tool_s: float, asked: ModelOptions
+        self, address: Address, *, directory: Path, longest_tool_s: float, asked: ModelOptions, compacts: bool
     ) -> dict[str, str]:
         """See the protocol."""
         return cli_environment(
-            token=lane.token,
-            base_url=lane.url,
+            token=address.token,
+            base_url=address.url,
             directory=directory,
             longest_tool_s=longest_tool_s,
             asked=asked,
+            compacts=compacts,
         )
 
 
 class LoginAccess:
     """The machine's own Claude Code login; nothing stands between the CLI and the provider."""
 
-    bare = False
-    """A bare CLI never reads a login."""
+    full = True
+    """A lean CLI never reads a login."""
     missing = None
     """Whether a login is any good shows when it is used: a run without one ends as refused."""
 
@@ -131,25 +146,30 @@ class LoginAccess:
             return str(error)
         return NO_LOGIN if status is None else None
 
-    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks) -> Lane:
+    def address(self) -> Address:
+        """See the protocol: the CLI knows where to find it."""
+        return Address("", "")
+
+    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks, *, at: Address) -> Lane:
         """See the protocol: a lane no gateway knows of, for the limits."""
-        return Lane(context.run.run_id, "", "", limits, links)
+        return Lane(context.run.run_id, at.token, at.url, limits, links)
 
     async def close(self, lane: Lane) -> None:
         """See the protocol."""
         await lane.close()
 
-    def meter(self, context: RunContext, lane: Lane) -> RunMeter:
+    def meter(self, context: RunContext, lane: Lane, process: CliProcess) -> RunMeter:
         """See the protocol."""
-        return SdkMeter(context, lane)
+        return SdkMeter(context, lane, process)
 
     def environment(
         self,
-        lane: Lane,  # noqa: ARG002 - its token opens nothing
+        address: Address,  # noqa: ARG002 - there is none
         *,
         directory: Path,
         longest_tool_s: float,
         asked: ModelOptions,
+        compacts: bool,  # noqa: ARG002 - no message would show what that uses
     ) -> dict[str, str]:
-        """See the protocol."""
+        """See the protocol. No conversation is summed up."""
         return login_environment(self._login, directory=directory, longest_tool_s=longest_tool_s, asked=asked)

@@ -30,7 +30,6 @@ _FIXED = {
     "DISABLE_AUTOUPDATER": "1",
     "NO_PROXY": "127.0.0.1,localhost",
     # Calls that no SDK message shows cannot be billed: switch off every one that can be.
-    "DISABLE_COMPACT": "1",
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
@@ -44,6 +43,8 @@ _FIXED = {
     "API_TIMEOUT_MS": "60000",
     "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "30000",
 }
+
+_WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout comes after ours, so that ours is the one that answers."""
@@ -76,15 +77,18 @@ def cli_environment(
     directory: Path,
     longest_tool_s: float,
     asked: ModelOptions,
+    compacts: bool = False,
 ) -> dict[str, str]:
     """Every variable the CLI gets. `directory` is the run's own and holds all it writes.
 
     `base_url` is the run's lane through the gateway and `token` is worth something there only:
     the provider's key never comes near the CLI. `asked` is how the model is to be asked, as far as
-    the SDK has no option for it.
+    the SDK has no option for it. `compacts`: a conversation may outgrow the model's context; what
+    was said is then summed up, by a call that only the gateway sees.
     """
     return {
         **_own(directory, longest_tool_s, asked),
+        **({} if compacts else _WITHOUT_SUMMARIES),
         "ANTHROPIC_API_KEY": token,
         "ANTHROPIC_BASE_URL": base_url,
     }
@@ -98,8 +102,10 @@ def login_environment(
     asked: ModelOptions | None = None,
 ) -> dict[str, str]:
     """Every variable of a CLI that uses the machine's own login: nothing else may choose a provider."""
-    found = _own(directory, longest_tool_s, asked or ModelOptions()) | {
-        "HOME": str(login.home or directory / "home")
+    found = {
+        **_own(directory, longest_tool_s, asked or ModelOptions()),
+        **_WITHOUT_SUMMARIES,
+        "HOME": str(login.home or directory / "home"),
     }
     if login.named is None:
         # Named, even by its usual place, the CLI would look for the login in other places.

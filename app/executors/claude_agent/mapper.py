@@ -8,6 +8,7 @@ from claude_agent_sdk import (
     AssistantMessage,
     Message,
     StreamEvent,
+    SystemMessage,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -37,6 +38,8 @@ class EventMapper:
     """Feed every SDK message in order; each call yields what a client hears of it."""
 
     tool_ids: frozenset[str]
+    native: frozenset[str]
+    """The CLI's own tools that this run may use."""
     results: Mapping[str, ToolResult]
     """What our tools answered, by tool-call id: clients see that, never the text the model saw."""
     show_thinking: bool
@@ -55,6 +58,8 @@ class EventMapper:
                 yield from self._stream_event(message.event, message.parent_tool_use_id)
             case AssistantMessage():
                 yield from self._assistant(message)
+            case SystemMessage(subtype="status", data={"status": "compacting"}):
+                yield Status(phase="compacting", label="Compacting")
             case UserMessage(uuid=str(uuid)) if uuid in self.sent:
                 taken = self.sent.pop(uuid)
                 yield UserMessageTaken(message_id=uuid, content=taken.message.text)
@@ -130,13 +135,20 @@ class EventMapper:
             if isinstance(block, ToolResultBlock) and block.tool_use_id in self._told_calls:
                 tool_id = self._told_calls.pop(block.tool_use_id)
                 answered = self.results.get(block.tool_use_id)
+                failed = bool(block.is_error) if tool_id in self.native else True
                 yield ToolCallResult(
                     tool_call_id=block.tool_use_id,
-                    result=answered.visible if answered else self._refusal(tool_id),
-                    is_error=answered.is_error if answered else True,
+                    result=answered.visible if answered else self._without(tool_id, failed=failed),
+                    is_error=answered.is_error if answered else failed,
                     parent_tool_call_id=message.parent_tool_use_id,
                 )
 
-    def _refusal(self, tool_id: str) -> dict[str, JsonValue]:
-        """The CLI answered in the tool's place: it was refused, not parsable or interrupted."""
-        return {"error": "failed" if tool_id in self.tool_ids else "unknown_tool"}
+    def _without(self, tool_id: str, *, failed: bool) -> dict[str, JsonValue]:
+        """What clients see where no tool of ours has answered.
+
+        Either it is one of the CLI's own, whose results are for the model, or the CLI answered in
+        the tool's place: it was refused, not parsable or interrupted.
+        """
+        if not failed:
+            return {}
+        return {"error": "failed" if tool_id in self.tool_ids | self.native else "unknown_tool"}

@@ -12,7 +12,8 @@ from mcp import types
 from mcp.server import Server
 
 from app.events import AiEvent, ToolCallStart
-from app.executors.claude_agent.names import SERVER_NAME
+from app.executors.claude_agent.hooks import HookCall, HookName, Hooks
+from app.executors.claude_agent.names import SERVER_NAME, bridged_name
 from app.executors.port import RunContext
 from app.gateway.lane import Lane
 from app.tools.policy import ToolPolicy
@@ -28,17 +29,27 @@ _OBJECTIONS = {
 
 
 class McpBridge:
-    """One run's tools, and what they answered."""
+    """One run's tools, and what they answered.
 
-    def __init__(self, context: RunContext, lane: Lane) -> None:
+    It may be offered to a CLI before it is known whose run it will be, but only `serve` makes it
+    that run's; `context` is then that of a run with the same graph and tools.
+    """
+
+    def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._lane = lane
+        self._lane: Lane | None = None
+        self._hooks: Hooks | None = None
         self._tools = {tool.id: tool for tool in context.tools}
-        policy = ToolPolicy(frozenset(self._tools), self._objection, self._review)
+        policy = ToolPolicy(frozenset(self._tools), self.objection, self._review)
         self._runner = ToolRunner(self._tools, policy)
         self._told: dict[str, asyncio.Event] = {}
         self.results: dict[str, ToolResult] = {}
         """By tool-call id, from the moment a tool has answered until its event is told."""
+
+    def serve(self, context: RunContext, lane: Lane, hooks: Hooks) -> None:
+        """Belong to this run from now on."""
+        self._context, self._lane = context, lane
+        self._hooks = hooks
 
     @property
     def longest_call_s(self) -> float:
@@ -63,7 +74,10 @@ class McpBridge:
         )
         return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
 
-    def _objection(self) -> str | None:
+    def objection(self) -> str | None:
+        """Why no tool may be called now, in words for the model."""
+        if self._lane is None:
+            return "No tool is called before there is a run."
         used_up = self._lane.used_up
         return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
 
@@ -74,6 +88,10 @@ class McpBridge:
         # Nobody can be asked about a call that nobody has heard of.
         await self._call(context.tool_call_id).wait()
         return await self._context.control.approvals.review(tool, args, context)
+
+    async def _notify(self, hook: HookName, tool_id: str, call_id: str) -> None:
+        if self._hooks is not None:
+            await self._hooks.notify_in_lean_mode(HookCall(hook, call_id, bridged_name(tool_id)))
 
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
@@ -86,8 +104,10 @@ class McpBridge:
             tool_call_id=call_id,
             request_id=self._context.request_id,
         )
+        await self._notify("PreToolUse", params.name, call_id)
         result = await self._runner.run(params.name, params.arguments or {}, context)
         self.results[call_id] = result
+        await self._notify("PostToolUseFailure" if result.is_error else "PostToolUse", params.name, call_id)
         text = types.TextContent(type="text", text=result.markdown)
         return types.CallToolResult(content=[text], is_error=result.is_error)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
-from claude_agent_sdk import AssistantMessage, ClaudeSDKClient, Message, StreamEvent
+from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.port import RunContext
@@ -48,10 +48,6 @@ def fact_of(
 class RunMeter(Protocol):
     """States what a run used: each message once."""
 
-    async def begin(self, client: ClaudeSDKClient) -> None:
-        """The CLI is up and was asked nothing yet."""
-        ...
-
     def show(self, message: Message) -> None:
         """The SDK shows something; called before anybody else hears of it."""
         ...
@@ -79,9 +75,6 @@ class TwoMeters:
     _of_sdk: dict[MessageId, MeteredMessage] = field(default_factory=dict)
     _stated: set[MessageId] = field(default_factory=set)
     _drift: int = 0
-
-    async def begin(self, client: ClaudeSDKClient) -> None:
-        """See the protocol: the gateway sees this run's calls and no others."""
 
     def show(self, message: Message) -> None:
         """The SDK shows something of a message; that says whose it is, and nothing of its numbers."""

@@ -4,6 +4,12 @@ SERVER_NAME = "runtally"
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The CLI's own tool for `responseFormat`: its call is the answer, not a tool call."""
 
+AGENT_TOOL = "Agent"
+"""The CLI's own tool that gives work to a subagent."""
+
+AGENT_TOOL_AT_START = "Task"
+"""What the CLI's start message calls it."""
+
 _PREFIX = f"mcp__{SERVER_NAME}__"
 
 

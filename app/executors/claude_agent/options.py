@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import (
+    AgentDefinition,
     CanUseTool,
     CanUseToolShadowedWarning,
     ClaudeAgentOptions,
@@ -20,11 +21,12 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
-from app.executors.claude_agent.names import SERVER_NAME, bridged_name
+from app.executors.catalog import GraphSpec
+from app.executors.claude_agent.hooks import Hooks
+from app.executors.claude_agent.names import AGENT_TOOL, SERVER_NAME, bridged_name
 from app.executors.models import Thinking
 from app.executors.port import RunContext
 from app.graph import ResponseFormat
-from app.tools.tool import Tool
 
 # The SDK warns that allowed tools never reach `can_use_tool`. That is the point: it is the second
 # lock, for every name that is not allowed.
@@ -41,14 +43,16 @@ def build_options(
     system_prompt_file: Path,
     work: Path,
     server: McpSdkServerConfig | None,
+    hooks: Hooks | None,
     response_format: ResponseFormat | None,
-    bare: bool = True,
+    full: bool,
 ) -> ClaudeAgentOptions:
     """The options of one run; `launcher` starts the CLI, which works in the directory `work`.
 
-    A CLI that is not `bare` can use the machine's own login, and adds reminders to the prompt.
+    `full`: in the CLI's full mode.
     """
-    names = [bridged_name(tool.id) for tool in context.tools]
+    native = native_tools(context.spec)
+    names = [*native, *(bridged_name(tool.id) for tool in context.tools)]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
@@ -56,7 +60,7 @@ def build_options(
         fallback_model=context.options.fallback,
         thinking=_thinking(context.options.thinking),
         effort=context.options.effort,
-        tools=[],
+        tools=native,
         allowed_tools=names,
         mcp_servers={SERVER_NAME: server} if server else {},
         strict_mcp_config=True,
@@ -64,7 +68,11 @@ def build_options(
         skills=[],
         plugins=[],
         permission_mode="dontAsk",
-        can_use_tool=only(context.tools),
+        can_use_tool=only(names),
+        agents=_agents(context) or None,
+        # Without it a subagent's text would be in no message at all.
+        forward_subagent_text=full,
+        hooks=hooks.for_sdk(patience_s=context.spec.approval_timeout_s) if full and hooks else None,
         verbatim_prompts=True,
         include_partial_messages=True,
         max_turns=context.limits.max_turns,
@@ -72,26 +80,50 @@ def build_options(
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
-        extra_args=_switches(keeps_session=context.session is not None, bare=bare),
+        extra_args=_switches(full=full, keeps_session=context.session is not None),
     )
 
 
-def _switches(*, keeps_session: bool, bare: bool) -> dict[str, str | None]:
+def native_tools(spec: GraphSpec) -> list[str]:
+    """The CLI's own tools that a graph needs, by the names the model calls them by."""
+    return [AGENT_TOOL] if spec.agents else []
+
+
+def _switches(*, full: bool, keeps_session: bool) -> dict[str, str | None]:
     """Switches of the CLI that the SDK has no option for."""
     switches: dict[str, str | None] = {
-        # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools; or else at least
-        # the system prompt that is given, not one recorded when the conversation began.
-        **({"bare": None} if bare else {"system-prompt-snapshot": "off"}),
         "disable-slash-commands": None,
         # The CLI repeats a user message when it takes it up: then it has taken effect.
         "replay-user-messages": None,
     }
-    return switches if keeps_session else {**switches, "no-session-persistence": None}
+    if full:
+        # A conversation that goes on would be given the system prompt it began with.
+        switches["system-prompt-snapshot"] = "off"
+    else:
+        # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools.
+        switches["bare"] = None
+    if not keeps_session:
+        switches["no-session-persistence"] = None
+    return switches
 
 
-def only(tools: Iterable[Tool]) -> CanUseTool:
+def _agents(context: RunContext) -> dict[str, AgentDefinition]:
+    return {
+        name: AgentDefinition(
+            description=agent.description,
+            prompt=agent.prompt,
+            tools=[bridged_name(tool) for tool in agent.tools],
+            model=context.agent_models.get(name, "inherit"),
+            # In the background it would outlive the turn that gave it work.
+            background=False,
+        )
+        for name, agent in context.spec.agents.items()
+    }
+
+
+def only(allowed: Iterable[str]) -> CanUseTool:
     """A permission callback that knows these tools and denies every other."""
-    names = {bridged_name(tool.id) for tool in tools}
+    names = frozenset(allowed)
 
     async def decide(
         name: str,

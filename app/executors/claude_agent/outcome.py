@@ -1,17 +1,14 @@
-"""How a run ended: the SDK's result message -> our answer or our error; pure.
+"""How a run ended: the SDK's result message -> our answer or our error; pure."""
 
-`subtype` alone lies: every API error is reported as a "success". A run has succeeded when
-`is_error` is false and `terminal_reason` is "completed".
-"""
-
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import jsonschema
 from claude_agent_sdk import ResultMessage
 from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AssistantFinal
-from app.executors.port import ExecutionFailed
+from app.executors.port import BUDGET, MAX_TURNS, ExecutionFailed
 from app.executors.text import whole, whole_json
 from app.graph import ResponseFormat
 
@@ -23,27 +20,46 @@ _ANSWERED = {"end_turn", "stop_sequence", "tool_use"}
 """Stop reasons of a whole answer; `tool_use` is how a structured answer ends."""
 
 
+Stop = Literal["natural", "turns", "budget", "error"]
+"""Why the CLI stopped: it was done, its turns or its dollars were used up, or something went wrong."""
+
+_LIMITS: Mapping[str | None, Stop] = {
+    "error_max_turns": "turns",
+    "max_turns": "turns",
+    "error_max_budget_usd": "budget",
+    "budget_exhausted": "budget",
+}
+
+
+def stop_of(result: ResultMessage) -> Stop:
+    """Why the CLI stopped: `subtype`, `terminal_reason` and `stop_reason`, asked in this order.
+
+    Any of them may be missing or say too little ("success" is how an error of the API is reported,
+    too), so a limit counts whichever names it, and an end is natural only when all three agree.
+    """
+    signals = (result.subtype, result.terminal_reason, result.stop_reason)
+    for signal in signals:
+        if (limit := _LIMITS.get(signal)) is not None:
+            return limit
+    answered = result.stop_reason is None or result.stop_reason in _ANSWERED
+    natural = signals[:2] == ("success", "completed") and answered and not result.is_error
+    return "natural" if natural else "error"
+
+
 def answer(result: ResultMessage, wanted: ResponseFormat | None) -> AssistantFinal:
-    """The answer of a run that succeeded; raises `ExecutionFailed` for one that did not end well."""
-    if result.stop_reason is not None and result.stop_reason not in _ANSWERED:
-        raise ExecutionFailed("internal")
+    """The answer of a run that came to its own end; raises `ExecutionFailed` for one that is no good."""
     structured = whole_json(result.structured_output)
     if wanted is not None and not _matches(structured, wanted.schema_):
         raise ExecutionFailed("internal")
     return AssistantFinal(content=whole(result.result or ""), structured_output=structured)
 
 
-def has_succeeded(result: ResultMessage) -> bool:
-    """Whether the run came to its own end."""
-    return not result.is_error and result.terminal_reason == "completed"
-
-
-def failure(result: ResultMessage, last_error: AssistantMessageError | None) -> ExecutionFailed:
+def failure(result: ResultMessage, stop: Stop, last_error: AssistantMessageError | None) -> ExecutionFailed:
     """Why a run failed; `last_error` is the error of its last assistant message."""
-    if result.subtype == "error_max_turns" or result.terminal_reason == "max_turns":
-        return ExecutionFailed("timeout", "max_turns")
-    if result.subtype == "error_max_budget_usd" or result.terminal_reason == "budget_exhausted":
-        return ExecutionFailed("rate_limit", "budget")
+    if stop == "turns":
+        return ExecutionFailed(*MAX_TURNS)
+    if stop == "budget":
+        return ExecutionFailed(*BUDGET)
     status = result.api_error_status
     if status is not None:
         return _api_failure(status)

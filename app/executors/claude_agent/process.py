@@ -55,10 +55,10 @@ class CliProcess:
         options: ClaudeAgentOptions,
         directory: RunDirectory,
         *,
-        before_asking: Callable[[ClaudeSDKClient], Awaitable[None]] | None = None,
+        counts: bool = False,
         before_removal: Callable[[RunDirectory], Awaitable[None]] | None = None,
     ) -> None:
-        """`before_asking` may look at a CLI that is up and has done nothing.
+        """`counts`: ask it what it believes to have used before it is asked anything else.
 
         `before_removal` may take what it needs from the folder of a CLI whose SDK could not.
         """
@@ -66,7 +66,9 @@ class CliProcess:
         """The last lines the CLI wrote beside its protocol; for the operator's log only."""
         self._client = ClaudeSDKClient(replace(options, stderr=self.stderr.append))
         self._directory = directory
-        self._before_asking = before_asking
+        self._counts = counts
+        self.counted_before: dict[str, Any] = {}
+        """By model: a conversation that goes on begins with the totals of its earlier runs."""
         self._before_removal = before_removal
         self._mirror_failed = False
         self.gone = asyncio.Event()
@@ -76,17 +78,46 @@ class CliProcess:
         self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
         self._asked = asyncio.Event()
+        self._begun = asyncio.Event()
         self._turn_over = asyncio.Event()
+        self.heard = asyncio.Event()
+        """Set when it has said something, or will not."""
         self._heard_all = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
 
-    async def own(self) -> None:
-        """Connect, ask, drain to the last result, disconnect, clean up. Runs as a task of its own."""
+    def start(self) -> asyncio.Task[None]:
+        """Start it; whoever starts it must wait for the task, which ends when all is cleaned up."""
+        self._owner = asyncio.create_task(self._own())
+        return self._owner
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process that can be spoken to, or one is coming up."""
+        if self._heard_all.is_set():
+            return False
+        try:
+            os.kill(int(self._directory.pid_file.read_text()), 0)
+        except ProcessLookupError:
+            return False
+        except (FileNotFoundError, ValueError):
+            # The launcher has not come so far.
+            return True
+        return True
+
+    def retire(self) -> None:
+        """End a process that nobody has spoken to."""
+        if self._owner is not None:
+            self._owner.cancel()
+
+    async def _own(self) -> None:
+        """Connect, wait for a question, drain to the last result, disconnect, clean up."""
         try:
             await self._listen()
         except Exception as error:  # noqa: BLE001 - whatever it was, the run must hear of it
             self._messages.put_nowait(error)
         finally:
             self._stopping = True
+            self.heard.set()
             self._turn_over.set()
             self._heard_all.set()
             self._messages.put_nowait(None)
@@ -138,6 +169,8 @@ class CliProcess:
         """Kill a process that still speaks; what it was saying is lost, so this comes last."""
         if self._heard_all.is_set():
             return
+        if not self._asked.is_set():
+            self.retire()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
 
@@ -145,14 +178,17 @@ class CliProcess:
         await self._client.connect()
         if self._stopping:
             return
-        if self._before_asking is not None:
-            await self._before_asking(self._client)
+        if self._counts:
+            self.counted_before = await self._counted()
         await self._client.query(self._next())
         self._asked.set()
         sending = asyncio.create_task(self._send_on())
         try:
             async for message in self._client.receive_messages():
+                self.heard.set()
                 self._unanswered.hear(message)
+                if self._unanswered.has_begun:
+                    self._begun.set()
                 self._mirror_failed |= isinstance(message, MirrorErrorMessage)
                 self._messages.put_nowait(message)
                 if isinstance(message, ResultMessage):
@@ -162,10 +198,21 @@ class CliProcess:
         finally:
             sending.cancel()
 
+    async def _counted(self) -> dict[str, Any]:
+        # The SDK has no public way to ask; its version is pinned.
+        query = self._client._query  # noqa: SLF001
+        if query is None:
+            raise CliFailed(CliFailed.__doc__)
+        answer = await query._send_control_request({"subtype": "get_usage"})  # noqa: SLF001
+        counted: dict[str, Any] = answer["session"]["model_usage"]
+        return counted
+
     def _is_done(self) -> bool:
         return self._stopping or not self._unanswered.waiting
 
     async def _send_on(self) -> None:
+        # What is to be heard `now` would overtake a question that the CLI has not taken up.
+        await self._begun.wait()
         # Whoever reads what the CLI says hears of it as well when it is gone.
         with contextlib.suppress(ClaudeSDKError):
             while True:
@@ -208,6 +255,8 @@ class Unanswered:
     def __init__(self) -> None:
         self._waiting: list[str] = []
         self._turn_has_begun = False
+        self.has_begun = False
+        """Whether any turn has."""
 
     @property
     def waiting(self) -> bool:
@@ -228,12 +277,13 @@ class Unanswered:
         match message:
             case UserMessage(uuid=str(taken)) if taken in self._waiting:
                 self._waiting.remove(taken)
-                self._turn_has_begun = True
+                self._turn_has_begun = self.has_begun = True
             case ResultMessage():
                 # A turn that fails at once may end without a word of what began it.
                 begun_by = self._waiting[:1] if not self._turn_has_begun else []
                 over = {*begun_by, *(message.user_message_uuids or ())}
                 self._waiting = [message_id for message_id in self._waiting if message_id not in over]
                 self._turn_has_begun = False
+                self.has_begun = True
             case _:
                 pass

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import structlog
-from claude_agent_sdk import ClaudeSDKClient, Message, ResultMessage, StreamEvent
+from claude_agent_sdk import Message, ResultMessage, StreamEvent
 
 from app.executors.claude_agent.meters import fact_of
+from app.executors.claude_agent.process import CliProcess
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.port import RunContext
 from app.gateway.lane import Lane
@@ -33,19 +34,11 @@ class SdkMeter:
 
     context: RunContext
     lane: Lane
-    _before: Totals = field(default_factory=dict)
+    process: CliProcess
     _after: Totals | None = None
     _shown: set[MessageId] = field(default_factory=set)
     _stated: list[MeteredMessage] = field(default_factory=list)
     _drift: int = 0
-
-    async def begin(self, client: ClaudeSDKClient) -> None:
-        """A conversation that goes on begins with the totals of its earlier runs."""
-        # The SDK has no public way to ask; its version is pinned.
-        query = client._query  # noqa: SLF001
-        if query is not None:
-            answer = await query._send_control_request({"subtype": "get_usage"})  # noqa: SLF001
-            self._before = _totals(answer["session"]["model_usage"])
 
     def show(self, message: Message) -> None:
         """Note a message that begins; raises when it cannot be noted, so that nobody hears of it."""
@@ -81,9 +74,9 @@ class SdkMeter:
 
     def close(self) -> Iterator[UsageFact]:
         """State what the CLI's totals hold beyond what it showed."""
-        for model, (hidden, is_exact) in residuals(
-            self._before, self._after or self._before, self._stated, asked=self.context.model
-        ).items():
+        before = _totals(self.process.counted_before)
+        left = residuals(before, self._after or before, self._stated, asked=self.context.model)
+        for model, (hidden, is_exact) in left.items():
             self._drift += 1
             log.error("the SDK did not show everything it used", model=model, hidden=hidden)
             message = MessageUsage(

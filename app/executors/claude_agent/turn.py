@@ -8,8 +8,9 @@ from claude_agent_sdk.types import AssistantMessageError
 from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
 from app.executors.claude_agent.meters import RunMeter
-from app.executors.claude_agent.names import SERVER_NAME, STRUCTURED_OUTPUT, bridged_name
-from app.executors.claude_agent.outcome import answer, failure, has_succeeded
+from app.executors.claude_agent.names import AGENT_TOOL_AT_START, SERVER_NAME, STRUCTURED_OUTPUT, bridged_name
+from app.executors.claude_agent.options import native_tools
+from app.executors.claude_agent.outcome import answer, failure, stop_of
 from app.executors.claude_agent.surface import check_surface
 from app.executors.claude_agent.usage import MeteredMessage, UsageFold
 from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
@@ -40,6 +41,7 @@ class Turn:
         """Whether some of what was said could not be kept in the conversation yet."""
         self._mapper = EventMapper(
             tool_ids=frozenset(tool.id for tool in context.tools),
+            native=frozenset(native_tools(context.spec)),
             results=results,
             show_thinking=context.spec.show_thinking,
             step_budget=context.limits.max_turns,
@@ -68,24 +70,25 @@ class Turn:
         """A message was sent to the agent: say so when it takes it up."""
         self._mapper.sent[sent.message_id] = sent
 
-    def cut_off(self) -> Iterator[AiEvent]:
+    def cut_off(self, *, tool_failures: int) -> Iterator[AiEvent]:
         """Nothing more will come and the lane is closed: state what was still open or never shown."""
         yield from self._state(self._usage.finish())
         yield from map(UsageReport, self._meters.close())
-        yield MeterReport(self._meters.report())
+        yield MeterReport(self._meters.report(), tool_failures=tool_failures)
 
     def answer(self, stopped: Ending | None) -> AssistantFinal:
         """The answer; raises `ExecutionFailed` when there is none. `stopped`: why we ended it."""
         result = self._result
         if stopped == BUDGET:
             raise ExecutionFailed(*BUDGET)
-        if result is not None and has_succeeded(result):
+        stop = None if result is None else stop_of(result)
+        if result is not None and stop == "natural":
             return answer(result, self._wanted)
         if stopped is not None:
             raise ExecutionFailed(*stopped)
-        if result is None:
+        if result is None or stop is None:
             raise ExecutionFailed("internal")
-        raise failure(result, self._last_error)
+        raise failure(result, stop, self._last_error)
 
     def reason(self) -> str | None:
         """What the CLI said of the end: it may hold the provider's words, so it is never shown."""
@@ -102,6 +105,7 @@ class Turn:
 
     def _expected_tools(self) -> set[str]:
         names = {bridged_name(tool.id) for tool in self._context.tools}
+        names |= {AGENT_TOOL_AT_START} if self._context.spec.agents else set()
         return names | ({STRUCTURED_OUTPUT} if self._wanted else set())
 
     def _expected_servers(self) -> set[str]:

@@ -58,5 +58,5 @@ async def fork_session(
 
 @router.delete("/{stateKey}", status_code=204, summary="Forget a conversation")
 async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
-    """Remove what was said in it. Its runs and their receipts stay."""
+    """Remove its transcript. Its runs and their receipts stay."""
     await services.conversations.delete(caller.account_id, state_key)

@@ -21,6 +21,7 @@ ANSWER = ToolResultBlock("toolu_1", [{"type": "text", "text": "for the model onl
 def heard(*frames: Message, show_thinking: bool = False, **results: ToolResult) -> list[SpokenEvent]:
     mapper = EventMapper(
         tool_ids=frozenset({"core__get_current_time"}),
+        native=frozenset({"Agent"}),
         results=results,
         show_thinking=show_thinking,
         step_budget=8,
@@ -79,3 +80,16 @@ def test_half_a_character_does_no_harm() -> None:
     assert whole("a\ud83db") == "a\ufffdb"
     assert whole("\ud83d\ude00") == "\U0001f600"
     assert whole_json({"a\ud83d": ["\ude00", 1, None]}) == {"a\ufffd": ["\ufffd", 1, None]}
+
+
+def test_what_one_of_the_clis_own_tools_answered_is_for_the_model() -> None:
+    call = ToolUseBlock("toolu_2", "Agent", {"prompt": "help"})
+    good = ToolResultBlock("toolu_2", "a secret of the model", is_error=None)
+    bad = ToolResultBlock("toolu_2", "a secret of the model", is_error=True)
+
+    assert [event for event in heard(assistant(call), user(good)) if isinstance(event, ToolCallResult)] == [
+        ToolCallResult(tool_call_id="toolu_2", result={}, is_error=False)
+    ]
+    assert [event for event in heard(assistant(call), user(bad)) if isinstance(event, ToolCallResult)] == [
+        ToolCallResult(tool_call_id="toolu_2", result={"error": "failed"}, is_error=True)
+    ]

@@ -4,7 +4,7 @@ import pytest
 from claude_agent_sdk import ResultMessage
 from claude_agent_sdk.types import AssistantMessageError
 
-from app.executors.claude_agent.outcome import answer, failure, has_succeeded
+from app.executors.claude_agent.outcome import answer, failure, stop_of
 from app.executors.port import Ending, ExecutionFailed
 from app.graph import ResponseFormat
 
@@ -28,17 +28,30 @@ def a_result(**fields: Any) -> ResultMessage:
 
 
 @pytest.mark.parametrize(
-    ("fields", "succeeded"),
+    ("fields", "stop"),
     [
-        ({}, True),
-        ({"is_error": True}, False),
-        ({"terminal_reason": "api_error"}, False),
-        ({"terminal_reason": "aborted_streaming"}, False),
-        ({"terminal_reason": None}, False),
+        ({}, "natural"),
+        ({"stop_reason": None}, "natural"),
+        ({"stop_reason": "tool_use"}, "natural"),
+        ({"is_error": True}, "error"),
+        ({"terminal_reason": "api_error"}, "error"),
+        ({"terminal_reason": "aborted_streaming"}, "error"),
+        ({"terminal_reason": None}, "error"),
+        ({"subtype": "error_during_execution"}, "error"),
+        ({"stop_reason": "pause_turn"}, "error"),
+        ({"stop_reason": "refusal"}, "error"),
+        ({"stop_reason": "max_tokens"}, "error"),
+        # A limit counts whichever of the three names it.
+        ({"subtype": "error_max_turns", "terminal_reason": None}, "turns"),
+        ({"terminal_reason": "max_turns"}, "turns"),
+        ({"terminal_reason": None, "stop_reason": "max_turns"}, "turns"),
+        ({"subtype": "error_during_execution", "terminal_reason": "max_turns"}, "turns"),
+        ({"subtype": "error_max_budget_usd"}, "budget"),
+        ({"terminal_reason": "budget_exhausted"}, "budget"),
     ],
 )
-def test_a_success_is_neither_an_error_nor_incomplete(fields: dict[str, Any], *, succeeded: bool) -> None:
-    assert has_succeeded(a_result(**fields)) is succeeded
+def test_three_signals_say_why_it_stopped(fields: dict[str, Any], stop: str) -> None:
+    assert stop_of(a_result(**fields)) == stop
 
 
 @pytest.mark.parametrize(
@@ -64,13 +77,7 @@ def test_every_failure_has_a_name(
 ) -> None:
     result = a_result(**{"is_error": True, "terminal_reason": "api_error", **fields})
 
-    assert failure(result, last_error).ending == ending
-
-
-@pytest.mark.parametrize("stop_reason", ["pause_turn", "refusal", "max_tokens"])
-def test_an_answer_cut_short_is_no_answer(stop_reason: str) -> None:
-    with pytest.raises(ExecutionFailed):
-        answer(a_result(stop_reason=stop_reason), None)
+    assert failure(result, stop_of(result), last_error).ending == ending
 
 
 @pytest.mark.parametrize("structured", [None, {}, {"n": "one"}, []])
