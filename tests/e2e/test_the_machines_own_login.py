@@ -16,6 +16,7 @@ from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts
 from tests.e2e.stories import CALCULATOR, PROVIDER_KEY, OpenWorld, a_request, said
+from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, graphs, looks_at_the_clock
 from tests.e2e.the_bill import bill, wire
 
 ROUTING = {
@@ -168,3 +169,24 @@ async def test_a_budget_ends_the_run_after_the_message_that_reaches_it(
 
     assert events[-1].data["finishReason"] == "budget"
     assert 2 <= len(receipts) <= 3
+
+
+async def test_what_the_sdk_does_not_show_of_subagents_is_charged_in_one_receipt(
+    open_world: OpenWorld, tmp_path: Path
+) -> None:
+    model = delegating(background=False, helper=looks_at_the_clock)
+    async with open_world(model, **logged_in(tmp_path), **graphs(tmp_path)) as world:
+        events = await world.run(a_request("time?", graphId=LEAD))
+        run_id = events[0].data["runId"]
+        receipts, run = await world.receipts(run_id), await world.ended(run_id)
+        sent = world.simulator.sent
+
+    assert run["final"]["content"] == "It is late."
+    hidden = [receipt for receipt in receipts if receipt["origin"] == "hidden"]
+    of_subagent = [message for message in sent if message.model == "claude-haiku-4-5"]
+    assert len(of_subagent) == 2
+    assert [(r["model"], r["inputTokens"], r["outputTokens"]) for r in hidden] == [
+        ("claude-haiku-4-5", 20, 40)
+    ]
+    assert len(receipts) == len(sent) - 1
+    assert run["billing"]["drift"] == 1

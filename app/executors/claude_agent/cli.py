@@ -37,12 +37,12 @@ class Cli:
 
     async def version(self, parent: Path) -> str:
         """What it calls itself; raises `CliSilent`. `parent` takes a folder meanwhile."""
-        _, said = await self._asked("--version", parent=parent, login=Login(None, None))
+        said = await self._asked("--version", parent=parent, login=Login(None, None))
         return said.partition(" ")[0].strip()
 
     async def login(self, parent: Path, login: Login) -> Mapping[str, Any] | None:
         """How it is logged in, None when it is not; raises `CliSilent`. Costs nothing."""
-        _, said = await self._asked("auth", "status", "--json", parent=parent, login=login)
+        said = await self._asked("auth", "status", "--json", parent=parent, login=login)
         try:
             status: Mapping[str, Any] = json.loads(said)
         except ValueError as error:
@@ -50,17 +50,21 @@ class Cli:
             raise CliSilent(message) from error
         return status if status.get("loggedIn") is True else None
 
-    async def _asked(self, *arguments: str, parent: Path, login: Login) -> tuple[int | None, str]:
+    async def _asked(self, *arguments: str, parent: Path, login: Login) -> str:
         """Ask it what needs no conversation, started like every run's."""
-        directory = await asyncio.to_thread(RunDirectory, parent)
         try:
-            environment = {**login_environment(login, directory=directory.path), **self.extra}
-            script = directory.write_launcher(
-                launcher(self.path, environment, pid_file=directory.pid_file),
-            )
-            return await _output(script, *arguments, cwd=directory.work)
-        finally:
-            await asyncio.to_thread(directory.remove)
+            directory = await asyncio.to_thread(RunDirectory, parent)
+            try:
+                environment = {**login_environment(login, directory=directory.path), **self.extra}
+                script = directory.write_launcher(
+                    launcher(self.path, environment, pid_file=directory.pid_file),
+                )
+                return await _output(script, *arguments, cwd=directory.work)
+            finally:
+                await asyncio.to_thread(directory.remove)
+        except OSError as error:
+            message = f"the CLI cannot be started: {error.strerror}"
+            raise CliSilent(message) from error
 
 
 def bundled_cli() -> Path:
@@ -71,25 +75,23 @@ def bundled_cli() -> Path:
     return path
 
 
-async def _output(script: Path, *arguments: str, cwd: Path) -> tuple[int | None, str]:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            script,
-            *arguments,
-            cwd=cwd,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except OSError as error:
-        message = f"the CLI cannot be started: {error.strerror}"
-        raise CliSilent(message) from error
+async def _output(script: Path, *arguments: str, cwd: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        script,
+        *arguments,
+        cwd=cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
     try:
         async with asyncio.timeout(_PATIENCE_S):
             said, _ = await process.communicate()
     except TimeoutError as error:
-        process.kill()
-        await process.wait()
         message = f"the CLI did not answer within {_PATIENCE_S:.0f} s"
         raise CliSilent(message) from error
-    return process.returncode, said.decode(errors="replace")
+    finally:
+        # Also when we are cancelled: nobody would wait for it any more.
+        if process.returncode is None:
+            process.kill()
+    return said.decode(errors="replace")
