@@ -23,12 +23,15 @@ from app.db import Database
 from app.embedded import EmbeddedPostgres
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
-from app.executors.claude_agent.billing import RunBilling
-from app.executors.claude_agent.cli import bundled_cli
+from app.executors.claude_agent.access import GatewayAccess, LoginAccess, ModelAccess
+from app.executors.claude_agent.billing import LaneBilling, RunBilling
+from app.executors.claude_agent.cli import Cli, bundled_cli
 from app.executors.claude_agent.directories import own_directory
+from app.executors.claude_agent.environment import Login
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
 from app.executors.claude_agent.start import CliStarter
+from app.executors.claude_agent.watch import AccessWatch
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
@@ -84,6 +87,7 @@ class Services:
     tools: ToolCatalog
     log: EventLog
     webhooks: Webhooks
+    access: AccessWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,8 @@ class _Ground:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Open everything, run it, and close it in reverse order.
+async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncIterator[Services]:
+    """Open everything, run it, and close it in reverse order. `cli`: another one than the bundled.
 
     Raises what is wrong with the settings, graphs, tools or database before anything is served.
     """
@@ -114,19 +118,19 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         database = await stack.enter_async_context(open_database(settings))
         await database.require_current_schema()
         process_id = new_uuid()
-        journal = Journal(settings.data_dir.absolute() / "journal", process_id)
+        journal = open_journal(settings, process_id)
         stack.callback(journal.close)
         receipts = ReceiptWriter(database, journal, planner.prices)
         stack.push_async_callback(receipts.aclose)
-        provider, gateway = await _open_gateway(settings, stack)
         ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
         billing = RunBilling(receipts, ledger, planner.prices)
-        starter, executor = _open_executor(settings, stack, gateway, billing, sessions=sessions)
+        agent = await stack.enter_async_context(open_agent(settings, billing, sessions, cli=cli))
+        executor = ExecutorAggregator({"claude_agents": agent.executor})
         ground = _Ground(
             settings=settings,
             process_id=process_id,
             database=database,
-            log=await _open_log(settings, stack),
+            log=await open_log(settings, stack),
             receipts=receipts,
             ledger=ledger,
             billing=BillingReports(database),
@@ -138,12 +142,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         ground.tasks.start_soon(receipts.work)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
         runs, commands, conversations = await _open_runs(ground, stack, executor)
-        if gateway.can_call:
-            _warm_up(starter, planner)
+        if agent.access.missing is None:
+            _warm_up(agent.starter, planner)
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        ground.tasks.start_soon(_check_key, provider)
+        access = AccessWatch(agent.access)
+        ground.tasks.start_soon(access.watch)
         yield Services(
             settings=settings,
             database=database,
@@ -161,6 +166,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             tools=planner.tools,
             log=ground.log,
             webhooks=webhooks,
+            access=access,
         )
 
 
@@ -235,7 +241,13 @@ async def _opened(url: str, stack: AsyncExitStack) -> Database:
     return database
 
 
-async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
+def open_journal(settings: Settings, process_id: UUID) -> Journal:
+    """This process's receipt journal; raises `JournalFailed`."""
+    return Journal(settings.data_dir.absolute() / "journal", process_id)
+
+
+async def open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
+    """The event log, once it has answered."""
     event_log: EventLog = (
         MemoryEventLog() if settings.redis_url is None else RedisEventLog(settings.redis_url)
     )
@@ -244,31 +256,48 @@ async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
     return event_log
 
 
-async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Provider, Gateway]:
-    provider = await stack.enter_async_context(
-        Provider(base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key))
-    )
-    return provider, await stack.enter_async_context(Gateway(provider))
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The Claude Agent SDK with everything it stands on."""
+
+    executor: ClaudeAgentExecutor
+    access: ModelAccess
+    starter: CliStarter
 
 
-def _open_executor(
-    settings: Settings,
-    stack: AsyncExitStack,
-    gateway: Gateway,
-    billing: RunBilling,
-    *,
-    sessions: PostgresSessionStore,
-) -> tuple[CliStarter, ExecutorAggregator]:
-    directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
-    starter = CliStarter(bundled_cli(), directory, gateway.address, sessions, warm=settings.warm_pool)
-    stack.push_async_callback(starter.aclose)
-    claude_agent = ClaudeAgentExecutor(
-        gateway=gateway,
-        billing=billing,
-        starter=starter,
-        servers=McpConnector(settings.mcp_secrets),
-    )
-    return starter, ExecutorAggregator({"claude_agents": claude_agent})
+@asynccontextmanager
+async def open_agent(
+    settings: Settings, billing: LaneBilling, sessions: PostgresSessionStore, *, cli: Cli | None = None
+) -> AsyncIterator[Agent]:
+    """Run graphs of `claude_agents` while the body runs."""
+    cli = cli or Cli(bundled_cli())
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
+        access = await stack.enter_async_context(open_access(settings, cli, directory))
+        starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
+        stack.push_async_callback(starter.aclose)
+        executor = ClaudeAgentExecutor(
+            access=access,
+            billing=billing,
+            starter=starter,
+            servers=McpConnector(settings.mcp_secrets),
+        )
+        yield Agent(executor, access, starter)
+
+
+@asynccontextmanager
+async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAccess]:
+    """How CLIs reach their model, as RUNTALLY_CLAUDE_AUTH says."""
+    if settings.claude_auth == "local_session":
+        yield LoginAccess(cli, Login.of(settings.claude_config_dir), directory)
+        return
+    async with (
+        Provider(
+            base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key)
+        ) as provider,
+        Gateway(provider) as gateway,
+    ):
+        yield GatewayAccess(provider, gateway)
 
 
 def _warm_up(starter: CliStarter, planner: Planner) -> None:
@@ -284,7 +313,7 @@ def _warm_up(starter: CliStarter, planner: Planner) -> None:
 def _planner(settings: Settings) -> Planner:
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(
-        _graph_directories(settings), known_tools=tools.ids(), known_secrets=settings.mcp_secrets
+        graph_directories(settings), known_tools=tools.ids(), known_secrets=settings.mcp_secrets
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)
@@ -322,12 +351,8 @@ def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
     )
 
 
-async def _check_key(provider: Provider) -> None:
-    if (problem := await provider.problem()) is not None:
-        log.error(problem)
-
-
-def _graph_directories(settings: Settings) -> list[Path]:
+def graph_directories(settings: Settings) -> list[Path]:
+    """Where this server's graphs are."""
     return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -52,6 +52,10 @@ class Settings(BaseSettings):
     anthropic_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL"
     )
+    claude_auth: Literal["api_key", "local_session"] = Field(
+        "api_key", validation_alias="RUNTALLY_CLAUDE_AUTH"
+    )
+    claude_config_dir: Path | None = Field(None, validation_alias="RUNTALLY_CLAUDE_CONFIG_DIR")
     default_model: str = Field("claude-sonnet-4-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
     models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
@@ -103,7 +107,7 @@ class Settings(BaseSettings):
             raise ValueError(message)
         return value
 
-    @field_validator("graphs_dir")
+    @field_validator("graphs_dir", "claude_config_dir")
     @classmethod
     def _exists(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_dir():

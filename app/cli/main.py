@@ -12,7 +12,9 @@ from app.billing.ledger_repository import Mode
 from app.cli.client import Client, receipts_table, show_run
 from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
 from app.cli.demo import demo as run_demo
-from app.cli.errors import EXIT_USAGE, explained, stderr
+from app.cli.doctor import diagnose
+from app.cli.doctor import show as show_report
+from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
 from app.cli.keys import create_key, list_keys, revoke_key
 from app.cli.logs import configure_logs
 from app.cli.migrate import migrate as run_migrate
@@ -65,6 +67,20 @@ def migrate() -> None:
     """Bring the database of DATABASE_URL to the newest schema."""
     with explained():
         asyncio.run(run_migrate(Settings.load(), console))
+
+
+@app.command()
+def doctor(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    with_probe: Annotated[bool, typer.Option("--probe", help="Make one minimal model call.")] = False,
+) -> None:
+    """Check everything a server needs; exit 1 when something cannot be used."""
+    configure_logs()
+    report = asyncio.run(diagnose(with_probe=with_probe))
+    show_report(report, console, as_json=as_json)
+    if not report.ok:
+        raise typer.Exit(EXIT_FAILED)
 
 
 @keys.command("create")

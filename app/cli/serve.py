@@ -12,6 +12,7 @@ import uvicorn
 
 from app.bootstrap import DRAIN_S, Services, open_services
 from app.errors import Unavailable
+from app.executors.claude_agent.cli import Cli
 from app.http.app import create_app
 from app.settings import Settings
 
@@ -105,9 +106,11 @@ async def serve(settings: Settings, *, host: str, port: int) -> None:
 
 
 @asynccontextmanager
-async def served(settings: Settings, sock: socket.socket) -> AsyncIterator[Services]:
-    """Serve while the body runs."""
-    async with open_services(settings) as services:
+async def served(
+    settings: Settings, sock: socket.socket, *, cli: Cli | None = None
+) -> AsyncIterator[Services]:
+    """Serve while the body runs. `cli`: another one than the bundled."""
+    async with open_services(settings, cli=cli) as services:
         server = _Server(services)
         task = asyncio.create_task(server.serve(sockets=[sock]))
         try:

@@ -159,20 +159,30 @@ class GraphCatalog:
         known_secrets: Collection[str] = (),
     ) -> "GraphCatalog":
         """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong."""
+        catalog, problems = cls.survey(directories, known_tools=known_tools, known_secrets=known_secrets)
+        for problem in problems:
+            raise problem
+        return catalog
+
+    @classmethod
+    def survey(
+        cls,
+        directories: Iterable[Path],
+        *,
+        known_tools: Collection[str],
+        known_secrets: Collection[str] = (),
+    ) -> tuple["GraphCatalog", list[GraphDefinitionError]]:
+        """The graphs that can be used, and everything that is wrong with the others."""
         found: dict[str, GraphSpec] = {}
-        for directory in directories:
-            for path in sorted(directory.glob("*.md")):
-                graph = _read(path)
-                unknown = [tool for tool in graph.tools if tool not in known_tools]
-                if unknown:
-                    raise _wrong(path, "tools", f"there is no tool {unknown[0]!r}")
-                unset = sorted(secrets_of(graph.mcp_servers).difference(known_secrets))
-                if unset:
-                    raise _wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {unset[0]!r}")
-                if graph.id in found:
-                    raise _wrong(path, "name", f"there is another graph {graph.id}")
+        problems: list[GraphDefinitionError] = []
+        for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
+            graph, wrong = _read(path, known_tools, known_secrets)
+            if graph is not None and graph.id in found:
+                wrong = [_wrong(path, "name", f"there is another graph {graph.id}")]
+            problems.extend(wrong)
+            if graph is not None and not wrong:
                 found[graph.id] = graph
-        return cls(found.values())
+        return cls(found.values()), problems
 
     def get(self, graph_id: str) -> GraphSpec:
         """The graph; raises `GraphNotFound`."""
@@ -204,17 +214,32 @@ class UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _read(path: Path) -> GraphSpec:
-    head, prompt = _parts(path)
-    for reserved in ("name", "system_prompt"):
-        if reserved in head:
-            raise _wrong(path, reserved, "comes from the file itself, not from its head")
+def _read(
+    path: Path, known_tools: Collection[str], known_secrets: Collection[str]
+) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
     try:
-        return GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
+        head, prompt = _parts(path)
+    except GraphDefinitionError as error:
+        return None, [error]
+    reserved = [name for name in ("name", "system_prompt") if name in head]
+    if reserved:
+        said = "comes from the file itself, not from its head"
+        return None, [_wrong(path, name, said) for name in reserved]
+    try:
+        graph = GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
     except ValidationError as error:
-        detail = error.errors(include_input=False)[0]
-        key = ".".join(str(part) for part in detail["loc"])
-        raise _wrong(path, key, detail["msg"].removeprefix("Value error, ")) from error
+        return None, [_of_field(path, detail) for detail in error.errors(include_input=False)]
+    unknown = [tool for tool in graph.tools if tool not in known_tools]
+    unset = sorted(secrets_of(graph.mcp_servers).difference(known_secrets))
+    return graph, [
+        *(_wrong(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
+        *(_wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
+    ]
+
+
+def _of_field(path: Path, detail: Any) -> GraphDefinitionError:
+    key = ".".join(str(part) for part in detail["loc"])
+    return _wrong(path, key, detail["msg"].removeprefix("Value error, "))
 
 
 def _parts(path: Path) -> tuple[dict[Any, Any], str]:

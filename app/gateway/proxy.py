@@ -68,11 +68,6 @@ class Gateway:
         """Stop listening."""
         await self._stack.aclose()
 
-    @property
-    def can_call(self) -> bool:
-        """Whether there is a provider key to call with."""
-        return self._provider.has_key
-
     def address(self) -> Address:
         """An address that nothing is at yet."""
         token = secrets.token_urlsafe(24)

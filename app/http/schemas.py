@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
@@ -320,6 +320,13 @@ class Health(Shape):
     """How the server is."""
 
     status: str
+
+
+class Readiness(Health):
+    """How the server is, and the provider of its models."""
+
+    provider: Literal["ok", "unusable", "unknown"]
+    """Whether it took our key or login when it was last asked."""
 
 
 class FieldProblem(Shape):

@@ -103,7 +103,8 @@ class Planner:
         if errors:
             message = f"toolIds: {errors[0].message}"
             raise Invalid(message, errors=errors)
-        return tuple(dict.fromkeys(request.tool_ids))
+        # In the graph's order, whatever the request's: what the provider caches begins with the tools.
+        return tuple(tool_id for tool_id in spec.all_tools if tool_id in request.tool_ids)
 
 
 def check_schema(schema: dict[str, Any], *, field: str) -> None:

@@ -14,6 +14,7 @@ import psutil
 
 from app.bootstrap import Services
 from app.cli.serve import listen, served, url_of
+from app.executors.claude_agent.cli import Cli
 from app.ids import AccountId, RunId, RunKey
 from app.settings import Settings
 from app.simulator.script import Responder
@@ -122,13 +123,16 @@ async def a_world(
     directory: Path,
     database_url: str,
     responder: Responder,
+    *,
+    cli: Callable[[Simulator], Cli] | None = None,
     **settings: object,
 ) -> AsyncIterator[World]:
-    """Serve on a free port over this database, with this model."""
+    """Serve on a free port over this database, with this model; `cli` may make another than the bundled."""
     async with Simulator(responder, accepted_keys=frozenset({PROVIDER_KEY})) as simulator:
         chosen = the_settings(directory, database_url, simulator.url, **settings)
         with listen("127.0.0.1", 0) as sock:
-            async with served(chosen, sock) as services, a_client(url_of(sock)) as http:
+            serving = served(chosen, sock, cli=None if cli is None else cli(simulator))
+            async with serving as services, a_client(url_of(sock)) as http:
                 yield World(services, simulator, http, url_of(sock))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -28,6 +29,14 @@ _UNLIMITED_S = 5.0
 """How long an account without limits is believed to have none."""
 
 
+class LaneBilling(Protocol):
+    """Limits and links for lanes."""
+
+    def lane(self, context: RunContext) -> tuple[LaneLimits, LaneLinks]:
+        """Those of a run that starts now."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RunBilling:
     """Prices, credit and receipts, as lanes need them."""
@@ -38,13 +47,6 @@ class RunBilling:
 
     def lane(self, context: RunContext) -> tuple[LaneLimits, LaneLinks]:
         """Limits and links of a run that starts now."""
-        limits = LaneLimits(
-            deadline=asyncio.get_running_loop().time() + context.timeout.total_seconds(),
-            max_turns=context.limits.max_turns,
-            max_total_tokens=context.limits.max_total_tokens,
-            max_budget_usd=context.limits.max_budget_usd,
-            spent=context.spent,
-        )
         credit = _RunCredit(self, context)
         links = LaneLinks(
             cost_of=partial(self._cost_of, context),
@@ -52,7 +54,7 @@ class RunBilling:
             opened=lambda message: self.receipts.opened(fact_of(message, context)),
             closed=lambda message: self.receipts.closed(fact_of(message, context)),
         )
-        return limits, links
+        return lane_limits(context), links
 
     def _cost_of(self, context: RunContext, model: str, usage: TokenUsage) -> Decimal:
         now = datetime.now(UTC)
@@ -63,6 +65,17 @@ class RunBilling:
             # model that was asked for.
             price = self.prices.price_of(context.model, at=now)
         return price.cost_of(usage)
+
+
+def lane_limits(context: RunContext) -> LaneLimits:
+    """Where a run that starts now must stop."""
+    return LaneLimits(
+        deadline=asyncio.get_running_loop().time() + context.timeout.total_seconds(),
+        max_turns=context.limits.max_turns,
+        max_total_tokens=context.limits.max_total_tokens,
+        max_budget_usd=context.limits.max_budget_usd,
+        spent=context.spent,
+    )
 
 
 class _RunCredit:

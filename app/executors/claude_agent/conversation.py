@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import structlog
-from claude_agent_sdk import ClaudeAgentOptions, SessionStore, project_key_for_directory
+from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from app.errors import Unavailable
 from app.executors.claude_agent.directories import RunDirectory
@@ -124,5 +124,4 @@ class Conversation:
         return [json.loads(line) for line in lines]
 
     def _path(self, directory: RunDirectory) -> Path:
-        project = directory.config / "projects" / project_key_for_directory(directory.work)
-        return project / f"{self._session.session_id}.jsonl"
+        return directory.transcripts / f"{self._session.session_id}.jsonl"

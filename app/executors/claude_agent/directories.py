@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
+from claude_agent_sdk import project_key_for_directory
 from filelock import FileLock, Timeout
 
 log = structlog.get_logger(__name__)
@@ -45,7 +46,9 @@ def _sweep(lock_file: Path) -> None:
 class RunDirectory:
     """A run's own folder: the CLI's home, configuration, temporary files and working directory."""
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path, *, login: Path | None = None) -> None:
+        """`login`: the CLI uses this configuration directory, which is not ours, in place of its own."""
+        self._login = login
         self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
         for name in ("home", "tmp", "config", "work"):
             (self.path / name).mkdir()
@@ -58,7 +61,12 @@ class RunDirectory:
     @property
     def config(self) -> Path:
         """The CLI's configuration, and the transcripts it writes."""
-        return self.path / "config"
+        return self._login or self.path / "config"
+
+    @property
+    def transcripts(self) -> Path:
+        """Where in the configuration the CLI keeps what was said in this working directory."""
+        return self.config / "projects" / project_key_for_directory(self.work)
 
     @property
     def system_prompt_file(self) -> Path:
@@ -79,5 +87,7 @@ class RunDirectory:
         return path
 
     def remove(self) -> None:
-        """Remove it with everything in it."""
+        """Remove it with everything in it, and what the run left in a configuration that is not ours."""
+        if self._login is not None:
+            shutil.rmtree(self.transcripts, ignore_errors=True)
         shutil.rmtree(self.path)

@@ -8,10 +8,12 @@ instead: what is not named here does not exist there.
 import shlex
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from claude_agent_sdk import __version__ as sdk_version
 
+from app.executors.claude_agent.provider_variables import chooses_provider
 from app.executors.models import ModelOptions
 
 _FIXED = {
@@ -42,8 +44,30 @@ _FIXED = {
     "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "30000",
 }
 
+_WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
+
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout comes after ours, so that ours is the one that answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where the machine's own Claude Code login is kept."""
+
+    named: Path | None
+    """The configuration directory an operator named; None for the usual place in the home."""
+    home: Path | None
+    """The user's own; None for a login that stands in the named directory alone."""
+
+    @classmethod
+    def of(cls, named: Path | None) -> "Login":
+        """The login in this directory, else that of the user we run as."""
+        return cls(named.absolute(), None) if named is not None else cls(None, Path.home())
+
+    @property
+    def config(self) -> Path:
+        """Where the CLI keeps its files."""
+        return self.named or (self.home or Path()) / ".claude"
 
 
 def cli_environment(
@@ -62,18 +86,45 @@ def cli_environment(
     the SDK has no option for it. `compacts`: a conversation may outgrow the model's context; what
     was said is then summed up, by a call that only the gateway sees.
     """
+    return {
+        **_own(directory, longest_tool_s, asked),
+        **({} if compacts else _WITHOUT_SUMMARIES),
+        "ANTHROPIC_API_KEY": token,
+        "ANTHROPIC_BASE_URL": base_url,
+    }
+
+
+def login_environment(
+    login: Login,
+    *,
+    directory: Path,
+    longest_tool_s: float = 0,
+    asked: ModelOptions | None = None,
+) -> dict[str, str]:
+    """Every variable of a CLI that uses the machine's own login: nothing else may choose a provider."""
+    found = {
+        **_own(directory, longest_tool_s, asked or ModelOptions()),
+        **_WITHOUT_SUMMARIES,
+        "HOME": str(login.home or directory / "home"),
+    }
+    if login.named is None:
+        # Named, even by its usual place, the CLI would look for the login in other places.
+        del found["CLAUDE_CONFIG_DIR"]
+    else:
+        found["CLAUDE_CONFIG_DIR"] = str(login.named)
+    return {name: value for name, value in found.items() if not chooses_provider(name)}
+
+
+def _own(directory: Path, longest_tool_s: float, asked: ModelOptions) -> dict[str, str]:
     # Told by option alone not to think, the CLI lets newer models think all the same.
     thoughtless = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if asked.thinking == "disabled" else {}
     return {
         **_FIXED,
         **thoughtless,
-        **({} if compacts else {"DISABLE_COMPACT": "1"}),
         "HOME": str(directory / "home"),
         "TMPDIR": str(directory / "tmp"),
         "CLAUDE_CONFIG_DIR": str(directory / "config"),
         "PWD": str(directory / "work"),
-        "ANTHROPIC_API_KEY": token,
-        "ANTHROPIC_BASE_URL": base_url,
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(asked.max_output_tokens),
         "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
     }

@@ -12,11 +12,11 @@ import structlog
 from claude_agent_sdk import Message
 
 from app.events import AiEvent, AssistantFinal
-from app.executors.claude_agent.billing import RunBilling
+from app.executors.claude_agent.access import ModelAccess
+from app.executors.claude_agent.billing import LaneBilling
 from app.executors.claude_agent.guard import Guard
 from app.executors.claude_agent.hooks import Hooks
 from app.executors.claude_agent.mcp_bridge import McpBridge
-from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.permit import Permit
 from app.executors.claude_agent.process import CliFailed, CliProcess
@@ -38,7 +38,6 @@ from app.executors.port import (
     RunContext,
 )
 from app.gateway.lane import Refusal
-from app.gateway.proxy import Gateway
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
 from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
@@ -59,9 +58,9 @@ class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
     def __init__(
-        self, *, gateway: Gateway, billing: RunBilling, starter: CliStarter, servers: McpConnector
+        self, *, access: ModelAccess, billing: LaneBilling, starter: CliStarter, servers: McpConnector
     ) -> None:
-        self._gateway = gateway
+        self._access = access
         self._billing = billing
         self._starter = starter
         self._servers = servers
@@ -72,8 +71,8 @@ class ClaudeAgentExecutor:
         context: RunContext,
     ) -> AsyncGenerator[AiEvent, None]:
         """See the port."""
-        if not self._gateway.can_call:
-            log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
+        if (missing := self._access.missing) is not None:
+            log.error("a run cannot start", reason=missing)
             raise ExecutionFailed("provider_unavailable")
         connections = await self._connected(context)
         try:
@@ -108,13 +107,13 @@ class ClaudeAgentExecutor:
         guard = Guard(context)
         cli, opening = await self._starter.start(request, context)
         process = cli.process
-        lane = self._gateway.open(context.run.run_id, *self._billing.lane(context), at=cli.address)
+        lane = self._access.open(context, *self._billing.lane(context), at=cli.address)
         cli.bridge.serve(context, lane, cli.hooks)
         turn = Turn(
             context,
             wanted=request.response_format,
             results=cli.bridge.results,
-            meters=TwoMeters(context, lane),
+            meters=self._access.meter(context, lane, process),
         )
         try:
             guard.watch(process)
@@ -131,7 +130,7 @@ class ClaudeAgentExecutor:
         finally:
             guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
-            await self._gateway.close(lane)
+            await self._access.close(lane)
         for event in turn.cut_off(tool_failures=cli.failures.failures):
             yield event
         if turn.unkept:
@@ -140,14 +139,16 @@ class ClaudeAgentExecutor:
 
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
         """See the port."""
+        full = self._access.full or context.spec.needs_full_cli
         options = build_options(
             context,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
             server=McpBridge(context).server(),
-            hooks=Hooks([], Permit(context.spec, lambda: None), full=context.spec.needs_full_cli),
+            hooks=Hooks([], Permit(context.spec, lambda: None), full=full),
             response_format=request.response_format,
+            full=full,
         )
         return Preview(
             system_prompt=system_prompt(context.spec.system_prompt, request.messages),

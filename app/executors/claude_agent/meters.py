@@ -6,6 +6,7 @@ main thread's, or a subagent's and of which tool call.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
@@ -42,6 +43,26 @@ def fact_of(
         parent_tool_call_id=parent_tool_call_id,
         at=message.at,
     )
+
+
+class RunMeter(Protocol):
+    """States what a run used: each message once."""
+
+    def show(self, message: Message) -> None:
+        """The SDK shows something; called before anybody else hears of it."""
+        ...
+
+    def feed(self, message: MeteredMessage) -> Iterator[UsageFact]:
+        """A message the SDK is done with."""
+        ...
+
+    def close(self) -> Iterator[UsageFact]:
+        """Nothing more will come: state what is left."""
+        ...
+
+    def report(self) -> Meters:
+        """What each meter saw."""
+        ...
 
 
 @dataclass(slots=True)

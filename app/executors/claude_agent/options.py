@@ -45,11 +45,14 @@ def build_options(
     server: McpSdkServerConfig | None,
     hooks: Hooks | None,
     response_format: ResponseFormat | None,
+    full: bool,
 ) -> ClaudeAgentOptions:
-    """The options of one run; `launcher` starts the CLI, which works in the directory `work`."""
+    """The options of one run; `launcher` starts the CLI, which works in the directory `work`.
+
+    `full`: in the CLI's full mode.
+    """
     native = native_tools(context.spec)
     names = [*native, *(bridged_name(tool.id) for tool in context.tools)]
-    full = context.spec.needs_full_cli
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
@@ -93,7 +96,10 @@ def _switches(*, full: bool, keeps_session: bool) -> dict[str, str | None]:
         # The CLI repeats a user message when it takes it up: then it has taken effect.
         "replay-user-messages": None,
     }
-    if not full:
+    if full:
+        # A conversation that goes on would be given the system prompt it began with.
+        switches["system-prompt-snapshot"] = "off"
+    else:
         # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools.
         switches["bare"] = None
     if not keeps_session:

@@ -55,13 +55,20 @@ class CliProcess:
         options: ClaudeAgentOptions,
         directory: RunDirectory,
         *,
+        counts: bool = False,
         before_removal: Callable[[RunDirectory], Awaitable[None]] | None = None,
     ) -> None:
-        """`before_removal` may take what it needs from the folder of a CLI whose SDK could not."""
+        """`counts`: ask it what it believes to have used before it is asked anything else.
+
+        `before_removal` may take what it needs from the folder of a CLI whose SDK could not.
+        """
         self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
         """The last lines the CLI wrote beside its protocol; for the operator's log only."""
         self._client = ClaudeSDKClient(replace(options, stderr=self.stderr.append))
         self._directory = directory
+        self._counts = counts
+        self.counted_before: dict[str, Any] = {}
+        """By model: a conversation that goes on begins with the totals of its earlier runs."""
         self._before_removal = before_removal
         self._mirror_failed = False
         self.killed = False
@@ -174,6 +181,8 @@ class CliProcess:
         await self._client.connect()
         if self._stopping:
             return
+        if self._counts:
+            self.counted_before = await self._counted()
         await self._client.query(self._next())
         self._asked.set()
         sending = asyncio.create_task(self._send_on())
@@ -191,6 +200,15 @@ class CliProcess:
                         return
         finally:
             sending.cancel()
+
+    async def _counted(self) -> dict[str, Any]:
+        # The SDK has no public way to ask; its version is pinned.
+        query = self._client._query  # noqa: SLF001
+        if query is None:
+            raise CliFailed(CliFailed.__doc__)
+        answer = await query._send_control_request({"subtype": "get_usage"})  # noqa: SLF001
+        counted: dict[str, Any] = answer["session"]["model_usage"]
+        return counted
 
     def _is_done(self) -> bool:
         return self._stopping or not self._unanswered.waiting

@@ -1,13 +1,14 @@
 """CliStarter: a CLI for a run, one that is ready where there is one."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.executors.claude_agent.access import ModelAccess
+from app.executors.claude_agent.cli import Cli
 from app.executors.claude_agent.conversation import Conversation, Opening
 from app.executors.claude_agent.directories import RunDirectory
-from app.executors.claude_agent.environment import cli_environment, launcher
+from app.executors.claude_agent.environment import launcher
 from app.executors.claude_agent.hooks import FailureCount, Hooks, audit
 from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.options import build_options
@@ -16,7 +17,6 @@ from app.executors.claude_agent.pool import Blueprint, ReadyCli, WarmPool
 from app.executors.claude_agent.process import CliProcess
 from app.executors.claude_agent.prompt import system_prompt
 from app.executors.port import RunContext
-from app.gateway.proxy import Address
 from app.graph import GraphRunRequest, ResponseFormat
 from app.sessions.store import PostgresSessionStore
 
@@ -25,11 +25,10 @@ from app.sessions.store import PostgresSessionStore
 class CliStarter:
     """Starts CLI processes and sees to it that none is left."""
 
-    cli: Path
+    cli: Cli
     directory: Path
     """Takes one folder per process and must exist."""
-    address: Callable[[], Address]
-    """A new address at the gateway."""
+    access: ModelAccess
     sessions: PostgresSessionStore
     warm: int
     """How many are kept ready."""
@@ -46,7 +45,7 @@ class CliStarter:
             conversation = Conversation(self.sessions, context.session, context.run)
             opening = await conversation.open(context, request.messages)
         wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation)
-        if (blueprint := wanted.blueprint) is None:
+        if (blueprint := self._blueprint(wanted)) is None:
             return await self._launch(wanted), opening
         cli = self._pool.take(blueprint) or await self._launch(wanted)
         refilling = asyncio.create_task(self._refill(cli.process, blueprint, context))
@@ -57,13 +56,23 @@ class CliStarter:
     def warm_up(self, context: RunContext) -> None:
         """Have a CLI ready for runs like this one."""
         wanted = _Wanted(context, system_prompt(context.spec.system_prompt, ()))
-        if (blueprint := wanted.blueprint) is not None:
+        if (blueprint := self._blueprint(wanted)) is not None:
             self._pool.refill(blueprint, context)
 
     async def aclose(self) -> None:
         """Wait until every process is gone and its folder removed."""
         await self._pool.aclose()
         await asyncio.gather(*self._owners, return_exceptions=True)
+
+    def _full(self, context: RunContext) -> bool:
+        return self.access.full or context.spec.needs_full_cli
+
+    def _blueprint(self, wanted: "_Wanted") -> Blueprint | None:
+        """What a ready process must have been started with; None where none can be ready."""
+        if not wanted.alone or self._full(wanted.context):
+            return None
+        longest_call_s = McpBridge(wanted.context).longest_call_s
+        return Blueprint.of(wanted.context, wanted.system_prompt, longest_call_s=longest_call_s)
 
     async def _refill(self, process: CliProcess, blueprint: Blueprint, context: RunContext) -> None:
         # While the run waits for the provider there is time to start the next one's process.
@@ -74,15 +83,15 @@ class CliStarter:
         return await self._launch(_Wanted(context, prompt))
 
     async def _launch(self, wanted: "_Wanted") -> ReadyCli:
-        context, conversation, address = wanted.context, wanted.conversation, self.address()
+        context, conversation, address = wanted.context, wanted.conversation, self.access.address()
+        full = self._full(context)
         bridge = McpBridge(context)
         failures = FailureCount()
         permit = Permit(context.spec, bridge.objection)
-        hooks = Hooks([failures, audit], permit, full=context.spec.needs_full_cli)
-        directory = await asyncio.to_thread(RunDirectory, self.directory)
-        environment = cli_environment(
-            token=address.token,
-            base_url=address.url,
+        hooks = Hooks([failures, audit], permit, full=full)
+        directory = await asyncio.to_thread(RunDirectory, self.directory, login=self.access.login)
+        environment = self.access.environment(
+            address,
             directory=directory.path,
             longest_tool_s=bridge.longest_call_s,
             asked=context.options,
@@ -92,19 +101,22 @@ class CliStarter:
         options = build_options(
             context,
             launcher=directory.write_launcher(
-                launcher(self.cli, environment, pid_file=directory.pid_file),
+                launcher(self.cli.path, {**environment, **self.cli.extra}, pid_file=directory.pid_file),
             ),
             system_prompt_file=directory.system_prompt_file,
             work=directory.work,
             server=bridge.server(),
             hooks=hooks,
             response_format=wanted.response_format,
+            full=full,
         )
         if conversation is not None:
             await asyncio.to_thread(conversation.lay_out, directory)
             conversation.take_part(options, directory)
         catch_up = None if conversation is None else conversation.catch_up
-        process = CliProcess(options, directory, before_removal=catch_up)
+        process = CliProcess(
+            options, directory, counts=self.access.login is not None, before_removal=catch_up
+        )
         owner = process.start()
         self._owners.add(owner)
         owner.add_done_callback(self._owners.discard)
@@ -128,10 +140,7 @@ class _Wanted:
     conversation: Conversation | None = None
 
     @property
-    def blueprint(self) -> Blueprint | None:
-        """What a ready process must have been started with; None where none can be ready."""
-        alone = self.conversation is None and self.response_format is None
-        if not alone or self.context.spec.needs_full_cli or self.context.spec.mcp_servers:
-            return None
-        longest_call_s = McpBridge(self.context).longest_call_s
-        return Blueprint.of(self.context, self.system_prompt, longest_call_s=longest_call_s)
+    def alone(self) -> bool:
+        """Whether it could as well be another run's."""
+        asked = self.conversation is None and self.response_format is None
+        return asked and not self.context.spec.mcp_servers

@@ -7,7 +7,7 @@ from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
-from app.executors.claude_agent.meters import TwoMeters
+from app.executors.claude_agent.meters import RunMeter
 from app.executors.claude_agent.names import AGENT_TOOL_AT_START, SERVER_NAME, STRUCTURED_OUTPUT, bridged_name
 from app.executors.claude_agent.options import native_tools
 from app.executors.claude_agent.outcome import answer, failure, stop_of
@@ -29,7 +29,7 @@ class Turn:
         *,
         wanted: ResponseFormat | None,
         results: Mapping[str, ToolResult],
-        meters: TwoMeters,
+        meters: RunMeter,
     ) -> None:
         self._context = context
         self._meters = meters

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from app.errors import Unavailable
 from app.http.dependencies import ServicesDep
-from app.http.schemas import Health
+from app.http.schemas import Health, Readiness
 
 router = APIRouter(tags=["health"])
 
@@ -22,8 +22,12 @@ async def alive() -> Health:
 
 
 @router.get("/readyz", summary="Can it take runs?")
-async def ready(services: ServicesDep) -> Health:
-    """Answer 503 naming the parts that are away."""
+async def ready(services: ServicesDep) -> Readiness:
+    """Answer 503 naming the parts that are away.
+
+    A provider that refuses us is told and no reason: receipts, events and sessions are served all
+    the same, and it would take every replica away at once.
+    """
     parts = {
         "database": services.database.ping,
         "event log": services.log.ping,
@@ -33,7 +37,9 @@ async def ready(services: ServicesDep) -> Health:
     if away:
         message = f"Not available: {', '.join(away)}."
         raise Unavailable(message)
-    return Health(status="ok")
+    if not services.access.asked:
+        return Readiness(status="ok", provider="unknown")
+    return Readiness(status="ok", provider="ok" if services.access.problem is None else "unusable")
 
 
 async def _answers(ping: Callable[[], Awaitable[None]]) -> bool:

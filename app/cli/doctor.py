@@ -1,0 +1,43 @@
+"""`runtally doctor`: is everything here that a server needs?"""
+
+import json
+import os
+from pathlib import Path
+
+from dotenv import dotenv_values
+from rich.console import Console
+from rich.text import Text
+
+from app.doctor.examination import examine
+from app.doctor.report import Check, Report
+from app.doctor.variables import check_variables
+from app.settings import Settings, SettingsError
+
+_ENV_FILE = Path(".env")
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+async def diagnose(*, with_probe: bool) -> Report:
+    """Look at the installation that this directory and environment describe."""
+    try:
+        settings = Settings.load()
+    except SettingsError as error:
+        # Without settings nothing else can be opened; the wrong ones name no value.
+        wrong = str(error).splitlines()
+        problems = [line.strip() for line in wrong[1:]] or wrong
+        found = [Check("settings", "error", problem) for problem in problems]
+        return Report([*found, *check_variables(os.environ, (), None)])
+    of_file = [name for name, value in dotenv_values(_ENV_FILE).items() if value]
+    return await examine(settings, environ=os.environ, of_file=of_file, with_probe=with_probe)
+
+
+def show(report: Report, console: Console, *, as_json: bool) -> None:
+    """Print it, for people or for programs."""
+    if as_json:
+        console.out(json.dumps(report.as_json(), indent=2))
+        return
+    for check in report.checks:
+        line = Text(f"{check.status:8}", style=_STYLES[check.status])
+        console.print(line.append(f"{check.name:11}", style="bold").append(check.detail, style="default"))
+    if not report.ok:
+        console.print("Not usable as it is.", style="red")

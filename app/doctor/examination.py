@@ -1,0 +1,132 @@
+"""Looks at everything in turn, opened by the functions the server is opened by."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack
+
+from app.billing.journal import JournalFailed
+from app.bootstrap import attach_database, open_access, open_agent, open_log
+from app.db import Database
+from app.doctor.catalogues import Catalogues, check_catalogues
+from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
+from app.doctor.probe import ProbeBilling, probe
+from app.doctor.report import Check, Report, without_secrets
+from app.doctor.variables import check_variables
+from app.embedded import EmbeddedPostgresFailed
+from app.errors import AppError
+from app.executors.claude_agent.cli import Cli, CliMissing, CliSilent, bundled_cli
+from app.executors.claude_agent.directories import own_directory
+from app.sessions.store import PostgresSessionStore
+from app.settings import Settings
+
+_OPERATOR_ERRORS = (JournalFailed, EmbeddedPostgresFailed, CliMissing, CliSilent)
+
+
+async def examine(
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    of_file: Collection[str],
+    with_probe: bool,
+    cli: Cli | None = None,
+) -> Report:
+    """Look at an installation, also beside a running server. `cli`: another one than the bundled."""
+    catalogues = check_catalogues(settings)
+    found = [
+        Check("settings", "ok", "all of them can be used"),
+        *check_variables(environ, of_file, settings),
+        *catalogues.checks,
+        _webhooks(settings),
+        check_sandbox(),
+    ]
+    async with AsyncExitStack() as stack:
+        opening = _Opening(settings, stack, catalogues, cli)
+        looks = {
+            "data_dir": opening.data_directory,
+            "database": opening.the_database,
+            "event_log": opening.event_log,
+            "journal": opening.journal,
+            "cli": opening.the_cli,
+            "auth": opening.auth,
+            **({"probe": opening.probe} if with_probe else {}),
+        }
+        for name, look in looks.items():
+            found += await _looked_at(name, look)
+    return Report(without_secrets(found, settings))
+
+
+class _Opening:
+    """Opens one part after the other, and keeps open what a later one stands on."""
+
+    def __init__(
+        self, settings: Settings, stack: AsyncExitStack, catalogues: Catalogues, cli: Cli | None
+    ) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._catalogues = catalogues
+        self._other_cli = cli
+        self._database: Database | None = None
+
+    @property
+    def _cli(self) -> Cli:
+        return self._other_cli or Cli(bundled_cli())
+
+    async def data_directory(self) -> list[Check]:
+        return [check_data_directory(self._settings)]
+
+    async def the_database(self) -> list[Check]:
+        database = await self._stack.enter_async_context(attach_database(self._settings))
+        await database.require_current_schema()
+        self._database = database
+        what = "embedded PostgreSQL" if self._settings.database_url is None else "DATABASE_URL"
+        return [Check("database", "ok", f"{what} answers; its schema is this version's")]
+
+    async def event_log(self) -> list[Check]:
+        await open_log(self._settings, self._stack)
+        if self._settings.redis_url is not None:
+            return [Check("event_log", "ok", "REDIS_URL answers")]
+        return [Check("event_log", "ok", "in the server's process: for one server, not for several")]
+
+    async def journal(self) -> list[Check]:
+        return [await check_journal(self._settings)]
+
+    async def the_cli(self) -> list[Check]:
+        with own_directory(self._settings.data_dir.absolute() / "runs") as directory:
+            return [await check_cli(self._cli, directory)]
+
+    async def auth(self) -> list[Check]:
+        """The key or the login; with a key also the gateway, which listens meanwhile."""
+        with own_directory(self._settings.data_dir.absolute() / "runs") as directory:
+            async with open_access(self._settings, self._cli, directory) as access:
+                problem = await access.problem()
+        found = [] if access.login else [Check("gateway", "ok", "listens on loopback")]
+        if problem is not None:
+            return [*found, Check("auth", "error", problem)]
+        said = "the machine's own login" if access.login else "ANTHROPIC_API_KEY was not refused"
+        return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {said}")]
+
+    async def probe(self) -> list[Check]:
+        if self._database is None or self._catalogues.models is None:
+            return [Check("probe", "error", "not made: it needs the database and the models")]
+        billing = ProbeBilling(self._catalogues.prices)
+        sessions = PostgresSessionStore(self._database)
+        alone = self._settings.model_copy(update={"warm_pool": 0})
+        async with open_agent(alone, billing, sessions, cli=self._cli) as agent:
+            return await probe(agent.executor, self._catalogues.models, billing)
+
+
+async def _looked_at(name: str, look: Callable[[], Awaitable[list[Check]]]) -> list[Check]:
+    try:
+        return await look()
+    except AppError as error:
+        return [Check(name, "error", error.detail)]
+    except _OPERATOR_ERRORS as error:
+        return [Check(name, "error", str(error))]
+    except Exception as error:  # noqa: BLE001 - one broken part must not hide the others
+        return [Check(name, "error", f"{type(error).__name__}: {error}")]
+
+
+def _webhooks(settings: Settings) -> Check:
+    if settings.webhook_allow_private:
+        said = "RUNTALLY_WEBHOOK_ALLOW_PRIVATE lets them lead into the server's own network"
+        return Check("webhooks", "warning", said)
+    return Check("webhooks", "ok", "public https addresses only")

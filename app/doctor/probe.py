@@ -1,0 +1,122 @@
+"""One minimal call of the model, by the way every run goes."""
+
+import time
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from app.billing.pricing import PriceList, UnknownPrice
+from app.doctor.report import Check
+from app.events import AssistantFinal, MeterReport, UsageReport
+from app.executors.catalog import GraphSpec
+from app.executors.claude_agent.billing import lane_limits
+from app.executors.claude_agent.executor import ClaudeAgentExecutor
+from app.executors.models import ModelRegistry
+from app.executors.port import ExecutionFailed, RunContext
+from app.gateway.lane import LaneLimits, LaneLinks
+from app.gateway.wire import MessageUsage
+from app.graph import GraphRunRequest, Message, RunLimits
+from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.usage import Attribution, Meters, TokenUsage, UsageFact
+
+_GRAPH = GraphSpec(
+    name="doctor", description="Answers with one word.", system_prompt="Answer with the word ok."
+)
+_OUTPUT_TOKENS = 100
+_PATIENCE = timedelta(seconds=60)
+_NOBODY = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeBilling:
+    """Knows the prices, and charges nobody."""
+
+    prices: PriceList
+
+    def lane(self, context: RunContext) -> tuple[LaneLimits, LaneLinks]:
+        """See the protocol."""
+        return lane_limits(context), LaneLinks(self.cost_of, _no_objection, _unheeded, _unheeded)
+
+    def cost_of(self, model: str, usage: TokenUsage) -> Decimal:
+        """What a message costs; raises `UnknownPrice`."""
+        return self.prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
+
+
+async def probe(executor: ClaudeAgentExecutor, models: ModelRegistry, billing: ProbeBilling) -> list[Check]:
+    """Run one turn without tools; say what it cost and whether the meters agree."""
+    context = _context(models)
+    request = GraphRunRequest(graphId=_GRAPH.id, messages=[Message(role="user", content="Say ok.")])
+    facts: list[UsageFact] = []
+    meters: Meters | None = None
+    answered, began = False, time.monotonic()
+    try:
+        async with aclosing(executor.run(request, context)) as events:
+            async for event in events:
+                match event:
+                    case UsageReport(fact=fact):
+                        facts.append(fact)
+                    case MeterReport(meters=report):
+                        meters = report
+                    case AssistantFinal():
+                        answered = True
+                    case _:
+                        pass
+    except ExecutionFailed as error:
+        said = f"{context.model}: {error.ending.error}; the log says why"
+        return [Check("probe", "error", said), *_of_meters(meters)]
+    if not answered:
+        return [Check("probe", "error", f"{context.model} did not answer"), *_of_meters(meters)]
+    took = time.monotonic() - began
+    return [_of_cost(facts, billing, f"{context.model} answered in {took:.1f} s"), *_of_meters(meters)]
+
+
+def _context(models: ModelRegistry) -> RunContext:
+    model = models.resolve(None, None)
+    options = models.options(model)
+    return RunContext(
+        run=RunKey(AccountId(_NOBODY), RunId(f"doctor-{new_uuid()}")),
+        attempt=0,
+        spec=_GRAPH,
+        model=model,
+        tools=(),
+        limits=RunLimits.of(max_turns=1),
+        timeout=_PATIENCE,
+        attribution=Attribution(ApiKeyId(_NOBODY), _GRAPH.id, None),
+        options=replace(
+            options, thinking="disabled", effort=None, max_output_tokens=_OUTPUT_TOKENS, fallback=None
+        ),
+    )
+
+
+def _of_cost(facts: list[UsageFact], billing: ProbeBilling, what: str) -> Check:
+    prompt, output = (
+        sum(fact.usage.prompt_tokens for fact in facts),
+        sum(fact.usage.output_tokens for fact in facts),
+    )
+    tokens = f"{prompt} tokens in, {output} out"
+    try:
+        cost = sum((billing.cost_of(fact.model, fact.usage) for fact in facts), Decimal(0))
+    except UnknownPrice:
+        served = ", ".join(sorted({fact.model for fact in facts}))
+        return Check("probe", "error", f"{what}: {tokens}, and there is no price for {served}")
+    return Check("probe", "ok", f"{what}: {tokens}, {cost:.10f} USD by our prices; nobody is charged")
+
+
+def _of_meters(meters: Meters | None) -> list[Check]:
+    if meters is None:
+        return []
+    if meters.gateway == 0 and meters.sdk > 0:
+        said = f"SDK {meters.sdk}, no gateway, drift from the CLI's own totals {meters.drift}"
+    else:
+        said = f"SDK {meters.sdk}, gateway {meters.gateway}, drift {meters.drift}"
+    return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {said}")]
+
+
+async def _no_objection() -> None:
+    """Nobody pays, so nobody objects."""
+
+
+def _unheeded(message: MessageUsage) -> None:
+    """What a probe used is told, not noted."""

@@ -1,0 +1,229 @@
+"""`runtally doctor`: what of an installation cannot be used, said before a run fails of it."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.bootstrap import open_services
+from app.doctor.examination import examine
+from app.executors.claude_agent.provider_variables import chooses_provider
+from app.settings import Settings
+from app.simulator.script import HttpError, Reply, Text, in_turn
+from app.simulator.server import Simulator
+from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts
+from tests.e2e.servers import ROOT, a_server, an_environment
+from tests.e2e.stories import PROVIDER_KEY, the_settings
+from tests.e2e.test_the_machines_own_login import ROUTING
+
+NAMES = [
+    *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
+    *("database", "event_log", "journal", "cli", "gateway", "auth"),
+]
+
+
+async def doctor(directory: Path, *options: str, **variables: str) -> tuple[int, str, str]:
+    """Its exit code, what it printed and what it logged."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "doctor", *options),
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(directory), **variables},
+        cwd=directory,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    printed, logged = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode or 0, printed.decode(), logged.decode()
+
+
+def by_name(report: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The checks of a report; the last of each name."""
+    return {check["name"]: check for check in report["checks"]}
+
+
+def hello() -> Simulator:
+    return Simulator(lambda _: Reply([Text("ok")]), accepted_keys=frozenset({PROVIDER_KEY}))
+
+
+async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: Path) -> None:
+    async with hello() as simulator:
+        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
+        code, printed, _ = await doctor(tmp_path, "--json", **there)
+
+    report = json.loads(printed)
+    assert (code, report["ok"]) == (0, True), printed
+    assert [check["name"] for check in report["checks"]] == NAMES
+    assert {check["status"] for check in report["checks"]} == {"ok"}
+    assert "not for several" in by_name(report)["event_log"]["detail"]
+    assert simulator.requests == []
+    assert PROVIDER_KEY not in printed
+
+
+async def test_it_works_beside_a_running_server_on_the_same_embedded_database(tmp_path: Path) -> None:
+    async with hello() as simulator:
+        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY}
+        async with a_server(tmp_path, simulator.url, **there) as (server, http):
+            environment = an_environment(tmp_path, simulator.url, **there)
+            code, printed, _ = await doctor(tmp_path, "--probe", **environment)
+            ready = await http.get("/readyz")
+            receipts = (await http.get("/v1/receipts")).json()["items"]
+
+    assert code == 0, printed
+    assert server.pid
+    assert "USD by our prices; nobody is charged" in " ".join(printed.split())
+    assert (ready.status_code, receipts) == (200, [])
+    assert not any(secret in printed for secret in (PROVIDER_KEY, environment["RUNTALLY_BOOTSTRAP_KEY"]))
+
+
+async def test_a_probe_says_what_a_call_costs_and_whether_the_meters_agree(
+    tmp_path: Path, database_url: str
+) -> None:
+    usage = {"input_tokens": 1_000, "output_tokens": 1}
+    async with hello() as simulator:
+        simulator.responder = in_turn(Reply([Text("ok")], usage=usage, final_usage={"output_tokens": 100}))
+        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
+        code, printed, _ = await doctor(tmp_path, "--json", "--probe", DATABASE_URL=database_url, **there)
+
+    checks = by_name(json.loads(printed))
+    assert code == 0, printed
+    assert "1000 tokens in, 100 out, 0.0045000000 USD" in checks["probe"]["detail"]
+    assert checks["meters"]["detail"].endswith("SDK 1, gateway 1, drift 0")
+    (asked,) = simulator.requests
+    assert (asked.tool_names, asked.body["max_tokens"]) == ([], 100)
+
+
+async def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    graphs = tmp_path / "graphs"
+    graphs.mkdir()
+    (graphs / "one.md").write_text("---\ndescription: d\nturns: 3\nmax_turns: none\n---\nHi.")
+    (graphs / "two.md").write_text("---\ndescription: d\nmodel: gpt-4\n---\nHi.")
+    (graphs / "three.md").write_text("---\ndescription: d\ntools: [no__tool]\n---\nHi.")
+    (tmp_path / "prices.yaml").write_text("prices: 5")
+    async with hello() as simulator:
+        code, printed, logged = await doctor(
+            tmp_path,
+            "--json",
+            DATABASE_URL="postgresql://me:database-secret@127.0.0.1:1/x",
+            REDIS_URL="redis://:redis-secret@127.0.0.1:1",
+            ANTHROPIC_API_KEY="sk-not-accepted",
+            ANTHROPIC_BASE_URL=simulator.url,
+            RUNTALLY_GRAPHS_DIR=str(graphs),
+            RUNTALLY_TOOLS="no_such_module,neither_this",
+            RUNTALLY_PRICES_FILE="prices.yaml",
+            RUNTALLY_WEBHOOK_ALLOW_PRIVATE="true",
+            RUNTALLY_MARKUPP="3",
+        )
+
+    report = json.loads(printed)
+    said = [f"{check['status']} {check['name']} {check['detail']}" for check in report["checks"]]
+    assert (code, report["ok"]) == (1, False)
+    for words in (
+        *("one.md: turns", "one.md: max_turns", "three.md: tools", "claude_agents:two: model"),
+        *("'no_such_module'", "'neither_this'", "error prices RUNTALLY_PRICES_FILE", "error database"),
+        *("error event_log", "error auth ANTHROPIC_API_KEY was refused", "warning webhooks"),
+        *("mean RUNTALLY_MARKUP?", "ok journal", "ok cli"),
+    ):
+        assert any(words in line for line in said), (words, printed)
+    for secret in ("database-secret", "redis-secret", "sk-not-accepted"):
+        assert secret not in printed + logged
+
+
+async def test_settings_that_cannot_be_read_are_said_by_name(tmp_path: Path) -> None:
+    code, printed, _ = await doctor(
+        tmp_path, "--json", RUNTALLY_MARKUP="a-secret", RUNTALLY_CLAUDE_AUTH="both", RUNTALLY_TOOL="x"
+    )
+
+    said = [(check["name"], check["detail"]) for check in json.loads(printed)["checks"]]
+    assert code == 1
+    assert [name for name, _ in said] == ["settings", "settings", "variables"]
+    assert all(word in str(said) for word in ("RUNTALLY_MARKUP:", "RUNTALLY_CLAUDE_AUTH:", "RUNTALLY_TOOLS?"))
+    assert "a-secret" not in printed
+
+
+async def test_a_probe_that_fails_is_no_success(tmp_path: Path, database_url: str) -> None:
+    async with hello() as simulator:
+        simulator.responder = lambda _: HttpError(403, "permission_error")
+        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
+        code, printed, _ = await doctor(tmp_path, "--probe", DATABASE_URL=database_url, **there)
+
+    assert code == 1
+    assert "provider_unavailable" in printed
+
+
+async def test_a_missing_login_is_an_error_whatever_keys_there_are(tmp_path: Path, database_url: str) -> None:
+    (tmp_path / "login").mkdir()
+    async with hello() as simulator:
+        code, printed, _ = await doctor(
+            tmp_path,
+            *("--json", "--probe"),
+            DATABASE_URL=database_url,
+            RUNTALLY_CLAUDE_AUTH="local_session",
+            RUNTALLY_CLAUDE_CONFIG_DIR=str(tmp_path / "login"),
+            ANTHROPIC_API_KEY=PROVIDER_KEY,
+            ANTHROPIC_BASE_URL=simulator.url,
+        )
+
+    checks = by_name(json.loads(printed))
+    assert code == 1
+    assert "claude auth login" in checks["auth"]["detail"]
+    assert checks["probe"]["status"] == "error"
+    assert simulator.requests == []
+
+
+async def test_a_probe_by_the_login_is_isolated_like_every_run(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = a_login(tmp_path / "login")
+    # What the login's owner has set up for himself is found by his CLI, and must change nothing.
+    for kind in ("agents", "commands", "skills/mine"):
+        (login / kind).mkdir(parents=True)
+    (login / "agents" / "helper.md").write_text("---\nname: helper\ndescription: d\n---\nHelp.")
+    (login / "commands" / "deploy.md").write_text("Deploy.")
+    (login / "skills" / "mine" / "SKILL.md").write_text("---\nname: mine\ndescription: d\n---\nMine.")
+    own = {"env": {"ANTHROPIC_AUTH_TOKEN": "sk-of-the-owner"}, "apiKeyHelper": "echo sk-of-the-owner"}
+    (login / "settings.json").write_text(json.dumps(own))
+    async with Simulator(lambda _: Reply([Text("ok")])) as simulator:
+        for name, value in ROUTING.items():
+            monkeypatch.setenv(name, value)
+        report = await examine(
+            the_settings(
+                tmp_path,
+                database_url,
+                "http://127.0.0.1:9",
+                RUNTALLY_CLAUDE_AUTH="local_session",
+                RUNTALLY_CLAUDE_CONFIG_DIR=login,
+            ),
+            environ={},
+            of_file=(),
+            with_probe=True,
+            cli=a_recording_cli(tmp_path, {"ANTHROPIC_BASE_URL": simulator.url}),
+        )
+
+    checks = by_name(report.as_json())
+    assert report.ok, report
+    assert checks["meters"]["detail"].endswith("SDK 1, no gateway, drift from the CLI's own totals 0")
+    assert checks["auth"]["detail"].startswith("local_session")
+    assert [request.headers["authorization"] for request in simulator.requests] == [
+        "Bearer sk-ant-oat01-of-a-test"
+    ]
+    started = starts(tmp_path)
+    (run,) = [start for start in started if start.is_run]
+    assert_isolated(run)
+    for start in started:
+        names = {name for name in start.environment if chooses_provider(name)}
+        assert names == {"ANTHROPIC_BASE_URL"}, start
+        assert "sk-of-the-server" not in str(start)
+
+
+async def test_a_server_opens_what_the_doctor_found_usable(tmp_path: Path, database_url: str) -> None:
+    async with hello() as simulator:
+        settings: Settings = the_settings(tmp_path, database_url, simulator.url)
+        report = await examine(settings, environ={}, of_file=(), with_probe=False)
+        async with open_services(settings) as services:
+            graphs = [graph.id for graph in services.graphs.all()]
+
+    assert report.ok
+    assert by_name(report.as_json())["graphs"]["detail"] == ", ".join(graphs)

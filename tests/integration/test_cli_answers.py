@@ -1,0 +1,33 @@
+"""What the CLI says of itself, and what is said of one that does not answer."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from app.executors.claude_agent.cli import PINNED_VERSION, Cli, CliSilent, bundled_cli
+from app.executors.claude_agent.environment import Login
+from tests.e2e.recording_cli import a_login
+
+
+async def test_the_bundled_cli_is_the_pinned_one(tmp_path: Path) -> None:
+    assert await Cli(bundled_cli()).version(tmp_path) == PINNED_VERSION
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+async def test_it_says_whether_it_is_logged_in(tmp_path: Path) -> None:
+    cli, empty = Cli(bundled_cli()), tmp_path / "empty"
+    empty.mkdir()
+
+    assert await cli.login(tmp_path, Login.of(empty)) is None
+    status = await cli.login(tmp_path, Login.of(a_login(tmp_path / "login")))
+    assert status is not None
+    assert status["apiProvider"] == "firstParty"
+
+
+async def test_a_program_that_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
+    for cli in (Cli(tmp_path / "nothing"), Cli(Path("/bin/true"))):
+        with pytest.raises(CliSilent):
+            await cli.login(tmp_path, Login.of(tmp_path))
+    with pytest.raises(CliSilent):
+        await Cli(bundled_cli()).version(tmp_path / "nowhere")

@@ -1,0 +1,31 @@
+from app.doctor.report import Check, Report, without_secrets
+from app.settings import Settings
+
+
+def test_warnings_do_not_make_it_unusable() -> None:
+    fine, wrong = Check("a", "warning", "x"), Check("b", "error", "y")
+
+    assert Report([fine]).ok
+    assert not Report([fine, wrong]).ok
+
+
+def test_the_json_says_what_programs_rely_on() -> None:
+    assert Report([Check("a", "ok", "x")]).as_json() == {
+        "ok": True,
+        "checks": [{"name": "a", "status": "ok", "detail": "x"}],
+    }
+
+
+def test_what_others_said_is_told_without_our_secrets() -> None:
+    settings = Settings.load(
+        _env_file=None,
+        DATABASE_URL="postgresql://me:p%40ss-word@db/x",
+        REDIS_URL="redis://:redis-secret@r",
+        ANTHROPIC_API_KEY="sk-secret",
+        RUNTALLY_BOOTSTRAP_KEY="rt_" + "b" * 20,
+    )
+    told = "p%40ss-word p@ss-word redis-secret sk-secret rt_" + "b" * 20
+
+    (check,) = without_secrets([Check("a", "error", f"{told} but this")], settings)
+
+    assert check.detail == "[hidden] " * 5 + "but this"
