@@ -28,11 +28,13 @@ from app.executors.claude_agent.cli import bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
+from app.executors.claude_agent.start import CliStarter
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
-from app.ids import new_uuid
+from app.graph import GraphRunRequest, Message
+from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
 from app.runs.conversations import Conversations
@@ -118,7 +120,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         provider, gateway = await _open_gateway(settings, stack)
         ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
         billing = RunBilling(receipts, ledger, planner.prices)
-        claude_agent = _open_executor(settings, stack, gateway, billing, sessions=sessions)
+        starter = _open_starter(settings, stack, gateway, sessions)
+        claude_agent = ClaudeAgentExecutor(gateway=gateway, billing=billing, starter=starter)
         executor = ExecutorAggregator({"claude_agents": claude_agent})
         ground = _Ground(
             settings=settings,
@@ -136,6 +139,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         ground.tasks.start_soon(receipts.work)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
         runs, commands, conversations = await _open_runs(ground, stack, executor)
+        if gateway.can_call:
+            _warm_up(starter, planner)
         accounts = Accounts(database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
@@ -247,24 +252,23 @@ async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Prov
     return provider, await stack.enter_async_context(Gateway(provider))
 
 
-def _open_executor(
-    settings: Settings,
-    stack: AsyncExitStack,
-    gateway: Gateway,
-    billing: RunBilling,
-    *,
-    sessions: PostgresSessionStore,
-) -> ClaudeAgentExecutor:
+def _open_starter(
+    settings: Settings, stack: AsyncExitStack, gateway: Gateway, sessions: PostgresSessionStore
+) -> CliStarter:
     directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
-    executor = ClaudeAgentExecutor(
-        cli=bundled_cli(),
-        directory=directory,
-        gateway=gateway,
-        billing=billing,
-        sessions=sessions,
-    )
-    stack.push_async_callback(executor.aclose)
-    return executor
+    starter = CliStarter(bundled_cli(), directory, gateway.address, sessions, warm=settings.warm_pool)
+    stack.push_async_callback(starter.aclose)
+    return starter
+
+
+def _warm_up(starter: CliStarter, planner: Planner) -> None:
+    """Have a process ready for the simplest run of the first graphs; later ones follow demand."""
+    nobody = RunKey(AccountId(UUID(int=0)), RunId("none"))
+    for graph in planner.graphs.all()[: starter.warm]:
+        hello = Message.of(role="user", content="hello")
+        request = GraphRunRequest.of(graph_id=graph.id, messages=[hello])
+        key = ApiKeyId(UUID(int=0))
+        starter.warm_up(planner.plan(nobody, request, api_key_id=key, request_id=None))
 
 
 def _planner(settings: Settings) -> Planner:

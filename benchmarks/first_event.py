@@ -1,8 +1,10 @@
 """How long until the first word: a run posted to Runtally against the SDK's own `query()`.
 
-Both talk to the same scripted model on this machine, one after the other, round by round, so that
-whatever else the machine does hits both alike. Prints medians, their ratio, and what the server
-process itself (without the CLI, which both need) added per run in CPU time and memory.
+All talk to the same scripted model on this machine, one after the other, round by round, so that
+whatever else the machine does hits all alike: the SDK, a server without a warm pool, and one with
+it, which is given a moment between rounds to start the next process, as a provider that thinks
+would. Prints medians, their ratios, and what the server process itself (without the CLI, which all
+need) added per run in CPU time and memory.
 
     .venv/bin/python -m benchmarks.first_event --rounds 20
 """
@@ -29,6 +31,9 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, StreamEvent, que
 from app.auth.keys import mint_key
 from app.simulator.demo import DemoModel
 from app.simulator.server import Simulator
+
+REFILL_S = 1.0
+"""How long the pool has between rounds."""
 
 PROMPT = "Say something short."
 MODEL = "claude-sonnet-4-5"
@@ -96,15 +101,18 @@ async def posted(http: httpx.AsyncClient) -> tuple[float, float]:
 
 
 @asynccontextmanager
-async def running_server(base_url: str, directory: Path) -> AsyncIterator[tuple[str, str, psutil.Process]]:
-    """Runtally in a process of its own; yields its URL, a key and the process."""
+async def running_server(
+    base_url: str, directory: Path, *, warm: int
+) -> AsyncIterator[tuple[httpx.AsyncClient, psutil.Process]]:
+    """Runtally in a process of its own; yields a client for it and the process."""
     key = mint_key()
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(directory),
         "ANTHROPIC_API_KEY": "simulated",
         "ANTHROPIC_BASE_URL": base_url,
-        "RUNTALLY_DATA_DIR": str(directory / "data"),
+        "RUNTALLY_DATA_DIR": str(directory / f"data-{warm}"),
+        "RUNTALLY_WARM_POOL": str(warm),
         "RUNTALLY_BOOTSTRAP_KEY": key,
     }
     port = _free_port()
@@ -113,7 +121,8 @@ async def running_server(base_url: str, directory: Path) -> AsyncIterator[tuple[
     try:
         url = f"http://127.0.0.1:{port}"
         await _until_ready(url)
-        yield url, key, psutil.Process(server.pid)
+        async with _client(url, key) as http:
+            yield http, psutil.Process(server.pid)
     finally:
         server.terminate()
         await asyncio.to_thread(server.wait)
@@ -138,24 +147,29 @@ async def _until_ready(url: str) -> None:
 
 async def main(rounds: int) -> None:
     """Run and print."""
-    asked_sdk, asked_server = Timings(), Timings()
+    asked_sdk, asked_cold, asked_warm = Timings(), Timings(), Timings()
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
         directory = Path(name)
         async with (
             Simulator(DemoModel(word_delay_s=0)) as simulator,
-            running_server(simulator.url, directory) as (url, key, server),
-            _client(url, key) as http,
+            running_server(simulator.url, directory, warm=0) as (cold, server),
+            running_server(simulator.url, directory, warm=1) as (warm, _),
         ):
-            await posted(http)
+            await posted(cold)
+            await posted(warm)
             await direct(simulator.url, directory)
             before = _cost(server)
             for _ in range(rounds):
                 start = time.perf_counter()
                 asked_sdk.add(start, *await direct(simulator.url, directory))
                 start = time.perf_counter()
-                asked_server.add(start, *await posted(http))
+                asked_cold.add(start, *await posted(cold))
+                await asyncio.sleep(REFILL_S)
+                start = time.perf_counter()
+                asked_warm.add(start, *await posted(warm))
             after = _cost(server)
-    _print(rounds, asked_sdk, asked_server, [b - a for a, b in zip(before, after, strict=True)])
+    added = [b - a for a, b in zip(before, after, strict=True)]
+    _print(rounds, asked_sdk, {"Runtally": asked_cold, "with a warm pool": asked_warm}, added)
 
 
 def _client(url: str, key: str) -> httpx.AsyncClient:
@@ -170,14 +184,16 @@ def _cost(server: psutil.Process) -> tuple[float, float]:
     return times.user + times.system, server.memory_info().rss / 2**20
 
 
-def _print(rounds: int, sdk: Timings, server: Timings, added: list[float]) -> None:
-    print(f"{rounds} rounds, interleaved; medians in ms")
-    print(f"{'':14}{'query()':>10}{'Runtally':>10}{'ratio':>8}")
-    for name in ("first_ms", "end_ms"):
-        ours = statistics.median(getattr(server, name))
+def _print(rounds: int, sdk: Timings, servers: dict[str, Timings], added: list[float]) -> None:
+    print(f"{rounds} rounds, interleaved; medians in ms, and their ratio to query()")
+    print(f"{'':14}{'query()':>10}" + "".join(f"{name:>26}" for name in servers))
+    for name, title in (("first_ms", "first text"), ("end_ms", "end")):
         theirs = statistics.median(getattr(sdk, name))
-        title = "first text" if name == "first_ms" else "end"
-        print(f"{title:14}{theirs:10.0f}{ours:10.0f}{ours / theirs:8.2f}")
+        line = f"{title:14}{theirs:10.0f}"
+        for timings in servers.values():
+            ours = statistics.median(getattr(timings, name))
+            line += f"{ours:18.0f}{ours / theirs:8.2f}"
+        print(line)
     cpu_s, memory_mib = added
     print(f"server process, per run: {cpu_s / rounds * 1000:.1f} ms CPU, {memory_mib / rounds:.2f} MiB")
 

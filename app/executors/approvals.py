@@ -50,7 +50,9 @@ class Decision:
 @dataclass(slots=True)
 class _Waiting:
     tool: Tool
-    resolved: bool = False
+    asking: asyncio.Future[None]
+    """Telling readers that a person is asked: to its end, though the call may be given up meanwhile."""
+    resolving: asyncio.Task[None] | None = None
     decided: asyncio.Future[Decision] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -64,6 +66,7 @@ class Approvals:
         self._needing: frozenset[str] = frozenset()
         self._timeout = timedelta()
         self._waiting: dict[str, _Waiting] = {}
+        self._ended = False
         self.mode: PermissionMode = "default"
 
     def require(self, needing: frozenset[str], *, mode: PermissionMode, timeout: timedelta) -> None:
@@ -101,13 +104,15 @@ class Approvals:
         waiting.decided.set_result(decision)
 
     async def end(self) -> None:
-        """The run is over: nothing waits any more."""
+        """The run is over: nothing waits any more, and nobody is asked again."""
+        self._ended = True
         for request_id in list(self._waiting):
             await self._resolve(request_id, Decision("deny"), "run_stopped")
 
     async def _asked(self, tool: Tool, args: object, context: ToolContext) -> Decision:
-        request_id, waiting = str(new_uuid()), _Waiting(tool)
-        self._waiting[request_id] = waiting
+        if self._ended:
+            raise CallDenied(_NOT_HEARD)
+        request_id = str(new_uuid())
         request = PermissionRequest(
             request_id=request_id,
             tool_call_id=context.tool_call_id,
@@ -115,30 +120,37 @@ class Approvals:
             args=whole_json(args),
             expires_at=(datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z"),
         )
-        try:
-            await self._tell(request)
-        except AppError as error:
-            raise CallDenied(_NOT_HEARD) from error
+        waiting = _Waiting(tool, asyncio.ensure_future(self._tell(request)))
+        self._waiting[request_id] = waiting
         reason: ResolvedBy = "run_stopped"
         try:
+            await asyncio.shield(waiting.asking)
             done, _ = await asyncio.wait({waiting.decided}, timeout=self._timeout.total_seconds())
             reason = "decided" if done else "expired"
             return waiting.decided.result() if done else Decision("deny", message=_EXPIRED)
+        except AppError as error:
+            raise CallDenied(_NOT_HEARD) from error
         finally:
             decision = waiting.decided.result() if waiting.decided.done() else Decision("deny")
-            await asyncio.shield(self._resolve(request_id, decision, reason))
+            await self._resolve(request_id, decision, reason)
 
     async def _resolve(self, request_id: str, decision: Decision, reason: ResolvedBy) -> None:
-        """Say how it ended, once."""
+        """Say how it ended, once; whoever comes second waits until it is said."""
         waiting = self._waiting[request_id]
-        if waiting.resolved:
+        if waiting.resolving is None:
+            if not waiting.decided.done():
+                waiting.decided.set_result(decision)
+            event = PermissionResolved(
+                request_id=request_id, decision=decision.decision, reason=reason, args=decision.args
+            )
+            waiting.resolving = asyncio.create_task(self._say_resolved(waiting, event))
+        await asyncio.shield(waiting.resolving)
+
+    async def _say_resolved(self, waiting: _Waiting, event: PermissionResolved) -> None:
+        await asyncio.wait({waiting.asking})
+        if waiting.asking.exception() is not None:
+            # Nobody has heard the question.
             return
-        waiting.resolved = True
-        if not waiting.decided.done():
-            waiting.decided.set_result(decision)
-        event = PermissionResolved(
-            request_id=request_id, decision=decision.decision, reason=reason, args=decision.args
-        )
         try:
             await self._tell(event)
         except AppError as error:

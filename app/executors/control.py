@@ -37,6 +37,7 @@ class RunControl:
         """Set when the current turn must stop; the run goes on with messages that wait."""
         self._asked: StopKind | None = None
         self._state: StopState | None = None
+        self._telling: set[asyncio.Task[None]] = set()
         self._deliver: Callable[[SentMessage], None] | None = None
         self._early: list[SentMessage] = []
         self._sent: dict[str, asyncio.Future[int | None]] = {}
@@ -90,11 +91,12 @@ class RunControl:
 
     async def stopped(self) -> None:
         """The agent has stopped; another wish to stop begins anew."""
+        kind = self._asked
+        await self.acknowledge()
         self.halt.clear()
-        if self._state is not None:
-            await self.acknowledge()
+        # A cancel that came meanwhile has yet to be seen to.
+        if kind is not None and self._asked == kind:
             await self._advance("stopped")
-            self._asked = self._state = None
 
     async def end(self) -> None:
         """The run is over."""
@@ -104,6 +106,9 @@ class RunControl:
                 waiting.set_result(None)
         await self.approvals.end()
         await self.stopped()
+        # Also of what nobody waits for any more: nothing is said after this.
+        if self._telling:
+            await asyncio.wait(self._telling)
 
     async def _say(self, event: ControlEvent) -> None:
         await self.tell(event)
@@ -118,8 +123,18 @@ class RunControl:
         kind, self._state = self._asked, state
         if kind is None:
             return
+        if state == "stopped":
+            # Before it is told: who asks while it is asks for something new.
+            self._asked = self._state = None
+        telling = asyncio.create_task(self._tell_of(Interrupted(kind=kind, state=state)))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+        # Whoever saw to it may be gone before it is told.
+        await asyncio.shield(telling)
+
+    async def _tell_of(self, event: Interrupted) -> None:
         try:
-            await self.tell(Interrupted(kind=kind, state=state))
+            await self.tell(event)
         except AppError as error:
             # The wish counts, whoever hears of it.
-            log.warning("a reader was not told of an interruption", state=state, reason=error.detail)
+            log.warning("a reader was not told of an interruption", state=event.state, reason=error.detail)

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx
 import structlog
@@ -33,6 +33,13 @@ _UNKNOWN = (404, "not_found_error", "not found")
 _ENDED = (403, "permission_error", "this run has ended")
 _REFUSED = (402, "billing_error", "this run may not call any more")
 _UNREACHABLE = (502, "api_error", "the provider cannot be reached")
+
+
+class Address(NamedTuple):
+    """Where a lane is, or will be: its token, worth something there only, and its URL."""
+
+    token: str
+    url: str
 
 
 class Gateway:
@@ -63,11 +70,16 @@ class Gateway:
         """Whether there is a provider key to call with."""
         return self._provider.has_key
 
-    def open(self, run_id: str, limits: LaneLimits, links: LaneLinks) -> Lane:
-        """A lane for one run."""
+    def address(self) -> Address:
+        """An address that nothing is at yet."""
         token = secrets.token_urlsafe(24)
-        lane = Lane(run_id, token, f"{self._url}/{token}", limits, links)
-        self._lanes[token] = lane
+        return Address(token, f"{self._url}/{token}")
+
+    def open(self, run_id: str, limits: LaneLimits, links: LaneLinks, *, at: Address | None = None) -> Lane:
+        """A lane for one run."""
+        address = at or self.address()
+        lane = Lane(run_id, address.token, address.url, limits, links)
+        self._lanes[address.token] = lane
         return lane
 
     async def close(self, lane: Lane) -> None:

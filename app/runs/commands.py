@@ -134,6 +134,8 @@ class RunCommands:
                 await asyncio.sleep(POLL_S)
                 if self._carrier.is_idle():
                     continue
+                # One that is answered while we look may look unanswered.
+                under_way = frozenset(self._under_way)
                 try:
                     async with self._database.snapshot() as reader:
                         given = await commands_for(reader, self._process_id)
@@ -141,7 +143,7 @@ class RunCommands:
                     log.warning("commands from other processes are not heard now", reason=error.detail)
                     continue
                 for each in given:
-                    if each.id not in self._under_way:
+                    if each.id not in under_way:
                         self._under_way.add(each.id)
                         tasks.start_soon(self._carry_out, each)
 

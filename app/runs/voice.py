@@ -25,6 +25,8 @@ class RunVoice:
         self._run = run
         self._control = control
         self._turn_to_speak = asyncio.Lock()
+        self._turn_to_note = asyncio.Lock()
+        self._stop: dict[str, str] = {}
         control.tell = self.say_of_control
 
     async def say(self, event: ClientEvent) -> None:
@@ -37,9 +39,10 @@ class RunVoice:
         """Say it, and keep with the run how far a wish to stop it has come."""
         await self.say(event)
         if isinstance(event, Interrupted):
-            noted = {"kind": event.kind, "state": event.state, "at": datetime.now(UTC).isoformat()}
+            self._stop = {"kind": event.kind, "state": event.state, "at": datetime.now(UTC).isoformat()}
             try:
-                async with self._database.transaction() as tx:
-                    await note_interruption(tx, self._run, noted)
+                # One after the other, and always the last: what is kept never falls behind what was said.
+                async with self._turn_to_note, self._database.transaction() as tx:
+                    await note_interruption(tx, self._run, self._stop)
             except Unavailable as error:
                 log.warning("an interruption is not kept with its run", reason=error.detail)

@@ -46,6 +46,7 @@ def an_environment(directory: Path, provider_url: str, **settings: str) -> dict[
         "RUNTALLY_BOOTSTRAP_KEY": KEY,
         "ANTHROPIC_API_KEY": "sk-test",
         "ANTHROPIC_BASE_URL": provider_url,
+        "RUNTALLY_WARM_POOL": "0",
         **settings,
     }
 

@@ -146,6 +146,8 @@ def the_settings(
         "ANTHROPIC_API_KEY": PROVIDER_KEY,
         "ANTHROPIC_BASE_URL": provider_url,
         "RUNTALLY_BOOTSTRAP_KEY": KEY,
+        # Each costs a third of a second of CPU; stories about them ask for some.
+        "RUNTALLY_WARM_POOL": 0,
         **settings,
     }
     return Settings.load(_env_file=None, **values)

@@ -70,16 +70,19 @@ async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_t
     }
 
 
-async def test_a_message_before_the_agent_is_up(world_of: WorldOf) -> None:
+@pytest.mark.parametrize("priority", ["now", "next", "later"])
+async def test_a_message_before_the_agent_is_up(world_of: WorldOf, priority: str) -> None:
+    """It never overtakes what the run was asked first."""
     world = await world_of(lambda request: Reply([Text(request.last_text)]))
     run_id = await world.start(a_request("first"))
 
-    sent = await send(world, run_id, "second")
+    sent = await send(world, run_id, "second", priority=priority)
     events = await heard(world, run_id)
 
     assert events[sent["position"] - 1].data["content"] == "second"
     assert events[-1].data["finishReason"] == "stop"
-    assert texts(world.simulator.requests[-1])[-1].endswith("second")
+    asked = texts(world.simulator.requests[-1])
+    assert (asked[0], asked[-1].endswith("second")) == ("first", True)
 
 
 async def test_the_same_message_twice_is_one(world_of: WorldOf) -> None:

@@ -1,6 +1,5 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,18 +9,16 @@ from claude_agent_sdk import Message
 
 from app.events import AiEvent, AssistantFinal
 from app.executors.claude_agent.billing import RunBilling
-from app.executors.claude_agent.conversation import Conversation, Opening
-from app.executors.claude_agent.directories import RunDirectory
-from app.executors.claude_agent.environment import cli_environment, launcher
 from app.executors.claude_agent.guard import Guard
-from app.executors.claude_agent.hooks import FailureCount, Hooks, audit
-from app.executors.claude_agent.mcp_bridge import McpBridge, objection
+from app.executors.claude_agent.hooks import Hooks
+from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.meters import TwoMeters
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.permit import Permit
 from app.executors.claude_agent.process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
 from app.executors.claude_agent.shown_options import shown
+from app.executors.claude_agent.start import CliStarter
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
@@ -35,11 +32,10 @@ from app.executors.port import (
     Preview,
     RunContext,
 )
-from app.gateway.lane import Lane, Refusal
+from app.gateway.lane import Refusal
 from app.gateway.proxy import Gateway
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
-from app.sessions.store import PostgresSessionStore
 
 log = structlog.get_logger(__name__)
 
@@ -56,22 +52,10 @@ ENDINGS: Mapping[Refusal | None, Ending] = {
 class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
-    def __init__(
-        self,
-        *,
-        cli: Path,
-        directory: Path,
-        gateway: Gateway,
-        billing: RunBilling,
-        sessions: PostgresSessionStore,
-    ) -> None:
-        """`directory` takes one folder per run and must exist."""
-        self._cli = cli
-        self._directory = directory
+    def __init__(self, *, gateway: Gateway, billing: RunBilling, starter: CliStarter) -> None:
         self._gateway = gateway
         self._billing = billing
-        self._sessions = sessions
-        self._owners: set[asyncio.Task[None]] = set()
+        self._starter = starter
 
     async def run(
         self,
@@ -82,27 +66,26 @@ class ClaudeAgentExecutor:
         if not self._gateway.can_call:
             log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
             raise ExecutionFailed("provider_unavailable")
-        lane = self._gateway.open(context.run.run_id, *self._billing.lane(context))
-        failures = FailureCount()
-        hooks = Hooks([failures, audit], Permit(context.spec, partial(objection, lane)))
-        bridge = McpBridge(context, lane, hooks)
+        guard = Guard(context)
+        cli, opening = await self._starter.start(request, context)
+        process = cli.process
+        lane = self._gateway.open(context.run.run_id, *self._billing.lane(context), at=cli.address)
+        cli.bridge.serve(context, lane, cli.hooks)
         turn = Turn(
             context,
             wanted=request.response_format,
-            results=bridge.results,
+            results=cli.bridge.results,
             meters=TwoMeters(context, lane),
         )
-        guard = Guard(context)
         try:
-            process = await self._start(request, context, bridge, lane, hooks=hooks)
-            context.control.accept_by(partial(_pass_on, process, turn))
             guard.watch(process)
+            process.say(str(new_uuid()), opening.content)
+            context.control.accept_by(partial(_pass_on, process, turn))
             async for message in _heard(process):
                 for event in turn.feed(message):
                     yield event
-                    bridge.told(event)
-                if not context.spec.needs_full_cli:
-                    await hooks.hear(message)
+                    cli.bridge.told(event)
+                await cli.hooks.hear(message)
                 guard.check(lane)
         except UnexpectedSurface as error:
             log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
@@ -110,7 +93,7 @@ class ClaudeAgentExecutor:
             guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
             await self._gateway.close(lane)
-        for event in turn.cut_off(tool_failures=failures.failures):
+        for event in turn.cut_off(tool_failures=cli.failures.failures):
             yield event
         if turn.unkept:
             await process.gone.wait()
@@ -118,16 +101,13 @@ class ClaudeAgentExecutor:
 
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
         """See the port."""
-        # A lane the gateway has never heard of: nothing gets through it.
-        lane = Lane(context.run.run_id, "", "", *self._billing.lane(context))
-        hooks = Hooks([], Permit(context.spec, partial(objection, lane)))
         options = build_options(
             context,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
-            server=McpBridge(context, lane, hooks).server(),
-            hooks=hooks,
+            server=McpBridge(context).server(),
+            hooks=Hooks([], Permit(context.spec, lambda: None), full=context.spec.needs_full_cli),
             response_format=request.response_format,
         )
         return Preview(
@@ -135,55 +115,6 @@ class ClaudeAgentExecutor:
             prompt=content_blocks(request.messages),
             options=shown(options),
         )
-
-    async def aclose(self) -> None:
-        """Wait until every CLI process is gone and its folder removed."""
-        await asyncio.gather(*self._owners)
-
-    async def _start(
-        self,
-        request: GraphRunRequest,
-        context: RunContext,
-        bridge: McpBridge,
-        lane: Lane,
-        *,
-        hooks: Hooks,
-    ) -> CliProcess:
-        conversation, opening = None, Opening.of(context, request.messages)
-        if context.session is not None:
-            conversation = Conversation(self._sessions, context.session, context.run)
-            opening = await conversation.open(context, request.messages)
-        directory = await asyncio.to_thread(RunDirectory, self._directory)
-        environment = cli_environment(
-            token=lane.token,
-            base_url=lane.url,
-            directory=directory.path,
-            longest_tool_s=bridge.longest_call_s,
-            asked=context.options,
-            compacts=context.session is not None,
-        )
-        directory.system_prompt_file.write_text(opening.system_prompt, encoding="utf-8")
-        options = build_options(
-            context,
-            launcher=directory.write_launcher(
-                launcher(self._cli, environment, pid_file=directory.pid_file),
-            ),
-            system_prompt_file=directory.system_prompt_file,
-            work=directory.work,
-            server=bridge.server(),
-            hooks=hooks,
-            response_format=request.response_format,
-        )
-        if conversation is not None:
-            await asyncio.to_thread(conversation.lay_out, directory)
-            conversation.take_part(options, directory)
-        catch_up = None if conversation is None else conversation.catch_up
-        process = CliProcess(options, directory, before_removal=catch_up)
-        process.say(str(new_uuid()), opening.content)
-        owner = asyncio.create_task(process.own())
-        self._owners.add(owner)
-        owner.add_done_callback(self._owners.discard)
-        return process
 
 
 def _pass_on(process: CliProcess, turn: Turn, sent: SentMessage) -> None:

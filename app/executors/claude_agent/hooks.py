@@ -41,16 +41,23 @@ class HookCall:
 Observer: TypeAlias = Callable[[HookCall], Awaitable[None]]
 """Watches; what it raises is logged and changes nothing."""
 
-Permit: TypeAlias = Callable[[HookCall], Awaitable[SyncHookJSONOutput]]
+Decide: TypeAlias = Callable[[HookCall], Awaitable[SyncHookJSONOutput]]
 """Decides about a tool the CLI runs itself; what it raises denies the call."""
 
 
 class Hooks:
     """One run's hooks."""
 
-    def __init__(self, observers: Sequence[Observer], permit: Permit) -> None:
+    def __init__(self, observers: Sequence[Observer], permit: Decide, *, full: bool) -> None:
+        """`full`: the CLI itself calls them."""
         self._observers = observers
         self._permit = permit
+        self._full = full
+
+    async def notify_in_lean_mode(self, call: HookCall) -> None:
+        """Let every observer know, where the CLI does not."""
+        if not self._full:
+            await self.notify(call)
 
     async def notify(self, call: HookCall) -> None:
         """Let every observer know."""
@@ -64,9 +71,9 @@ class Hooks:
         """Tell of what a lean CLI does not call hooks for, from what it says."""
         match message:
             case SystemMessage(subtype="init"):
-                await self.notify(HookCall("UserPromptSubmit"))
+                await self.notify_in_lean_mode(HookCall("UserPromptSubmit"))
             case ResultMessage():
-                await self.notify(HookCall("Stop"))
+                await self.notify_in_lean_mode(HookCall("Stop"))
             case _:
                 return
 

@@ -28,26 +28,28 @@ _OBJECTIONS = {
 }
 
 
-def objection(lane: Lane) -> str | None:
-    """Why no tool may be called any more, in words for the model."""
-    used_up = lane.used_up
-    return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
-
-
 class McpBridge:
-    """One run's tools, and what they answered."""
+    """One run's tools, and what they answered.
 
-    def __init__(self, context: RunContext, lane: Lane, hooks: Hooks) -> None:
+    It may be offered to a CLI before it is known whose run it will be, but only `serve` makes it
+    that run's; `context` is then that of a run with the same graph and tools.
+    """
+
+    def __init__(self, context: RunContext) -> None:
         self._context = context
-        # In its full mode the CLI calls them itself.
-        self._hooks = None if context.spec.needs_full_cli else hooks
-        self._lane = lane
+        self._lane: Lane | None = None
+        self._hooks: Hooks | None = None
         self._tools = {tool.id: tool for tool in context.tools}
-        policy = ToolPolicy(frozenset(self._tools), self._objection, self._review)
+        policy = ToolPolicy(frozenset(self._tools), self.objection, self._review)
         self._runner = ToolRunner(self._tools, policy)
         self._told: dict[str, asyncio.Event] = {}
         self.results: dict[str, ToolResult] = {}
         """By tool-call id, from the moment a tool has answered until its event is told."""
+
+    def serve(self, context: RunContext, lane: Lane, hooks: Hooks) -> None:
+        """Belong to this run from now on."""
+        self._context, self._lane = context, lane
+        self._hooks = hooks
 
     @property
     def longest_call_s(self) -> float:
@@ -72,8 +74,12 @@ class McpBridge:
         )
         return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
 
-    def _objection(self) -> str | None:
-        return objection(self._lane)
+    def objection(self) -> str | None:
+        """Why no tool may be called now, in words for the model."""
+        if self._lane is None:
+            return "No tool is called before there is a run."
+        used_up = self._lane.used_up
+        return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
 
     def _call(self, call_id: str) -> asyncio.Event:
         return self._told.setdefault(call_id, asyncio.Event())
@@ -85,7 +91,7 @@ class McpBridge:
 
     async def _notify(self, hook: HookName, tool_id: str, call_id: str) -> None:
         if self._hooks is not None:
-            await self._hooks.notify(HookCall(hook, call_id, bridged_name(tool_id)))
+            await self._hooks.notify_in_lean_mode(HookCall(hook, call_id, bridged_name(tool_id)))
 
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])

@@ -43,7 +43,7 @@ def build_options(
     system_prompt_file: Path,
     work: Path,
     server: McpSdkServerConfig | None,
-    hooks: Hooks,
+    hooks: Hooks | None,
     response_format: ResponseFormat | None,
 ) -> ClaudeAgentOptions:
     """The options of one run; `launcher` starts the CLI, which works in the directory `work`."""
@@ -69,7 +69,7 @@ def build_options(
         agents=_agents(context) or None,
         # Without it a subagent's text would be in no message at all.
         forward_subagent_text=full,
-        hooks=hooks.for_sdk(patience_s=context.spec.approval_timeout_s) if full else None,
+        hooks=hooks.for_sdk(patience_s=context.spec.approval_timeout_s) if full and hooks else None,
         verbatim_prompts=True,
         include_partial_messages=True,
         max_turns=context.limits.max_turns,

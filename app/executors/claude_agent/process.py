@@ -71,17 +71,46 @@ class CliProcess:
         self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
         self._asked = asyncio.Event()
+        self._begun = asyncio.Event()
         self._turn_over = asyncio.Event()
+        self.heard = asyncio.Event()
+        """Set when it has said something, or will not."""
         self._heard_all = asyncio.Event()
+        self._owner: asyncio.Task[None] | None = None
 
-    async def own(self) -> None:
-        """Connect, ask, drain to the last result, disconnect, clean up. Runs as a task of its own."""
+    def start(self) -> asyncio.Task[None]:
+        """Start it; whoever starts it must wait for the task, which ends when all is cleaned up."""
+        self._owner = asyncio.create_task(self._own())
+        return self._owner
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a process that can be spoken to, or one is coming up."""
+        if self._heard_all.is_set():
+            return False
+        try:
+            os.kill(int(self._directory.pid_file.read_text()), 0)
+        except ProcessLookupError:
+            return False
+        except (FileNotFoundError, ValueError):
+            # The launcher has not come so far.
+            return True
+        return True
+
+    def retire(self) -> None:
+        """End a process that nobody has spoken to."""
+        if self._owner is not None:
+            self._owner.cancel()
+
+    async def _own(self) -> None:
+        """Connect, wait for a question, drain to the last result, disconnect, clean up."""
         try:
             await self._listen()
         except Exception as error:  # noqa: BLE001 - whatever it was, the run must hear of it
             self._messages.put_nowait(error)
         finally:
             self._stopping = True
+            self.heard.set()
             self._turn_over.set()
             self._heard_all.set()
             self._messages.put_nowait(None)
@@ -133,6 +162,8 @@ class CliProcess:
         """Kill a process that still speaks; what it was saying is lost, so this comes last."""
         if self._heard_all.is_set():
             return
+        if not self._asked.is_set():
+            self.retire()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
 
@@ -145,7 +176,10 @@ class CliProcess:
         sending = asyncio.create_task(self._send_on())
         try:
             async for message in self._client.receive_messages():
+                self.heard.set()
                 self._unanswered.hear(message)
+                if self._unanswered.has_begun:
+                    self._begun.set()
                 self._mirror_failed |= isinstance(message, MirrorErrorMessage)
                 self._messages.put_nowait(message)
                 if isinstance(message, ResultMessage):
@@ -159,6 +193,8 @@ class CliProcess:
         return self._stopping or not self._unanswered.waiting
 
     async def _send_on(self) -> None:
+        # What is to be heard `now` would overtake a question that the CLI has not taken up.
+        await self._begun.wait()
         # Whoever reads what the CLI says hears of it as well when it is gone.
         with contextlib.suppress(ClaudeSDKError):
             while True:
@@ -201,6 +237,8 @@ class Unanswered:
     def __init__(self) -> None:
         self._waiting: list[str] = []
         self._turn_has_begun = False
+        self.has_begun = False
+        """Whether any turn has."""
 
     @property
     def waiting(self) -> bool:
@@ -221,12 +259,13 @@ class Unanswered:
         match message:
             case UserMessage(uuid=str(taken)) if taken in self._waiting:
                 self._waiting.remove(taken)
-                self._turn_has_begun = True
+                self._turn_has_begun = self.has_begun = True
             case ResultMessage():
                 # A turn that fails at once may end without a word of what began it.
                 begun_by = self._waiting[:1] if not self._turn_has_begun else []
                 over = {*begun_by, *(message.user_message_uuids or ())}
                 self._waiting = [message_id for message_id in self._waiting if message_id not in over]
                 self._turn_has_begun = False
+                self.has_begun = True
             case _:
                 pass

@@ -15,16 +15,29 @@ async def test_an_observer_that_fails_disturbs_no_other() -> None:
     async def hears(call: HookCall) -> None:
         heard.append(call.name)
 
-    hooks = Hooks([fails, hears, fails, hears], nothing_against)
+    hooks = Hooks([fails, hears, fails, hears], nothing_against, full=True)
 
     await hooks.notify(HookCall("PreToolUse", "toolu_1"))
 
     assert heard == ["PreToolUse", "PreToolUse"]
 
 
+async def test_only_of_a_lean_cli_moments_are_told_by_others() -> None:
+    heard: list[tuple[str, str]] = []
+
+    async def hears(call: HookCall) -> None:
+        heard.append((call.name, call.tool_call_id or ""))
+
+    for full in (True, False):
+        hooks = Hooks([hears], nothing_against, full=full)
+        await hooks.notify_in_lean_mode(HookCall("PreToolUse", f"full: {full}"))
+
+    assert heard == [("PreToolUse", "full: False")]
+
+
 async def test_failures_are_counted_and_nothing_else_is() -> None:
     failures = FailureCount()
-    hooks = Hooks([failures], nothing_against)
+    hooks = Hooks([failures], nothing_against, full=True)
 
     for name in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolUseFailure", "Stop"):
         await hooks.notify(HookCall(name))
@@ -38,7 +51,7 @@ async def test_the_sdk_is_told_what_is_permitted_before_a_tool_and_nothing_after
     async def denies(_call: HookCall) -> SyncHookJSONOutput:
         return denial
 
-    sdk = Hooks([], denies).for_sdk(patience_s=1)
+    sdk = Hooks([], denies, full=True).for_sdk(patience_s=1)
     details: Any = {"tool_name": "Agent"}
     context: Any = {"signal": None}
 

