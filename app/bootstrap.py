@@ -28,6 +28,7 @@ from app.executors.claude_agent.cli import bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
+from app.executors.claude_agent.sandbox import Sandbox
 from app.executors.claude_agent.start import CliStarter
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
@@ -56,6 +57,7 @@ from app.webhooks.addresses import Addresses
 from app.webhooks.deliverer import Deliverer
 from app.webhooks.sender import Sender
 from app.webhooks.service import Webhooks
+from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +85,7 @@ class Services:
     tools: ToolCatalog
     log: EventLog
     webhooks: Webhooks
+    workspaces: Workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ class _Ground:
     billing: BillingReports
     sessions: PostgresSessionStore
     planner: Planner
+    workspaces: Workspaces
+    sandbox: Sandbox
     tasks: TaskGroup
     """Where runs go on when their reader has left; cancelled at the end."""
 
@@ -118,25 +123,25 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         receipts = ReceiptWriter(database, journal, planner.prices)
         stack.push_async_callback(receipts.aclose)
         provider, gateway = await _open_gateway(settings, stack)
-        ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
-        billing = RunBilling(receipts, ledger, planner.prices)
-        starter = _open_starter(settings, stack, gateway, sessions)
-        claude_agent = ClaudeAgentExecutor(gateway=gateway, billing=billing, starter=starter)
-        executor = ExecutorAggregator({"claude_agents": claude_agent})
         ground = _Ground(
             settings=settings,
             process_id=process_id,
             database=database,
             log=await _open_log(settings, stack),
             receipts=receipts,
-            ledger=ledger,
+            ledger=CreditLedger(database),
             billing=BillingReports(database),
-            sessions=sessions,
+            sessions=PostgresSessionStore(database),
             planner=planner,
+            workspaces=_open_workspaces(settings, stack, database),
+            sandbox=Sandbox(),
             tasks=await stack.enter_async_context(anyio.create_task_group()),
         )
         stack.callback(ground.tasks.cancel_scope.cancel)
         ground.tasks.start_soon(receipts.work)
+        ground.tasks.start_soon(ground.workspaces.sweep)
+        starter = _open_starter(settings, stack, gateway, ground.sessions)
+        executor = _executor(ground, gateway, starter)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
         runs, commands, conversations = await _open_runs(ground, stack, executor)
         if gateway.can_call:
@@ -162,6 +167,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             tools=planner.tools,
             log=ground.log,
             webhooks=webhooks,
+            workspaces=ground.workspaces,
         )
 
 
@@ -184,6 +190,8 @@ async def _open_runs(
         carrier=carrier,
         commands=commands,
         conversations=conversations,
+        workspaces=ground.workspaces,
+        require_sandbox=ground.sandbox.require,
         process_id=ground.process_id,
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
@@ -252,6 +260,22 @@ async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Prov
     return provider, await stack.enter_async_context(Gateway(provider))
 
 
+def _open_workspaces(settings: Settings, stack: AsyncExitStack, database: Database) -> Workspaces:
+    directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "workspaces"))
+    return Workspaces(database, directory, settings.allowed_host_roots)
+
+
+def _executor(ground: _Ground, gateway: Gateway, starter: CliStarter) -> ExecutorAggregator:
+    claude_agent = ClaudeAgentExecutor(
+        gateway=gateway,
+        billing=RunBilling(ground.receipts, ground.ledger, ground.planner.prices),
+        starter=starter,
+        workspaces=ground.workspaces,
+        sandbox=ground.sandbox,
+    )
+    return ExecutorAggregator({"claude_agents": claude_agent})
+
+
 def _open_starter(
     settings: Settings, stack: AsyncExitStack, gateway: Gateway, sessions: PostgresSessionStore
 ) -> CliStarter:
@@ -273,7 +297,9 @@ def _warm_up(starter: CliStarter, planner: Planner) -> None:
 
 def _planner(settings: Settings) -> Planner:
     tools = ToolCatalog.load(settings.tools)
-    graphs = GraphCatalog.load(_graph_directories(settings), known_tools=tools.ids())
+    graphs = GraphCatalog.load(
+        _graph_directories(settings), known_tools=tools.ids(), host_roots=settings.allowed_host_roots
+    )
     prices = price_list(settings)
     models = model_registry(settings, prices)
     return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))

@@ -1,6 +1,6 @@
 """GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from app.errors import NotFound
 from app.graph import Dollars, PermissionMode, RunLimits
 from app.tools.tool import Effect
+from app.workspaces.spec import HostPathRefused, WorkspaceSpec, real_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent.parent / "graphs"
 
@@ -38,6 +39,9 @@ class AgentSpec(BaseModel):
     """Left out: that of the graph's run."""
 
 
+NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
+"""Those of the CLI's own tools that make sense where nobody sits before a terminal."""
+
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 
 
@@ -51,6 +55,9 @@ class GraphSpec(BaseModel):
     provider: Literal["claude_agents"] = "claude_agents"
     model: str | None = None
     tools: tuple[str, ...] = ()
+    native_tools: tuple[NativeTool, ...] = ()
+    """Tools of the CLI's own; with them, and only then, a run has a workspace."""
+    workspace: WorkspaceSpec = WorkspaceSpec()
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
@@ -74,14 +81,22 @@ class GraphSpec(BaseModel):
     @field_validator("approve")
     @classmethod
     def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        known = {*get_args(Effect), *info.data.get("tools", ())}
+        known = {*get_args(Effect), *info.data.get("tools", ()), *info.data.get("native_tools", ())}
         for name in approve:
             if name not in known:
                 message = f"{name!r} is neither a tool of this graph nor an effect"
                 raise ValueError(message)
         return approve
 
-    @field_validator("tools")
+    @field_validator("workspace")
+    @classmethod
+    def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
+        if not info.data.get("native_tools", ("unknown",)):
+            message = "only a graph with native_tools has one"
+            raise ValueError(message)
+        return workspace
+
+    @field_validator("tools", "native_tools")
     @classmethod
     def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(tools)) < len(tools):
@@ -96,15 +111,15 @@ class GraphSpec(BaseModel):
     ) -> dict[str, AgentSpec]:
         for name, agent in agents.items():
             for tool in agent.tools:
-                if tool not in info.data.get("tools", ()):
+                if tool not in {*info.data.get("tools", ()), *info.data.get("native_tools", ())}:
                     message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
                     raise ValueError(message)
         return agents
 
     @property
     def needs_full_cli(self) -> bool:
-        """Whether it needs what the CLI has in its full mode only: subagents."""
-        return bool(self.agents)
+        """Whether it needs what the CLI has in its full mode only: subagents and native tools."""
+        return bool(self.agents or self.native_tools)
 
     @property
     def id(self) -> str:
@@ -128,8 +143,17 @@ class GraphCatalog:
         self._graphs = {graph.id: graph for graph in graphs}
 
     @classmethod
-    def load(cls, directories: Iterable[Path], *, known_tools: Collection[str]) -> "GraphCatalog":
-        """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong."""
+    def load(
+        cls,
+        directories: Iterable[Path],
+        *,
+        known_tools: Collection[str],
+        host_roots: Sequence[Path] = (),
+    ) -> "GraphCatalog":
+        """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong.
+
+        `host_roots` are where graphs may mount files from.
+        """
         found: dict[str, GraphSpec] = {}
         for directory in directories:
             for path in sorted(directory.glob("*.md")):
@@ -137,6 +161,7 @@ class GraphCatalog:
                 unknown = [tool for tool in graph.tools if tool not in known_tools]
                 if unknown:
                     raise _wrong(path, "tools", f"there is no tool {unknown[0]!r}")
+                _check_mounts(path, graph, host_roots)
                 if graph.id in found:
                     raise _wrong(path, "name", f"there is another graph {graph.id}")
                 found[graph.id] = graph
@@ -183,6 +208,14 @@ def _read(path: Path) -> GraphSpec:
         detail = error.errors(include_input=False)[0]
         key = ".".join(str(part) for part in detail["loc"])
         raise _wrong(path, key, detail["msg"].removeprefix("Value error, ")) from error
+
+
+def _check_mounts(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> None:
+    for index, mount in enumerate(graph.workspace.mounts):
+        try:
+            real_host_path(mount.host_path, roots)
+        except HostPathRefused as error:
+            raise _wrong(path, f"workspace.mounts.{index}.host_path", str(error)) from error
 
 
 def _parts(path: Path) -> tuple[dict[Any, Any], str]:

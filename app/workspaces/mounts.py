@@ -152,7 +152,7 @@ class MountCopy:
 
     def _is_allowed(self, descriptor: int) -> bool:
         """Whether what is open lies inside the roots, wherever the way to it has led."""
-        return lies_within(Path(os.readlink(f"/proc/self/fd/{descriptor}")), self.roots)
+        return lies_within(Path(f"/proc/self/fd/{descriptor}").readlink(), self.roots)
 
 
 @contextmanager

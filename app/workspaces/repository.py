@@ -34,8 +34,9 @@ async def find_workspace(reader: Reader, run: RunKey) -> WorkspaceRecord | None:
     """The workspace of this run."""
     columns = (workspaces.c.harvested, workspaces.c.truncated, workspaces.c.expires_at)
     expired = (workspaces.c.expires_at <= func.now()).label("expired")
-    row = (await reader.execute(select(*columns, expired).where(_is(workspaces, run)))).one_or_none()
-    return None if row is None else WorkspaceRecord(**row._mapping)
+    statement = select(*columns, expired).where(_is(workspaces, run))
+    row = (await reader.execute(statement)).mappings().one_or_none()
+    return None if row is None else WorkspaceRecord(**row)
 
 
 async def note_harvested(tx: Transaction, run: RunKey, *, truncated: bool, keep: timedelta) -> None:
@@ -48,7 +49,7 @@ async def list_files(reader: Reader, run: RunKey) -> list[KeptFile]:
     """Every file of a run, by path, without its bytes."""
     columns = [workspace_files.c[name] for name in ("path", "origin", "bytes", "sha256")]
     statement = select(*columns).where(_is(workspace_files, run)).order_by(workspace_files.c.path)
-    return [KeptFile(**row._mapping) for row in await reader.execute(statement)]
+    return [KeptFile(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_content(reader: Reader, run: RunKey, path: str) -> bytes | None:

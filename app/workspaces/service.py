@@ -13,6 +13,7 @@ import structlog
 from app.db import Database, Transaction
 from app.errors import Gone, NotFound, Unavailable
 from app.ids import RunKey
+from app.workspaces.mounts import WorkspaceTooLarge
 from app.workspaces.repository import (
     WorkspaceRecord,
     empty_expired,
@@ -25,7 +26,7 @@ from app.workspaces.repository import (
     put_file,
     uploads_of,
 )
-from app.workspaces.spec import WorkspaceSpec
+from app.workspaces.spec import HostPathRefused, WorkspaceSpec
 from app.workspaces.workspace import Harvest, KeptFile, Upload, Workspace
 
 log = structlog.get_logger(__name__)
@@ -49,6 +50,10 @@ class FilesExpired(Gone):
     """The files of this run are no longer kept."""
 
     code = "files_expired"
+
+
+class WorkspaceUnusable(Exception):
+    """A workspace could not be filled; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +89,16 @@ class Workspaces:
     async def open(self, run: RunKey, spec: WorkspaceSpec) -> AsyncIterator[Workspace]:
         """A run's directory, with its mounts and uploads; removed at the end.
 
-        Raises what `Workspace.populate` raises, and `Unavailable`.
+        Raises `WorkspaceUnusable` and `Unavailable`.
         """
         async with self._database.snapshot() as reader:
             uploads = await uploads_of(reader, run)
         workspace = await asyncio.to_thread(Workspace, self._directory, spec, self._roots)
         try:
-            await asyncio.to_thread(workspace.populate, uploads)
+            try:
+                await asyncio.to_thread(workspace.populate, uploads)
+            except (HostPathRefused, WorkspaceTooLarge, OSError) as error:
+                raise WorkspaceUnusable(str(error)) from error
             yield workspace
         finally:
             await asyncio.shield(asyncio.to_thread(workspace.remove))

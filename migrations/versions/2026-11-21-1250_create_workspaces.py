@@ -18,9 +18,7 @@ def upgrade() -> None:
         "workspaces",
         sa.Column("account_id", sa.Uuid(), nullable=False),
         sa.Column("run_id", sa.Text(), nullable=False),
-        sa.Column(
-            "harvested", sa.Boolean(), nullable=False, comment="Whether what the run left is here"
-        ),
+        sa.Column("harvested", sa.Boolean(), nullable=False, comment="Whether what the run left is here"),
         sa.Column(
             "truncated", sa.Boolean(), nullable=False, comment="Whether the run left more than is kept"
         ),

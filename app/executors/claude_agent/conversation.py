@@ -96,7 +96,7 @@ class Conversation:
         # What was said must be there when the server is killed.
         options.session_store_flush = "eager"
         # The SDK looks here for what the CLI writes; the CLI itself gets it from its launcher.
-        options.env = {"CLAUDE_CONFIG_DIR": str(directory.config)}
+        options.env = {"CLAUDE_CONFIG_DIR": str(directory.seen.path / "config")}
 
     async def catch_up(self, directory: RunDirectory) -> None:
         """Keep what the SDK could not: everything the CLI wrote. Adds nothing twice."""
@@ -124,5 +124,5 @@ class Conversation:
         return [json.loads(line) for line in lines]
 
     def _path(self, directory: RunDirectory) -> Path:
-        project = directory.config / "projects" / project_key_for_directory(directory.work)
+        project = directory.config / "projects" / project_key_for_directory(directory.seen.work)
         return project / f"{self._session.session_id}.jsonl"

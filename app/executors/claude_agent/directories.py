@@ -6,9 +6,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 from filelock import FileLock, Timeout
+
+from app.executors.claude_agent.jail import AGENT
+from app.executors.claude_agent.native import WORKSPACE
 
 log = structlog.get_logger(__name__)
 
@@ -42,18 +46,24 @@ def _sweep(lock_file: Path) -> None:
     lock_file.unlink(missing_ok=True)
 
 
+class Seen(NamedTuple):
+    """Where the CLI finds its folder and its working directory; in a jail, not where they are."""
+
+    path: Path
+    work: Path
+
+
 class RunDirectory:
     """A run's own folder: the CLI's home, configuration, temporary files and working directory."""
 
-    def __init__(self, parent: Path) -> None:
+    def __init__(self, parent: Path, *, workspace: Path | None = None) -> None:
+        """`workspace` is the working directory of a CLI in a jail."""
         self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
         for name in ("home", "tmp", "config", "work"):
             (self.path / name).mkdir()
-
-    @property
-    def work(self) -> Path:
+        self.work = workspace or self.path / "work"
         """The CLI's working directory."""
-        return self.path / "work"
+        self.seen = Seen(self.path, self.work) if workspace is None else Seen(AGENT, Path(WORKSPACE))
 
     @property
     def config(self) -> Path:
@@ -64,6 +74,11 @@ class RunDirectory:
     def system_prompt_file(self) -> Path:
         """Where the CLI reads the system prompt."""
         return self.path / "system_prompt.md"
+
+    @property
+    def jail_file(self) -> Path:
+        """Bubblewrap's arguments, for a CLI in a jail."""
+        return self.path / "jail"
 
     @property
     def pid_file(self) -> Path:

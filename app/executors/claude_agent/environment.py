@@ -14,8 +14,10 @@ from claude_agent_sdk import __version__ as sdk_version
 
 from app.executors.models import ModelOptions
 
+PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
 _FIXED = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": PROGRAM_PATH,
     "LANG": "C.UTF-8",
     # What the SDK would have set; the CLI changes its protocol by them.
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
@@ -54,13 +56,15 @@ def cli_environment(
     longest_tool_s: float,
     asked: ModelOptions,
     compacts: bool = False,
+    work: Path | None = None,
 ) -> dict[str, str]:
     """Every variable the CLI gets. `directory` is the run's own and holds all it writes.
 
     `base_url` is the run's lane through the gateway and `token` is worth something there only:
     the provider's key never comes near the CLI. `asked` is how the model is to be asked, as far as
     the SDK has no option for it. `compacts`: a conversation may outgrow the model's context; what
-    was said is then summed up, by a call that only the gateway sees.
+    was said is then summed up, by a call that only the gateway sees. `work`: the working directory,
+    where it is not in the run's own.
     """
     # Told by option alone not to think, the CLI lets newer models think all the same.
     thoughtless = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if asked.thinking == "disabled" else {}
@@ -71,7 +75,7 @@ def cli_environment(
         "HOME": str(directory / "home"),
         "TMPDIR": str(directory / "tmp"),
         "CLAUDE_CONFIG_DIR": str(directory / "config"),
-        "PWD": str(directory / "work"),
+        "PWD": str(work or directory / "work"),
         "ANTHROPIC_API_KEY": token,
         "ANTHROPIC_BASE_URL": base_url,
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(asked.max_output_tokens),
@@ -79,23 +83,26 @@ def cli_environment(
     }
 
 
-def launcher(cli: Path, environment: Mapping[str, str], *, pid_file: Path) -> str:
+def launcher(cli: Path, environment: Mapping[str, str], *, pid_file: Path, jail: Path | None = None) -> str:
     """A program that becomes the CLI with exactly this environment.
 
     The values stand in the file, not in an argument list, because any user of the machine can
     read another process's arguments. It notes its process id, which the CLI keeps, so that a
     hung CLI can be killed. Where the system can, it is told to die with the server: nobody would
-    read on, or bill, what it still generates.
+    read on, or bill, what it still generates. `jail` is a file of bubblewrap's arguments, for a CLI
+    that is to see nothing else: there, inside could otherwise read what outside is called.
     """
     setpriv = shutil.which("setpriv")
     dies_with_us = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+    jailed = [] if jail is None else ["bwrap", "--args", "3", "--"]
+    given = "" if jail is None else f" 3< {shlex.quote(str(jail))}"
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
     return "\n".join(
         [
             "#!/usr/bin/env -iS /bin/sh",
             f"echo $$ > {shlex.quote(str(pid_file))}",
             *exports,
-            f'exec {shlex.join([*dies_with_us, str(cli)])} "$@"',
+            f'exec {shlex.join([*dies_with_us, *jailed, str(cli)])} "$@"{given}',
             "",
         ],
     )

@@ -1,6 +1,7 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.permit import Permit
 from app.executors.claude_agent.process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
+from app.executors.claude_agent.sandbox import Sandbox, SandboxUnavailable
 from app.executors.claude_agent.shown_options import shown
 from app.executors.claude_agent.start import CliStarter
 from app.executors.claude_agent.surface import UnexpectedSurface
@@ -36,6 +38,8 @@ from app.gateway.lane import Refusal
 from app.gateway.proxy import Gateway
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
+from app.workspaces.service import Workspaces, WorkspaceUnusable
+from app.workspaces.workspace import Workspace
 
 log = structlog.get_logger(__name__)
 
@@ -52,10 +56,20 @@ ENDINGS: Mapping[Refusal | None, Ending] = {
 class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
-    def __init__(self, *, gateway: Gateway, billing: RunBilling, starter: CliStarter) -> None:
+    def __init__(
+        self,
+        *,
+        gateway: Gateway,
+        billing: RunBilling,
+        starter: CliStarter,
+        workspaces: Workspaces,
+        sandbox: Sandbox,
+    ) -> None:
         self._gateway = gateway
         self._billing = billing
         self._starter = starter
+        self._workspaces = workspaces
+        self._sandbox = sandbox
 
     async def run(
         self,
@@ -66,8 +80,34 @@ class ClaudeAgentExecutor:
         if not self._gateway.can_call:
             log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
             raise ExecutionFailed("provider_unavailable")
+        async with (
+            self._workspace(context) as workspace,
+            aclosing(self._events(request, context, workspace)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    @asynccontextmanager
+    async def _workspace(self, context: RunContext) -> AsyncIterator[Workspace | None]:
+        """The directory of a run with native tools; without a sandbox there is none."""
+        if not context.spec.native_tools:
+            yield None
+            return
+        try:
+            await self._sandbox.require()
+            async with self._workspaces.open(context.run, context.spec.workspace) as workspace:
+                yield workspace
+        except (SandboxUnavailable, WorkspaceUnusable) as error:
+            log.error("a run got no workspace", reason=str(error))  # noqa: TRY400 - no traceback needed
+            raise ExecutionFailed("internal") from error
+
+    async def _events(
+        self, request: GraphRunRequest, context: RunContext, workspace: Workspace | None
+    ) -> AsyncGenerator[AiEvent, None]:
         guard = Guard(context)
-        cli, opening = await self._starter.start(request, context)
+        cli, opening = await self._starter.start(
+            request, context, workspace=None if workspace is None else workspace.path
+        )
         process = cli.process
         lane = self._gateway.open(context.run.run_id, *self._billing.lane(context), at=cli.address)
         cli.bridge.serve(context, lane, cli.hooks)
@@ -78,7 +118,7 @@ class ClaudeAgentExecutor:
             meters=TwoMeters(context, lane),
         )
         try:
-            guard.watch(process)
+            guard.watch(process, workspace)
             process.say(str(new_uuid()), opening.content)
             context.control.accept_by(partial(_pass_on, process, turn))
             async for message in _heard(process):
@@ -93,21 +133,31 @@ class ClaudeAgentExecutor:
             guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
             await self._gateway.close(lane)
+            if workspace is not None:
+                # Nothing of it may be alive in there when its files are read, or removed.
+                await process.gone.wait()
         for event in turn.cut_off(tool_failures=cli.failures.failures):
             yield event
         if turn.unkept:
             await process.gone.wait()
+        if workspace is not None:
+            await self._workspaces.keep(context.run, context.spec.workspace, workspace)
         yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
 
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
         """See the port."""
+        bridge = McpBridge(context)
         options = build_options(
             context,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
-            server=McpBridge(context).server(),
-            hooks=Hooks([], Permit(context.spec, lambda: None), full=context.spec.needs_full_cli),
+            server=bridge.server(),
+            hooks=Hooks(
+                [],
+                Permit(context.spec, bridge.objection, bridge.review_native),
+                full=context.spec.needs_full_cli,
+            ),
             response_format=request.response_format,
         )
         return Preview(

@@ -4,6 +4,7 @@ An option is shown only where it stands in `SHOWN`: one that a new SDK version b
 until somebody has decided.
 """
 
+import json
 from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions
@@ -40,7 +41,7 @@ def shown(options: ClaudeAgentOptions) -> dict[str, Any]:
         "hooks": sorted(options.hooks or {}),
         "agents": sorted(options.agents or {}),
         "plugins": [plugin["type"] for plugin in options.plugins],
-        "sandbox": options.sandbox is not None,
+        "sandbox": "sandbox" in json.loads(options.settings or "{}"),
     }
     return {to_camel(name): value for name, value in found.items()}
 
