@@ -1,7 +1,7 @@
 """Settings in, Services out: the only place that picks adapters and knows the order of closing."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ from app.executors.claude_agent.cli import bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
-from app.executors.claude_agent.sandbox import Sandbox
+from app.executors.claude_agent.sandbox import Sandbox, SandboxUnavailable
 from app.executors.claude_agent.start import CliStarter
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
@@ -139,7 +139,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
         stack.callback(ground.tasks.cancel_scope.cancel)
         ground.tasks.start_soon(receipts.work)
-        ground.tasks.start_soon(ground.workspaces.sweep)
         starter = _open_starter(settings, stack, gateway, ground.sessions)
         executor = _executor(ground, gateway, starter)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
@@ -209,6 +208,9 @@ async def _open_runs(
     await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
     ground.tasks.start_soon(reaper.watch)
     ground.tasks.start_soon(commands.watch)
+    ground.tasks.start_soon(ground.workspaces.sweep)
+    if any(graph.native_tools for graph in ground.planner.graphs.all()):
+        ground.tasks.start_soon(_check_sandbox, ground.sandbox)
     return runs, commands, conversations
 
 
@@ -339,6 +341,12 @@ def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
 async def _check_key(provider: Provider) -> None:
     if (problem := await provider.problem()) is not None:
         log.error(problem)
+
+
+async def _check_sandbox(sandbox: Sandbox) -> None:
+    """Let the operator know early; graphs without native tools do not need it."""
+    with suppress(SandboxUnavailable):
+        await sandbox.require()
 
 
 def _graph_directories(settings: Settings) -> list[Path]:

@@ -12,6 +12,7 @@ import structlog
 
 from app.db import Database, Transaction
 from app.errors import Gone, NotFound, Unavailable
+from app.graph import relative_path
 from app.ids import RunKey
 from app.workspaces.mounts import WorkspaceTooLarge
 from app.workspaces.repository import (
@@ -130,6 +131,11 @@ class Workspaces:
 
     async def read(self, run: RunKey, path: str) -> bytes:
         """The bytes of one file; raises `FileNotKept` and `FilesExpired`."""
+        try:
+            relative_path(path)
+        except ValueError as error:
+            # What can be no path is not looked for: PostgreSQL would refuse some of it.
+            raise FileNotKept from error
         async with self._database.snapshot() as reader:
             if (record := await find_workspace(reader, run)) is None:
                 raise FileNotKept

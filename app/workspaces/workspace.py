@@ -83,7 +83,7 @@ class Workspace:
 
     def harvest(self) -> Harvest:
         """What is there now and was not mounted; once nobody works in it any more."""
-        _take_over(self.path)
+        _take_over(self.path, "u+rX")
         budget = Budget.of_workspace(self._spec)
         files: list[KeptFile] = []
         truncated = False
@@ -111,7 +111,7 @@ class Workspace:
 
     def remove(self) -> None:
         """Remove it with everything in it, however deep and forbidding."""
-        _take_over(self.path)
+        _take_over(self.path, "u+rwX")
         _run("rm", "-rf", "--one-file-system", "--", str(self.path))
 
     def _is_unchanged(self, found: PlainFile, before: Laid) -> bool:
@@ -124,9 +124,9 @@ def _is_mask(found: PlainFile) -> bool:
     return found.size == 0 and hidden and not found.mode & _WRITABLE
 
 
-def _take_over(path: Path) -> None:
+def _take_over(path: Path, mode: str) -> None:
     """Undo what its maker may have forbidden us; `chmod -R` follows no link."""
-    _run("chmod", "-R", "u+rwX", "--", str(path))
+    _run("chmod", "-R", mode, "--", str(path))
 
 
 def _run(program: str, *arguments: str) -> None:

@@ -234,14 +234,26 @@ async def test_nothing_of_a_run_lives_on(world_of: WorldOf, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("program", ["bwrap", "socat"])
 async def test_without_a_sandbox_the_graph_refuses_and_everything_else_goes_on(
-    tmp_path: Path, program: str
+    tmp_path: Path, database_url: str, program: str
 ) -> None:
     own = {name: str(value) for name, value in settings(tmp_path).items()}
     # A server to which the program is an empty file.
-    masked = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", "/dev/null", shutil.which(program) or ""]
+    masked = [
+        "bwrap",
+        "--die-with-parent",
+        "--dev-bind",
+        "/",
+        "/",
+        "--ro-bind",
+        "/dev/null",
+        shutil.which(program) or "",
+    ]
     async with (
         Simulator(in_turn(Reply([Text("hello")]))) as simulator,
-        a_server(tmp_path, simulator.url, within=(*masked, "--"), **own) as (_, http),
+        a_server(tmp_path, simulator.url, within=(*masked, "--"), DATABASE_URL=database_url, **own) as (
+            _,
+            http,
+        ),
     ):
         refused = await http.post("/v1/runs", json=a_request("go", graphId=EDITOR, runId="refused"))
         unknown = await http.get("/v1/runs/refused")

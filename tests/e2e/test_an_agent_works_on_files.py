@@ -1,11 +1,24 @@
+import asyncio
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
+from httpx_sse import aconnect_sse
 
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
-from tests.e2e.stories import CLOCK, WorldOf, a_request, cli_processes, until
+from tests.e2e.stories import (
+    CLOCK,
+    PATIENCE_S,
+    World,
+    WorldOf,
+    a_client,
+    a_request,
+    cli_processes,
+    until,
+)
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, read, results, settings, upload
 from tests.programs import require
 
@@ -146,3 +159,99 @@ async def test_a_conversation_goes_on_in_a_workspace_of_its_own(world_of: WorldO
     calls = [message for message in messages if message["type"] == "tool_call"]
     assert [call["toolName"] for call in calls] == ["Write", "Bash"]
     assert str(tmp_path) not in json.dumps(messages)
+
+
+async def test_files_are_there_until_the_workspace_expires(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    write = ToolUse("Write", {"file_path": "/workspace/a.txt", "content": "1"})
+    world = await world_of(calling(write), **settings(tmp_path))
+    events = await world.run(a_request("go", graphId=EDITOR, runId="r1"))
+    assert events[-1].type == "done"
+
+    for path in ("b.txt", "../a.txt", "%2e%2e/a.txt", "..%2f..%2fetc/passwd", "/a.txt", "a.txt/", "a%00"):
+        response = await world.http.get(f"/v1/runs/r1/files/{path}")
+        assert (response.status_code, response.json()["code"]) in {
+            (404, "file_not_found"),
+            (404, "not_found"),
+        }, path
+    _, key = await world.services.accounts.create_key("stranger", ["runs:write", "runs:read"])
+    async with a_client(world.url, key) as stranger:
+        for path in ("", "/a.txt"):
+            response = await stranger.get(f"/v1/runs/r1/files{path}")
+            assert (response.status_code, response.json()["code"]) == (404, "run_not_found")
+
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("UPDATE workspaces SET expires_at = now()")
+    for path in ("", "/a.txt"):
+        response = await world.http.get(f"/v1/runs/r1/files{path}")
+        assert (response.status_code, response.json()["code"]) == (410, "files_expired")
+    await world.services.workspaces.empty_expired()
+    assert await connection.fetchval("SELECT count(*) FROM workspace_files") == 0
+    await connection.close()
+    assert (await world.http.get("/v1/runs/r1/files")).status_code == 410
+
+
+async def test_the_stored_request_holds_no_bytes_of_files_and_joins_all_the_same(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    world = await world_of(calling(), **settings(tmp_path))
+    body = a_request("go", graphId=EDITOR, runId="r1", files=[upload("a.txt", "content")])
+    await world.run(body)
+
+    again = await world.http.post("/v1/runs/wait", json=body)
+    other = await world.http.post("/v1/runs", json={**body, "files": [upload("a.txt", "CONTENT")]})
+
+    assert again.json()["content"] == "done"
+    assert (other.status_code, other.json()["code"]) == (409, "run_id_taken")
+    connection = await asyncpg.connect(database_url)
+    assert "a.txt" not in await connection.fetchval("SELECT request::text FROM runs")
+    await connection.close()
+
+
+async def test_a_run_without_a_workspace_has_no_files(world_of: WorldOf) -> None:
+    world = await world_of(calling())
+    await world.run(a_request(runId="r1"))
+
+    listing = (await world.http.get("/v1/runs/r1/files")).json()
+
+    assert listing == {"items": [], "complete": False, "truncated": False, "expiresAt": None}
+    assert (await world.http.get("/v1/runs/r1/files/a")).json()["code"] == "file_not_found"
+
+
+async def test_a_person_consents_to_a_command_and_may_change_it(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(calling(bash("echo one > a")), **settings(tmp_path, "approve: [Bash]"))
+    run_id = await world.start(a_request("go", graphId=EDITOR))
+
+    request = await _asked(world, run_id)
+    assert (request["toolName"], request["args"]["command"]) == ("Bash", "echo one > a")
+    decision = {"decision": "allow", "args": {"command": "echo two > a"}}
+    answer = await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=decision)
+
+    assert answer.is_success, answer.text
+    await world.ended(run_id)
+    assert await read(world, run_id, "a") == b"two\n"
+
+
+async def test_a_run_that_only_plans_changes_no_file(world_of: WorldOf, tmp_path: Path) -> None:
+    calls = [
+        ToolUse("Read", {"file_path": "/workspace/a"}),
+        ToolUse("Write", {"file_path": "/workspace/b", "content": "x"}),
+        bash("touch c"),
+    ]
+    world = await world_of(calling(*calls), **settings(tmp_path, "permission_mode: plan"))
+
+    events = await world.run(a_request("go", graphId=EDITOR, files=[upload("a", "x")]))
+
+    assert [error for _, error in results(events)] == [False, True, True]
+    assert list(await files(world, events[0].data["runId"])) == ["a"]
+
+
+async def _asked(world: World, run_id: str) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        async with aconnect_sse(world.http, "GET", f"/v1/runs/{run_id}/events") as source:
+            async for event in source.aiter_sse():
+                if event.event == "permission_request":
+                    data: dict[str, Any] = event.json()
+                    return data
+    raise AssertionError

@@ -4,11 +4,12 @@ An option is shown only where it stands in `SHOWN`: one that a new SDK version b
 until somebody has decided.
 """
 
-import json
 from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions
 from pydantic.alias_generators import to_camel
+
+from app.executors.claude_agent.jail import sandbox_settings
 
 SHOWN = (
     *("model", "fallback_model", "thinking", "max_thinking_tokens", "effort", "betas"),
@@ -41,7 +42,7 @@ def shown(options: ClaudeAgentOptions) -> dict[str, Any]:
         "hooks": sorted(options.hooks or {}),
         "agents": sorted(options.agents or {}),
         "plugins": [plugin["type"] for plugin in options.plugins],
-        "sandbox": "sandbox" in json.loads(options.settings or "{}"),
+        "sandbox": options.sandbox is not None or options.settings == sandbox_settings(),
     }
     return {to_camel(name): value for name, value in found.items()}
 
