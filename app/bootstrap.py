@@ -53,6 +53,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.redis_streams import RedisEventLog
 from app.tools.catalog import ToolCatalog
+from app.tools.mcp_servers import McpConnector
 from app.webhooks.addresses import Addresses
 from app.webhooks.deliverer import Deliverer
 from app.webhooks.sender import Sender
@@ -119,10 +120,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await database.require_current_schema()
         process_id = new_uuid()
         journal = Journal(settings.data_dir.absolute() / "journal", process_id)
-        stack.callback(journal.close)
-        receipts = ReceiptWriter(database, journal, planner.prices)
-        stack.push_async_callback(receipts.aclose)
+        receipts = _open_receipts(database, journal, planner.prices, stack=stack)
         provider, gateway = await _open_gateway(settings, stack)
+        sessions = PostgresSessionStore(database)
+        starter = _open_starter(settings, stack, gateway, sessions)
         ground = _Ground(
             settings=settings,
             process_id=process_id,
@@ -131,7 +132,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             receipts=receipts,
             ledger=CreditLedger(database),
             billing=BillingReports(database),
-            sessions=PostgresSessionStore(database),
+            sessions=sessions,
             planner=planner,
             workspaces=_open_workspaces(settings, stack, database),
             sandbox=Sandbox(),
@@ -139,9 +140,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
         stack.callback(ground.tasks.cancel_scope.cancel)
         ground.tasks.start_soon(receipts.work)
-        starter = _open_starter(settings, stack, gateway, ground.sessions)
-        executor = _executor(ground, gateway, starter)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, database))
+        executor = _executor(ground, gateway, starter)
         runs, commands, conversations = await _open_runs(ground, stack, executor)
         if gateway.can_call:
             _warm_up(starter, planner)
@@ -262,6 +262,15 @@ async def _open_gateway(settings: Settings, stack: AsyncExitStack) -> tuple[Prov
     return provider, await stack.enter_async_context(Gateway(provider))
 
 
+def _open_receipts(
+    database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
+) -> ReceiptWriter:
+    stack.callback(journal.close)
+    receipts = ReceiptWriter(database, journal, prices)
+    stack.push_async_callback(receipts.aclose)
+    return receipts
+
+
 def _open_workspaces(settings: Settings, stack: AsyncExitStack, database: Database) -> Workspaces:
     directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "workspaces"))
     return Workspaces(database, directory, settings.allowed_host_roots)
@@ -272,6 +281,7 @@ def _executor(ground: _Ground, gateway: Gateway, starter: CliStarter) -> Executo
         gateway=gateway,
         billing=RunBilling(ground.receipts, ground.ledger, ground.planner.prices),
         starter=starter,
+        servers=McpConnector(ground.settings.mcp_secrets),
         workspaces=ground.workspaces,
         sandbox=ground.sandbox,
     )
@@ -300,7 +310,10 @@ def _warm_up(starter: CliStarter, planner: Planner) -> None:
 def _planner(settings: Settings) -> Planner:
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(
-        _graph_directories(settings), known_tools=tools.ids(), host_roots=settings.allowed_host_roots
+        _graph_directories(settings),
+        known_tools=tools.ids(),
+        known_secrets=settings.mcp_secrets,
+        host_roots=settings.allowed_host_roots,
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from app.errors import NotFound
 from app.graph import Dollars, PermissionMode, RunLimits
+from app.tools.mcp_servers import McpServer, check_names, remote_ids, secrets_of
 from app.tools.tool import Effect
 from app.workspaces.spec import HostPathRefused, WorkspaceSpec, real_host_path
 
@@ -42,6 +43,7 @@ class AgentSpec(BaseModel):
 NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
 """Those of the CLI's own tools that make sense where nobody sits before a terminal."""
 
+ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 
 
@@ -65,6 +67,8 @@ class GraphSpec(BaseModel):
     """How long the model may think; without it, it does not."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether clients hear the thinking."""
+    mcp_servers: dict[ServerName, McpServer] = Field(default_factory=dict)
+    """Servers of other people's tools, by name; a tool's id is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
     """Subagents it may give work to, by name."""
     approve: tuple[str, ...] = ()
@@ -81,7 +85,7 @@ class GraphSpec(BaseModel):
     @field_validator("approve")
     @classmethod
     def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        known = {*get_args(Effect), *info.data.get("tools", ()), *info.data.get("native_tools", ())}
+        known = {*get_args(Effect), *_tools_in(info), *info.data.get("native_tools", ())}
         for name in approve:
             if name not in known:
                 message = f"{name!r} is neither a tool of this graph nor an effect"
@@ -104,6 +108,21 @@ class GraphSpec(BaseModel):
             raise ValueError(message)
         return tools
 
+    @field_validator("mcp_servers")
+    @classmethod
+    def _have_tools_with_ids(cls, servers: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        check_names(servers)
+        for tool_id in remote_ids(servers):
+            if tool_id in info.data.get("tools", ()):
+                message = f"there is another tool {tool_id!r}"
+                raise ValueError(message)
+        return servers
+
+    @property
+    def all_tools(self) -> tuple[str, ...]:
+        """The ids of every tool a run may be given, other people's included."""
+        return (*self.tools, *remote_ids(self.mcp_servers))
+
     @field_validator("agents")
     @classmethod
     def _only_tools_of_the_graph(
@@ -111,7 +130,7 @@ class GraphSpec(BaseModel):
     ) -> dict[str, AgentSpec]:
         for name, agent in agents.items():
             for tool in agent.tools:
-                if tool not in {*info.data.get("tools", ()), *info.data.get("native_tools", ())}:
+                if tool not in {*_tools_in(info), *info.data.get("native_tools", ())}:
                     message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
                     raise ValueError(message)
         return agents
@@ -136,6 +155,10 @@ class GraphSpec(BaseModel):
         )
 
 
+def _tools_in(info: ValidationInfo) -> set[str]:
+    return {*info.data.get("tools", ()), *remote_ids(info.data.get("mcp_servers", {}))}
+
+
 class GraphCatalog:
     """The graphs this server has."""
 
@@ -148,6 +171,7 @@ class GraphCatalog:
         directories: Iterable[Path],
         *,
         known_tools: Collection[str],
+        known_secrets: Collection[str] = (),
         host_roots: Sequence[Path] = (),
     ) -> "GraphCatalog":
         """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong.
@@ -161,6 +185,9 @@ class GraphCatalog:
                 unknown = [tool for tool in graph.tools if tool not in known_tools]
                 if unknown:
                     raise _wrong(path, "tools", f"there is no tool {unknown[0]!r}")
+                unset = sorted(secrets_of(graph.mcp_servers).difference(known_secrets))
+                if unset:
+                    raise _wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {unset[0]!r}")
                 _check_mounts(path, graph, host_roots)
                 if graph.id in found:
                     raise _wrong(path, "name", f"there is another graph {graph.id}")

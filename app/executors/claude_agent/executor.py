@@ -1,9 +1,12 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 from claude_agent_sdk import Message
@@ -24,6 +27,7 @@ from app.executors.claude_agent.start import CliStarter
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
+    ABORTED,
     BUDGET,
     INTERNAL,
     MAX_TURNS,
@@ -38,6 +42,7 @@ from app.gateway.lane import Refusal
 from app.gateway.proxy import Gateway
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
+from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
 from app.workspaces.service import Workspaces, WorkspaceUnusable
 from app.workspaces.workspace import Workspace
 
@@ -62,12 +67,14 @@ class ClaudeAgentExecutor:
         gateway: Gateway,
         billing: RunBilling,
         starter: CliStarter,
+        servers: McpConnector,
         workspaces: Workspaces,
         sandbox: Sandbox,
     ) -> None:
         self._gateway = gateway
         self._billing = billing
         self._starter = starter
+        self._servers = servers
         self._workspaces = workspaces
         self._sandbox = sandbox
 
@@ -80,12 +87,17 @@ class ClaudeAgentExecutor:
         if not self._gateway.can_call:
             log.error("a run cannot start: ANTHROPIC_API_KEY is not set")
             raise ExecutionFailed("provider_unavailable")
-        async with (
-            self._workspace(context) as workspace,
-            aclosing(self._events(request, context, workspace)) as events,
-        ):
-            async for event in events:
-                yield event
+        connections = await self._connected(context)
+        try:
+            tools = (*context.tools, *connections.tools)
+            async with (
+                self._workspace(context) as workspace,
+                aclosing(self._run(request, replace(context, tools=tools), workspace)) as events,
+            ):
+                async for event in events:
+                    yield event
+        finally:
+            await connections.aclose()
 
     @asynccontextmanager
     async def _workspace(self, context: RunContext) -> AsyncIterator[Workspace | None]:
@@ -101,7 +113,27 @@ class ClaudeAgentExecutor:
             log.error("a run got no workspace", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
 
-    async def _events(
+    async def _connected(self, context: RunContext) -> McpConnections:
+        """Connect to other people's tools, unless somebody stops the run first."""
+        connecting = asyncio.create_task(
+            self._servers.connect(context.spec.mcp_servers, context.remote_tools)
+        )
+        stopping = asyncio.create_task(context.control.stop.wait())
+        waits: set[asyncio.Task[Any]] = {connecting, stopping}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                raise ExecutionFailed(*ABORTED)
+            return connecting.result()
+        except McpServerAway as error:
+            log.error("a run cannot start without its MCP server", server=str(error))  # noqa: TRY400
+            raise ExecutionFailed("provider_unavailable") from error
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.wait(waits)
+
+    async def _run(
         self, request: GraphRunRequest, context: RunContext, workspace: Workspace | None
     ) -> AsyncGenerator[AiEvent, None]:
         guard = Guard(context)
@@ -177,7 +209,8 @@ async def _heard(process: CliProcess) -> AsyncIterator[Message]:
         async for message in process.messages():
             yield message
     except CliFailed as error:
-        log.error("the CLI failed", reason=str(error), stderr=list(process.stderr))  # noqa: TRY400
+        say = log.warning if process.killed else log.error
+        say("the CLI failed", reason=str(error), killed=process.killed, stderr=list(process.stderr))
 
 
 def _answer(turn: Turn, stopped: Ending | None) -> AssistantFinal:

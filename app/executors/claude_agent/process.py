@@ -64,6 +64,8 @@ class CliProcess:
         self._directory = directory
         self._before_removal = before_removal
         self._mirror_failed = False
+        self.killed = False
+        """Whether it died by our hand."""
         self.gone = asyncio.Event()
         """Set when the process has ended and its folder is removed."""
         self._messages: asyncio.Queue[Message | Exception | None] = asyncio.Queue()
@@ -162,6 +164,7 @@ class CliProcess:
         """Kill a process that still speaks; what it was saying is lost, so this comes last."""
         if self._heard_all.is_set():
             return
+        self.killed = True
         if not self._asked.is_set():
             self.retire()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

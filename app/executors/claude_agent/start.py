@@ -152,7 +152,7 @@ class _Wanted:
     def blueprint(self) -> Blueprint | None:
         """What a ready process must have been started with; None where none can be ready."""
         alone = self.conversation is None and self.response_format is None
-        if not alone or self.context.spec.needs_full_cli:
+        if not alone or self.context.spec.needs_full_cli or self.context.spec.mcp_servers:
             return None
         longest_call_s = McpBridge(self.context).longest_call_s
         return Blueprint.of(self.context, self.system_prompt, longest_call_s=longest_call_s)
