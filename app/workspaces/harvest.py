@@ -9,7 +9,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,11 +30,28 @@ class PlainFile(NamedTuple):
     mode: int
 
 
-def plain_files(root: Path, *, most: int) -> Iterator[PlainFile | None]:
-    """Every plain file by name; None for what must be left out: too deep, too many, nameless."""
+class Patience:
+    """How many entries may still be looked at."""
+
+    def __init__(self, entries: int) -> None:
+        self._left = entries
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there were more."""
+        return self._left < 0
+
+    def look(self) -> bool:
+        """Whether one more may be looked at."""
+        self._left -= 1
+        return not self.exhausted
+
+
+def plain_files(root: Path, patience: Patience) -> Iterator[PlainFile | None]:
+    """Every plain file; None for what must be left out: too deep, too many, of no name for us."""
     with _opened(root, None, _DIRECTORY) as directory:
         if directory is not None:
-            yield from _below(directory, "", _Count(most), depth=0)
+            yield from _below(directory, "", patience, depth=0)
 
 
 def sha256_of(root: Path, path: str) -> str:
@@ -52,29 +69,28 @@ def content_of(root: Path, path: str, *, at_most: int) -> bytes:
         return file.read(at_most)
 
 
-class _Count:
-    """How many entries may still be looked at."""
-
-    def __init__(self, most: int) -> None:
-        self.left = most
-
-
-def _below(directory: int, path: str, count: _Count, *, depth: int) -> Iterator[PlainFile | None]:
+def _below(directory: int, path: str, patience: Patience, *, depth: int) -> Iterator[PlainFile | None]:
     with os.scandir(directory) as entries:
         for entry in entries:
-            count.left -= 1
             below = f"{path}/{entry.name}" if path else entry.name
-            if count.left < 0 or depth > _DEPTH or not _is_nameable(below):
+            if not patience.look():
                 yield None
-                if count.left < 0:
-                    return
+                return
+            if depth > _DEPTH or not _is_nameable(below):
+                yield None
             elif entry.is_dir(follow_symlinks=False):
                 with _opened(entry.name, directory, _DIRECTORY) as inside:
                     if inside is not None:
-                        yield from _below(inside, below, count, depth=depth + 1)
+                        yield from _below(inside, below, patience, depth=depth + 1)
             elif entry.is_file(follow_symlinks=False):
-                status = entry.stat(follow_symlinks=False)
-                yield PlainFile(below, status.st_size, status.st_mode)
+                yield from _plain(entry, below)
+
+
+def _plain(entry: os.DirEntry[str], path: str) -> Iterator[PlainFile]:
+    # Where somebody still works, it may be gone by now.
+    with suppress(FileNotFoundError):
+        status = entry.stat(follow_symlinks=False)
+        yield PlainFile(path, status.st_size, status.st_mode)
 
 
 def _is_nameable(path: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from app.workspaces.harvest import PlainFile, content_of, plain_files, sha256_of
+from app.workspaces.harvest import Patience, PlainFile, content_of, plain_files, sha256_of
 from app.workspaces.mounts import Budget, Laid, MountCopy, lay
 from app.workspaces.spec import WorkspaceSpec
 
@@ -74,12 +74,9 @@ class Workspace:
     def is_overgrown(self) -> bool:
         """Whether there is far more in it than will be kept."""
         most_bytes, most_files = 4 * self._spec.max_bytes, 4 * self._spec.max_files
-        used = 0
-        for found in plain_files(self.path, most=_ENTRIES_PER_FILE * most_files):
-            used += 0 if found is None else found.size
-            if found is None or used > most_bytes:
-                return True
-        return False
+        patience = Patience(_ENTRIES_PER_FILE * most_files)
+        used = sum(found.size for found in plain_files(self.path, patience) if found is not None)
+        return used > most_bytes or patience.exhausted
 
     def harvest(self) -> Harvest:
         """What is there now and was not mounted; once nobody works in it any more."""
@@ -87,8 +84,8 @@ class Workspace:
         budget = Budget.of_workspace(self._spec)
         files: list[KeptFile] = []
         truncated = False
-        most = _ENTRIES_PER_FILE * (self._spec.max_files + len(self._laid))
-        for found in plain_files(self.path, most=most):
+        patience = Patience(_ENTRIES_PER_FILE * (self._spec.max_files + len(self._laid)))
+        for found in plain_files(self.path, patience):
             before = None if found is None else self._laid.get(found.path)
             if found is None:
                 truncated = True

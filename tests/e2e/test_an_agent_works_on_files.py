@@ -219,11 +219,30 @@ async def test_a_run_without_a_workspace_has_no_files(world_of: WorldOf) -> None
     assert (await world.http.get("/v1/runs/r1/files/a")).json()["code"] == "file_not_found"
 
 
+async def test_a_person_is_asked_about_a_path_in_the_workspace_and_may_change_it(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    write = ToolUse("Write", {"file_path": "/workspace/a", "content": "1"})
+    world = await world_of(calling(write, write), **settings(tmp_path, "approve: [state_change]"))
+    run_id = await world.start(a_request("go", graphId=EDITOR))
+
+    for number, path in enumerate(("b", "/etc/b")):
+        request = await _asked(world, run_id, number)
+        assert request["args"]["file_path"] == "a"
+        decision = {"decision": "allow", "args": {"file_path": path, "content": "2"}}
+        decided = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
+        assert (await world.http.post(decided, json=decision)).is_success
+
+    await world.ended(run_id)
+    assert list(await files(world, run_id)) == ["b"]
+    assert await read(world, run_id, "b") == b"2"
+
+
 async def test_a_person_consents_to_a_command_and_may_change_it(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(calling(bash("echo one > a")), **settings(tmp_path, "approve: [Bash]"))
     run_id = await world.start(a_request("go", graphId=EDITOR))
 
-    request = await _asked(world, run_id)
+    request = await _asked(world, run_id, 0)
     assert (request["toolName"], request["args"]["command"]) == ("Bash", "echo one > a")
     decision = {"decision": "allow", "args": {"command": "echo two > a"}}
     answer = await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=decision)
@@ -247,11 +266,16 @@ async def test_a_run_that_only_plans_changes_no_file(world_of: WorldOf, tmp_path
     assert list(await files(world, events[0].data["runId"])) == ["a"]
 
 
-async def _asked(world: World, run_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE_S):
-        async with aconnect_sse(world.http, "GET", f"/v1/runs/{run_id}/events") as source:
-            async for event in source.aiter_sse():
-                if event.event == "permission_request":
-                    data: dict[str, Any] = event.json()
-                    return data
-    raise AssertionError
+async def _asked(world: World, run_id: str, number: int) -> dict[str, Any]:
+    """What a person is asked for the so-manieth time."""
+    found: list[dict[str, Any]] = []
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        aconnect_sse(world.http, "GET", f"/v1/runs/{run_id}/events") as source,
+    ):
+        async for event in source.aiter_sse():
+            if event.event == "permission_request":
+                found.append(event.json())
+            if len(found) > number:
+                break
+    return found[number]

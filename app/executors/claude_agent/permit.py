@@ -46,11 +46,12 @@ class Permit:
     async def _native(self, tool: NativeTool, asked: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
         if (objection := native.objection(tool.id, asked)) is not None:
             return _denied(objection)
+        shown = native.shown_args(tool.id, dict(asked))
         try:
-            reviewed = tool.arguments(await self._review(tool, dict(asked), call_id))
+            reviewed = tool.arguments(await self._review(tool, shown, call_id))
         except CallDenied as denied:
             return _denied(str(denied))
-        if reviewed == asked:
+        if reviewed == shown:
             # Said to be allowed it would pass by the CLI's own rules.
             return {}
         objection = native.objection(tool.id, reviewed)
