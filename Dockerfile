@@ -14,6 +14,11 @@ RUN python -m compileall -q app migrations \
     && chmod 0755 /opt/venv/bin/runtally
 
 FROM ${BASE_IMAGE}
+# For graphs with native tools; the engine must allow user namespaces.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends bubblewrap socat \
+    && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --create-home --home-dir /home/runtally --uid 10001 runtally \
     && install -d -o runtally -g runtally -m 0700 /var/lib/runtally
 COPY --from=build /opt/venv /opt/venv

@@ -1,7 +1,7 @@
 """Settings in, Services out: the only place that picks adapters and knows the order of closing."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +10,6 @@ from uuid import UUID
 import anyio
 import structlog
 from anyio.abc import TaskGroup
-from pydantic import SecretStr
 
 from app.auth.accounts import Accounts
 from app.billing.journal import Journal
@@ -30,6 +29,7 @@ from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.environment import Login
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.names import tool_id_of
+from app.executors.claude_agent.sandbox import Sandbox
 from app.executors.claude_agent.start import CliStarter
 from app.executors.claude_agent.watch import AccessWatch
 from app.executors.model_file import read_models
@@ -60,6 +60,7 @@ from app.webhooks.addresses import Addresses
 from app.webhooks.deliverer import Deliverer
 from app.webhooks.sender import Sender
 from app.webhooks.service import Webhooks
+from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +89,7 @@ class Services:
     log: EventLog
     webhooks: Webhooks
     access: AccessWatch
+    workspaces: Workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class _Ground:
     billing: BillingReports
     sessions: PostgresSessionStore
     planner: Planner
+    workspaces: Workspaces
+    sandbox: Sandbox
     tasks: TaskGroup
     """Where runs go on when their reader has left; cancelled at the end."""
 
@@ -118,13 +122,18 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
         database = await stack.enter_async_context(open_database(settings))
         await database.require_current_schema()
         process_id = new_uuid()
-        journal = open_journal(settings, process_id)
-        stack.callback(journal.close)
-        receipts = ReceiptWriter(database, journal, planner.prices)
-        stack.push_async_callback(receipts.aclose)
+        receipts = _open_receipts(database, open_journal(settings, process_id), planner.prices, stack=stack)
         ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
-        billing = RunBilling(receipts, ledger, planner.prices)
-        agent = await stack.enter_async_context(open_agent(settings, billing, sessions, cli=cli))
+        workspaces = open_workspaces(settings, stack, database)
+        agent = await stack.enter_async_context(
+            open_agent(
+                settings,
+                RunBilling(receipts, ledger, planner.prices),
+                sessions,
+                workspaces=workspaces,
+                cli=cli,
+            )
+        )
         executor = ExecutorAggregator({"claude_agents": agent.executor})
         ground = _Ground(
             settings=settings,
@@ -136,6 +145,8 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             billing=BillingReports(database),
             sessions=sessions,
             planner=planner,
+            workspaces=workspaces,
+            sandbox=agent.sandbox,
             tasks=await stack.enter_async_context(anyio.create_task_group()),
         )
         stack.callback(ground.tasks.cancel_scope.cancel)
@@ -167,6 +178,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             log=ground.log,
             webhooks=webhooks,
             access=access,
+            workspaces=ground.workspaces,
         )
 
 
@@ -189,6 +201,8 @@ async def _open_runs(
         carrier=carrier,
         commands=commands,
         conversations=conversations,
+        workspaces=ground.workspaces,
+        require_sandbox=ground.sandbox.require,
         process_id=ground.process_id,
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
@@ -206,31 +220,32 @@ async def _open_runs(
     await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
     ground.tasks.start_soon(reaper.watch)
     ground.tasks.start_soon(commands.watch)
+    ground.tasks.start_soon(ground.workspaces.sweep)
+    if any(graph.native_tools for graph in ground.planner.graphs.all()):
+        ground.tasks.start_soon(ground.sandbox.look)
     return runs, commands, conversations
 
 
-@asynccontextmanager
-async def open_database(settings: Settings) -> AsyncIterator[Database]:
+def open_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
     """The server's database: the operator's, or an embedded one that is migrated here."""
-    async with AsyncExitStack() as stack:
-        if settings.database_url is not None:
-            yield await _opened(settings.database_url, stack)
-            return
-        embedded = await stack.enter_async_context(EmbeddedPostgres.start(settings.data_dir))
-        database = await _opened(embedded.url, stack)
-        await database.migrate()
-        yield database
+    return _database(settings, EmbeddedPostgres.start)
+
+
+def attach_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
+    """The same database, also beside a server that runs on it."""
+    return _database(settings, EmbeddedPostgres.attach)
 
 
 @asynccontextmanager
-async def attach_database(settings: Settings) -> AsyncIterator[Database]:
-    """The same database, also beside a server that runs on it."""
+async def _database(
+    settings: Settings, embedded: Callable[[Path], AbstractAsyncContextManager[EmbeddedPostgres]]
+) -> AsyncIterator[Database]:
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
             yield await _opened(settings.database_url, stack)
             return
-        embedded = await stack.enter_async_context(EmbeddedPostgres.attach(settings.data_dir))
-        database = await _opened(embedded.url, stack)
+        server = await stack.enter_async_context(embedded(settings.data_dir))
+        database = await _opened(server.url, stack)
         await database.migrate()
         yield database
 
@@ -263,17 +278,24 @@ class Agent:
     executor: ClaudeAgentExecutor
     access: ModelAccess
     starter: CliStarter
+    sandbox: Sandbox
 
 
 @asynccontextmanager
 async def open_agent(
-    settings: Settings, billing: LaneBilling, sessions: PostgresSessionStore, *, cli: Cli | None = None
+    settings: Settings,
+    billing: LaneBilling,
+    sessions: PostgresSessionStore,
+    *,
+    workspaces: Workspaces,
+    cli: Cli | None = None,
 ) -> AsyncIterator[Agent]:
     """Run graphs of `claude_agents` while the body runs."""
     cli = cli or Cli(bundled_cli())
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
         access = await stack.enter_async_context(open_access(settings, cli, directory))
+        sandbox = Sandbox()
         starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
         stack.push_async_callback(starter.aclose)
         executor = ClaudeAgentExecutor(
@@ -281,8 +303,10 @@ async def open_agent(
             billing=billing,
             starter=starter,
             servers=McpConnector(settings.mcp_secrets),
+            workspaces=workspaces,
+            sandbox=sandbox,
         )
-        yield Agent(executor, access, starter)
+        yield Agent(executor, access, starter, sandbox)
 
 
 @asynccontextmanager
@@ -291,13 +315,29 @@ async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIte
     if settings.claude_auth == "local_session":
         yield LoginAccess(cli, Login.of(settings.claude_config_dir), directory)
         return
+    key = settings.anthropic_api_key
     async with (
         Provider(
-            base_url=settings.anthropic_base_url, api_key=_secret(settings.anthropic_api_key)
+            base_url=settings.anthropic_base_url, api_key=None if key is None else key.get_secret_value()
         ) as provider,
         Gateway(provider) as gateway,
     ):
         yield GatewayAccess(provider, gateway)
+
+
+def _open_receipts(
+    database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
+) -> ReceiptWriter:
+    stack.callback(journal.close)
+    receipts = ReceiptWriter(database, journal, prices)
+    stack.push_async_callback(receipts.aclose)
+    return receipts
+
+
+def open_workspaces(settings: Settings, stack: AsyncExitStack, database: Database) -> Workspaces:
+    """Where runs with native tools get their directories."""
+    directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "workspaces"))
+    return Workspaces(database, directory, settings.allowed_host_roots)
 
 
 def _warm_up(starter: CliStarter, planner: Planner) -> None:
@@ -313,7 +353,10 @@ def _warm_up(starter: CliStarter, planner: Planner) -> None:
 def _planner(settings: Settings) -> Planner:
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(
-        graph_directories(settings), known_tools=tools.ids(), known_secrets=settings.mcp_secrets
+        graph_directories(settings),
+        known_tools=tools.ids(),
+        known_secrets=settings.mcp_secrets,
+        host_roots=settings.allowed_host_roots,
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)
@@ -333,10 +376,6 @@ async def _open_webhooks(settings: Settings, database: Database) -> AsyncIterato
         tasks.cancel_scope.cancel()
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 def price_list(settings: Settings) -> PriceList:
     """The prices of this server; raises `PriceFileError`."""
     own = [] if settings.prices_file is None else read_prices(settings.prices_file)
@@ -347,14 +386,12 @@ def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
     """The models of this server; raises `ModelFileError`, `UnknownModel` and `ModelNotPriced`."""
     own = None if settings.models_file is None else read_models(settings.models_file)
     return ModelRegistry(
-        settings.default_model, own, is_priced=lambda model: prices.is_priced(model, at=_now())
+        settings.default_model,
+        own,
+        is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
     )
 
 
 def graph_directories(settings: Settings) -> list[Path]:
     """Where this server's graphs are."""
     return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]
-
-
-def _secret(value: SecretStr | None) -> str | None:
-    return None if value is None else value.get_secret_value()

@@ -7,6 +7,7 @@ AppError                      500  internal
 ├── Forbidden                 403  forbidden
 ├── NotFound                  404  not_found
 ├── Conflict                  409  conflict
+├── Gone                      410  gone
 ├── TooLarge                  413  payload_too_large
 ├── TooMany                   429  rate_limit
 ├── InvalidOutput             502  invalid_output
@@ -104,6 +105,13 @@ class Conflict(AppError):
 
     status = 409
     code = "conflict"
+
+
+class Gone(AppError):
+    """It was here, and is no more."""
+
+    status = 410
+    code = "gone"
 
 
 class TooLarge(AppError):

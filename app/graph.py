@@ -3,9 +3,11 @@
 import base64
 import binascii
 from decimal import Decimal
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -31,6 +33,29 @@ def _no_float(value: object) -> object:
 
 Dollars = Annotated[Decimal, BeforeValidator(_no_float), Field(max_digits=20, decimal_places=10)]
 """An exact amount; a float never meets money."""
+
+_PATH_BYTES = 1024
+_NAME_BYTES = 255
+_DELETE = 127
+
+
+def relative_path(path: str) -> str:
+    """The path, if it names one place below a directory in one way only; raises `ValueError`."""
+    names = path.split("/")
+    if any(name in {"", ".", ".."} for name in names):
+        message = "must be relative, without empty parts, . and .."
+        raise ValueError(message)
+    if any(ord(char) < ord(" ") or ord(char) == _DELETE or char == "\\" for char in path):
+        message = "must not hold control characters or backslashes"
+        raise ValueError(message)
+    if len(path.encode()) > _PATH_BYTES or any(len(name.encode()) > _NAME_BYTES for name in names):
+        message = f"must not be longer than {_PATH_BYTES} bytes, nor a part of it than {_NAME_BYTES}"
+        raise ValueError(message)
+    return path
+
+
+FilePath = Annotated[str, AfterValidator(relative_path)]
+"""A place in a workspace."""
 
 ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 ErrorCode = Literal[
@@ -87,6 +112,14 @@ class InputModel(WireModel):
         return cls.model_validate(fields, by_name=True, by_alias=False)
 
 
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        message = "is not valid base64"
+        raise ValueError(message) from error
+
+
 class TextPart(InputModel):
     """A piece of text."""
 
@@ -104,12 +137,7 @@ class ImagePart(InputModel):
     @field_validator("data")
     @classmethod
     def _is_base64(cls, data: str) -> str:
-        try:
-            decoded = base64.b64decode(data, validate=True)
-        except binascii.Error as error:
-            message = "is not valid base64"
-            raise ValueError(message) from error
-        if not decoded:
+        if not _decoded(data):
             message = "is empty"
             raise ValueError(message)
         return data
@@ -178,6 +206,29 @@ class RunLimits(InputModel):
         return RunLimits.of(**{name: lower(name) for name in type(self).model_fields})
 
 
+class UploadedFile(InputModel):
+    """A file the agent finds in its workspace; its bytes are base64 encoded."""
+
+    path: FilePath
+    data: str
+
+    @field_validator("data")
+    @classmethod
+    def _is_base64(cls, data: str) -> str:
+        _decoded(data)
+        return data
+
+    @property
+    def content(self) -> bytes:
+        """Its bytes."""
+        return _decoded(self.data)
+
+    @property
+    def size(self) -> int:
+        """How many bytes that are."""
+        return len(self.data) // 4 * 3 - self.data.count("=", -2)
+
+
 class GraphRunRequest(InputModel):
     """A run, as a client asks for it."""
 
@@ -191,6 +242,20 @@ class GraphRunRequest(InputModel):
     on_conflict: OnConflict = "enqueue"
     response_format: ResponseFormat | None = None
     limits: RunLimits = RunLimits()
+    files: tuple[UploadedFile, ...] = ()
+    """For graphs with native tools."""
+
+    @field_validator("files")
+    @classmethod
+    def _each_in_its_place(cls, files: tuple[UploadedFile, ...]) -> tuple[UploadedFile, ...]:
+        paths = {file.path for file in files}
+        if len(paths) < len(files):
+            message = "names a path twice"
+            raise ValueError(message)
+        if any(str(above) in paths for path in paths for above in PurePosixPath(path).parents):
+            message = "has a file where another one has its directory"
+            raise ValueError(message)
+        return files
 
     @field_validator("messages")
     @classmethod

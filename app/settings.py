@@ -60,6 +60,9 @@ class Settings(BaseSettings):
     models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
     tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
+    allowed_host_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (), validation_alias="RUNTALLY_ALLOWED_HOST_ROOTS"
+    )
     mcp_secrets: Annotated[dict[str, SecretStr], NoDecode] = Field(
         default_factory=dict, validation_alias="RUNTALLY_MCP_SECRETS"
     )
@@ -73,7 +76,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
 
-    @field_validator("tools", mode="before")
+    @field_validator("tools", "allowed_host_roots", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -104,6 +107,14 @@ class Settings(BaseSettings):
     def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _KEY.fullmatch(value.get_secret_value()):
             message = "must be rt_ followed by 16 to 200 letters, digits, _ or -"
+            raise ValueError(message)
+        return value
+
+    @field_validator("allowed_host_roots")
+    @classmethod
+    def _are_directories(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        if not all(root.is_absolute() and root.is_dir() for root in value):
+            message = "must be absolute paths of directories, comma-separated"
             raise ValueError(message)
         return value
 

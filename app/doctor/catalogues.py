@@ -38,7 +38,10 @@ def check_catalogues(settings: Settings) -> Catalogues:
     prices, of_prices = _prices(settings)
     models, of_models = _models(settings, prices)
     graphs, wrong = GraphCatalog.survey(
-        graph_directories(settings), known_tools=tools.ids(), known_secrets=settings.mcp_secrets
+        graph_directories(settings),
+        known_tools=tools.ids(),
+        known_secrets=settings.mcp_secrets,
+        host_roots=settings.allowed_host_roots,
     )
     of_graphs = [Check("graphs", "error", str(problem)) for problem in wrong]
     if models is not None:

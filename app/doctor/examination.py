@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
 from app.billing.journal import JournalFailed
-from app.bootstrap import attach_database, open_access, open_agent, open_log
+from app.bootstrap import attach_database, open_access, open_agent, open_log, open_workspaces
 from app.db import Database
 from app.doctor.catalogues import Catalogues, check_catalogues
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
@@ -110,7 +110,11 @@ class _Opening:
         billing = ProbeBilling(self._catalogues.prices)
         sessions = PostgresSessionStore(self._database)
         alone = self._settings.model_copy(update={"warm_pool": 0})
-        async with open_agent(alone, billing, sessions, cli=self._cli) as agent:
+        async with AsyncExitStack() as stack:
+            workspaces = open_workspaces(alone, stack, self._database)
+            agent = await stack.enter_async_context(
+                open_agent(alone, billing, sessions, workspaces=workspaces, cli=self._cli)
+            )
             return await probe(agent.executor, self._catalogues.models, billing)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import structlog
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from app.executors.text import whole_json
 from app.graph import PermissionMode
 from app.ids import new_uuid
 from app.tools.policy import CallDenied
-from app.tools.tool import Tool, ToolContext
+from app.tools.tool import Effect, ToolContext
 
 log = structlog.get_logger(__name__)
 
@@ -47,9 +47,32 @@ class Decision:
     message: str | None = None
 
 
+class Reviewed(Protocol):
+    """A tool, as far as consent is concerned."""
+
+    @property
+    def id(self) -> str:
+        """What clients know it by."""
+        ...
+
+    @property
+    def effect(self) -> Effect:
+        """What a call may do."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it changes nothing."""
+        ...
+
+    def arguments(self, raw: object) -> object:
+        """The arguments as it takes them; raises pydantic's errors."""
+        ...
+
+
 @dataclass(slots=True)
 class _Waiting:
-    tool: Tool
+    tool: Reviewed
     asking: asyncio.Future[None]
     """Telling readers that a person is asked: to its end, though the call may be given up meanwhile."""
     resolving: asyncio.Task[None] | None = None
@@ -73,7 +96,7 @@ class Approvals:
         """Set the rules: which tools or effects need consent, and how long a call waits for it."""
         self._needing, self.mode, self._timeout = needing, mode, timeout
 
-    async def review(self, tool: Tool, args: object, context: ToolContext) -> object:
+    async def review(self, tool: Reviewed, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `CallDenied`."""
         if self.mode == "plan" and not tool.read_only:
             raise CallDenied(_ONLY_PLANS)
@@ -109,7 +132,7 @@ class Approvals:
         for request_id in list(self._waiting):
             await self._resolve(request_id, Decision("deny"), "run_stopped")
 
-    async def _asked(self, tool: Tool, args: object, context: ToolContext) -> Decision:
+    async def _asked(self, tool: Reviewed, args: object, context: ToolContext) -> Decision:
         if self._ended:
             raise CallDenied(_NOT_HEARD)
         request_id = str(new_uuid())
@@ -157,7 +180,7 @@ class Approvals:
             log.warning("a reader was not told how a request for consent ended", reason=error.detail)
 
 
-def _check(tool: Tool, args: dict[str, Any]) -> None:
+def _check(tool: Reviewed, args: dict[str, Any]) -> None:
     try:
         tool.arguments(args)
     except ValidationError as error:

@@ -1,6 +1,6 @@
 """GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,6 +12,7 @@ from app.errors import NotFound
 from app.graph import Dollars, PermissionMode, RunLimits
 from app.tools.mcp_servers import McpServer, check_names, remote_ids, secrets_of
 from app.tools.tool import Effect
+from app.workspaces.spec import HostPathRefused, WorkspaceSpec, real_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent.parent / "graphs"
 
@@ -39,6 +40,9 @@ class AgentSpec(BaseModel):
     """Left out: that of the graph's run."""
 
 
+NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
+"""Those of the CLI's own tools that make sense where nobody sits before a terminal."""
+
 ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 
@@ -53,6 +57,9 @@ class GraphSpec(BaseModel):
     provider: Literal["claude_agents"] = "claude_agents"
     model: str | None = None
     tools: tuple[str, ...] = ()
+    native_tools: tuple[NativeTool, ...] = ()
+    """Tools of the CLI's own; with them, and only then, a run has a workspace."""
+    workspace: WorkspaceSpec = WorkspaceSpec()
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
@@ -78,14 +85,22 @@ class GraphSpec(BaseModel):
     @field_validator("approve")
     @classmethod
     def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        known = {*get_args(Effect), *_tools_in(info)}
+        known = {*get_args(Effect), *_tools_in(info), *info.data.get("native_tools", ())}
         for name in approve:
             if name not in known:
                 message = f"{name!r} is neither a tool of this graph nor an effect"
                 raise ValueError(message)
         return approve
 
-    @field_validator("tools")
+    @field_validator("workspace")
+    @classmethod
+    def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
+        if not info.data.get("native_tools", ("unknown",)):
+            message = "only a graph with native_tools has one"
+            raise ValueError(message)
+        return workspace
+
+    @field_validator("tools", "native_tools")
     @classmethod
     def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(tools)) < len(tools):
@@ -115,15 +130,15 @@ class GraphSpec(BaseModel):
     ) -> dict[str, AgentSpec]:
         for name, agent in agents.items():
             for tool in agent.tools:
-                if tool not in _tools_in(info):
+                if tool not in {*_tools_in(info), *info.data.get("native_tools", ())}:
                     message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
                     raise ValueError(message)
         return agents
 
     @property
     def needs_full_cli(self) -> bool:
-        """Whether it needs what the CLI has in its full mode only: subagents."""
-        return bool(self.agents)
+        """Whether it needs what the CLI has in its full mode only: subagents and native tools."""
+        return bool(self.agents or self.native_tools)
 
     @property
     def id(self) -> str:
@@ -157,9 +172,15 @@ class GraphCatalog:
         *,
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
+        host_roots: Sequence[Path] = (),
     ) -> "GraphCatalog":
-        """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong."""
-        catalog, problems = cls.survey(directories, known_tools=known_tools, known_secrets=known_secrets)
+        """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong.
+
+        `host_roots` are where graphs may mount files from.
+        """
+        catalog, problems = cls.survey(
+            directories, known_tools=known_tools, known_secrets=known_secrets, host_roots=host_roots
+        )
         for problem in problems:
             raise problem
         return catalog
@@ -171,12 +192,15 @@ class GraphCatalog:
         *,
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
+        host_roots: Sequence[Path] = (),
     ) -> tuple["GraphCatalog", list[GraphDefinitionError]]:
         """The graphs that can be used, and everything that is wrong with the others."""
         found: dict[str, GraphSpec] = {}
         problems: list[GraphDefinitionError] = []
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
             graph, wrong = _read(path, known_tools, known_secrets)
+            if graph is not None:
+                wrong = [*wrong, *_wrong_mounts(path, graph, host_roots)]
             if graph is not None and graph.id in found:
                 wrong = [_wrong(path, "name", f"there is another graph {graph.id}")]
             problems.extend(wrong)
@@ -240,6 +264,14 @@ def _read(
 def _of_field(path: Path, detail: Any) -> GraphDefinitionError:
     key = ".".join(str(part) for part in detail["loc"])
     return _wrong(path, key, detail["msg"].removeprefix("Value error, "))
+
+
+def _wrong_mounts(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:
+    for index, mount in enumerate(graph.workspace.mounts):
+        try:
+            real_host_path(mount.host_path, roots)
+        except HostPathRefused as error:
+            yield _wrong(path, f"workspace.mounts.{index}.host_path", str(error))
 
 
 def _parts(path: Path) -> tuple[dict[Any, Any], str]:

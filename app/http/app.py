@@ -11,6 +11,7 @@ from app.http.routes import (
     accounts,
     catalogues,
     control,
+    files,
     generate,
     health,
     receipts,
@@ -62,6 +63,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
     for router in (
         runs.router,
         control.router,
+        files.router,
         sessions.router,
         generate.router,
         receipts.router,

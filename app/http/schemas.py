@@ -194,6 +194,7 @@ class GraphShape(Shape):
     provider: str
     model: str | None
     tools: tuple[str, ...]
+    native_tools: tuple[str, ...]
     agents: Annotated[tuple[str, ...], BeforeValidator(tuple)]
     approve: tuple[str, ...]
     permission_mode: PermissionMode

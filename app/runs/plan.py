@@ -42,6 +42,7 @@ class Planner:
         spec = self.graphs.get(request.graph_id)
         if request.response_format is not None:
             check_schema(request.response_format.schema_, field="responseFormat.schema")
+        check_files(request, spec)
         limits = request.limits.tightest(spec.limits)
         control = RunControl()
         control.approvals.require(
@@ -105,6 +106,19 @@ class Planner:
             raise Invalid(message, errors=errors)
         # In the graph's order, whatever the request's: what the provider caches begins with the tools.
         return tuple(tool_id for tool_id in spec.all_tools if tool_id in request.tool_ids)
+
+
+def check_files(request: GraphRunRequest, spec: GraphSpec) -> None:
+    """Raise `Invalid` unless the graph takes these files."""
+    if not request.files:
+        return
+    if not spec.native_tools:
+        raise Invalid.field("files", f"the graph {spec.id} has no workspace to put them in")
+    most = spec.workspace
+    if len(request.files) > most.max_files:
+        raise Invalid.field("files", f"the graph {spec.id} takes {most.max_files} at most")
+    if sum(file.size for file in request.files) > most.max_bytes:
+        raise Invalid.field("files", f"the graph {spec.id} takes {most.max_bytes} bytes at most")
 
 
 def check_schema(schema: dict[str, Any], *, field: str) -> None:

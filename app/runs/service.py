@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
@@ -26,6 +26,8 @@ from app.runs.queue import RETRY_AFTER_S, RunQueue
 from app.runs.relay import numbered
 from app.runs.repository import NewRun, RunRecord, find_run, insert_run, newest_runs, stored_events
 from app.streams.port import EventLog, LogEntry
+from app.workspaces.service import Workspaces
+from app.workspaces.workspace import Upload
 
 _ASK_AGAIN_S = 1.0
 """How often a reader of another process's run looks whether that run has ended."""
@@ -64,8 +66,11 @@ class RunService:
         carrier: Carrier,
         commands: RunCommands,
         conversations: Conversations,
+        workspaces: Workspaces,
+        require_sandbox: Callable[[], Awaitable[None]],
         process_id: UUID,
     ) -> None:
+        """`require_sandbox` raises where agents with native tools cannot be confined."""
         self._database = database
         self._log = event_log
         self._receipts = receipts
@@ -75,6 +80,8 @@ class RunService:
         self._carrier = carrier
         self._commands = commands
         self._conversations = conversations
+        self._workspaces = workspaces
+        self._require_sandbox = require_sandbox
         self._process_id = process_id
         self._closing = False
 
@@ -90,7 +97,7 @@ class RunService:
         """Accept a run, or join the one that has its id and was asked for the same.
 
         Raises `RunIdTaken`, `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`,
-        `SessionBusy`, `HistoryContradicts`, `ShuttingDown`, `JournalUnavailable`.
+        `SessionBusy`, `HistoryContradicts`, `ShuttingDown`, `JournalUnavailable`, `SandboxUnavailable`.
         """
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
         fingerprint = _fingerprint(request)
@@ -98,6 +105,8 @@ class RunService:
             return _joined(existing, fingerprint)
         context = self._planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
         self._require_open()
+        if context.spec.native_tools:
+            await self._require_sandbox()
         await self._conversations.check_history(account_id, request)
         with self._queue.admission(account_id) as admitted:
             try:
@@ -110,7 +119,8 @@ class RunService:
             if accepted is None:
                 return _joined(await self.get(run), fingerprint)
             admitted.pop_all()
-        self._carrier.take_up(request, accepted.context)
+        # Its files are in the database by now: a run that waits need not keep them in memory.
+        self._carrier.take_up(request.model_copy(update={"files": ()}), accepted.context)
         for earlier in accepted.to_interrupt:
             await self._commands.stop(earlier, "cancel")
         return accepted.record
@@ -200,7 +210,7 @@ class RunService:
                 api_key_id=context.attribution.api_key_id,
                 graph_id=request.graph_id,
                 model=context.model,
-                request=request.model_dump(mode="json", by_alias=True, exclude_none=True),
+                request=request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"files"}),
                 request_hash=fingerprint,
                 request_id=context.request_id,
                 process_id=self._process_id,
@@ -209,6 +219,9 @@ class RunService:
             record = await insert_run(tx, new)
             if record is None:
                 return None
+            if context.spec.native_tools:
+                uploads = [Upload(file.path, file.content) for file in request.files]
+                await self._workspaces.reserve(tx, context.run, context.spec.workspace, uploads)
             await self._ledger.reserve(tx, context.run, self._planner.reservation(request, context))
         return _Accepted(record, replace(context, session=session), to_interrupt)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,11 +18,14 @@ ROOT = Path(__file__).parents[2]
 
 @asynccontextmanager
 async def a_server(
-    directory: Path, provider_url: str, **settings: str
+    directory: Path, provider_url: str, *, within: Sequence[str] = (), **settings: str
 ) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
-    """A server with its embedded database unless settings say otherwise, and a client for it."""
+    """A server with its embedded database unless settings say otherwise, and a client for it.
+
+    `within` is a command that runs it.
+    """
     port = await asyncio.to_thread(_free_port)
-    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
+    command = [*within, sys.executable, "-m", "app", "serve", "--port", str(port)]
     environment = an_environment(directory, provider_url, **settings)
     with (directory / "log").open("ab") as log:
         server = psutil.Popen(command, env=environment, cwd=ROOT, stderr=log)

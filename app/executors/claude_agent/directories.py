@@ -6,10 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 from claude_agent_sdk import project_key_for_directory
 from filelock import FileLock, Timeout
+
+from app.executors.claude_agent.jail import AGENT
+from app.executors.claude_agent.native import WORKSPACE
 
 log = structlog.get_logger(__name__)
 
@@ -43,20 +47,28 @@ def _sweep(lock_file: Path) -> None:
     lock_file.unlink(missing_ok=True)
 
 
+class Seen(NamedTuple):
+    """Where the CLI finds its folder and its working directory; in a jail, not where they are."""
+
+    path: Path
+    work: Path
+
+
 class RunDirectory:
     """A run's own folder: the CLI's home, configuration, temporary files and working directory."""
 
-    def __init__(self, parent: Path, *, login: Path | None = None) -> None:
-        """`login`: the CLI uses this configuration directory, which is not ours, in place of its own."""
+    def __init__(self, parent: Path, *, login: Path | None = None, workspace: Path | None = None) -> None:
+        """`login`: the CLI uses this configuration directory, which is not ours, in place of its own.
+
+        `workspace` is the working directory of a CLI in a jail.
+        """
         self._login = login
         self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
         for name in ("home", "tmp", "config", "work"):
             (self.path / name).mkdir()
-
-    @property
-    def work(self) -> Path:
+        self.work = workspace or self.path / "work"
         """The CLI's working directory."""
-        return self.path / "work"
+        self.seen = Seen(self.path, self.work) if workspace is None else Seen(AGENT, Path(WORKSPACE))
 
     @property
     def config(self) -> Path:
@@ -66,12 +78,17 @@ class RunDirectory:
     @property
     def transcripts(self) -> Path:
         """Where in the configuration the CLI keeps what was said in this working directory."""
-        return self.config / "projects" / project_key_for_directory(self.work)
+        return self.config / "projects" / project_key_for_directory(self.seen.work)
 
     @property
     def system_prompt_file(self) -> Path:
         """Where the CLI reads the system prompt."""
         return self.path / "system_prompt.md"
+
+    @property
+    def jail_file(self) -> Path:
+        """Bubblewrap's arguments, for a CLI in a jail."""
+        return self.path / "jail"
 
     @property
     def pid_file(self) -> Path:

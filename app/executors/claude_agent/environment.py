@@ -16,8 +16,10 @@ from claude_agent_sdk import __version__ as sdk_version
 from app.executors.claude_agent.provider_variables import chooses_provider
 from app.executors.models import ModelOptions
 
+PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
+
 _FIXED = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": PROGRAM_PATH,
     "LANG": "C.UTF-8",
     # What the SDK would have set; the CLI changes its protocol by them.
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
@@ -130,23 +132,26 @@ def _own(directory: Path, longest_tool_s: float, asked: ModelOptions) -> dict[st
     }
 
 
-def launcher(cli: Path, environment: Mapping[str, str], *, pid_file: Path) -> str:
+def launcher(cli: Path, environment: Mapping[str, str], *, pid_file: Path, jail: Path | None = None) -> str:
     """A program that becomes the CLI with exactly this environment.
 
     The values stand in the file, not in an argument list, because any user of the machine can
     read another process's arguments. It notes its process id, which the CLI keeps, so that a
     hung CLI can be killed. Where the system can, it is told to die with the server: nobody would
-    read on, or bill, what it still generates.
+    read on, or bill, what it still generates. `jail` is a file of bubblewrap's arguments, for a CLI
+    that is to see nothing else: there, inside could otherwise read what outside is called.
     """
     setpriv = shutil.which("setpriv")
     dies_with_us = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+    jailed = [] if jail is None else ["bwrap", "--args", "3", "--"]
+    given = "" if jail is None else f" 3< {shlex.quote(str(jail))}"
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
     return "\n".join(
         [
             "#!/usr/bin/env -iS /bin/sh",
             f"echo $$ > {shlex.quote(str(pid_file))}",
             *exports,
-            f'exec {shlex.join([*dies_with_us, str(cli)])} "$@"',
+            f'exec {shlex.join([*dies_with_us, *jailed, str(cli)])} "$@"{given}',
             "",
         ],
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.permit import Permit
 from app.executors.claude_agent.process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
+from app.executors.claude_agent.sandbox import Sandbox, SandboxUnavailable
 from app.executors.claude_agent.shown_options import shown
 from app.executors.claude_agent.start import CliStarter
 from app.executors.claude_agent.surface import UnexpectedSurface
@@ -41,6 +42,8 @@ from app.gateway.lane import Refusal
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
 from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
+from app.workspaces.service import Workspaces, WorkspaceUnusable
+from app.workspaces.workspace import Workspace
 
 log = structlog.get_logger(__name__)
 
@@ -58,12 +61,21 @@ class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
     def __init__(
-        self, *, access: ModelAccess, billing: LaneBilling, starter: CliStarter, servers: McpConnector
+        self,
+        *,
+        access: ModelAccess,
+        billing: LaneBilling,
+        starter: CliStarter,
+        servers: McpConnector,
+        workspaces: Workspaces,
+        sandbox: Sandbox,
     ) -> None:
         self._access = access
         self._billing = billing
         self._starter = starter
         self._servers = servers
+        self._workspaces = workspaces
+        self._sandbox = sandbox
 
     async def run(
         self,
@@ -77,11 +89,32 @@ class ClaudeAgentExecutor:
         connections = await self._connected(context)
         try:
             tools = (*context.tools, *connections.tools)
-            async with aclosing(self._run(request, replace(context, tools=tools))) as events:
+            async with (
+                self._workspace(context) as workspace,
+                aclosing(self._run(request, replace(context, tools=tools), workspace)) as events,
+            ):
                 async for event in events:
                     yield event
         finally:
             await connections.aclose()
+
+    @asynccontextmanager
+    async def _workspace(self, context: RunContext) -> AsyncIterator[Workspace | None]:
+        """The directory of a run with native tools; without a sandbox there is none."""
+        if not context.spec.native_tools:
+            yield None
+            return
+        if self._access.login is not None:
+            # Its commands could read the login; behind the gateway there is no key in reach.
+            log.error("native tools need RUNTALLY_CLAUDE_AUTH=api_key")
+            raise ExecutionFailed("internal")
+        try:
+            await self._sandbox.require()
+            async with self._workspaces.open(context.run, context.spec.workspace) as workspace:
+                yield workspace
+        except (SandboxUnavailable, WorkspaceUnusable) as error:
+            log.error("a run got no workspace", reason=str(error))  # noqa: TRY400 - no traceback needed
+            raise ExecutionFailed("internal") from error
 
     async def _connected(self, context: RunContext) -> McpConnections:
         """Connect to other people's tools, unless somebody stops the run first."""
@@ -103,9 +136,13 @@ class ClaudeAgentExecutor:
                 wait.cancel()
             await asyncio.wait(waits)
 
-    async def _run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
+    async def _run(
+        self, request: GraphRunRequest, context: RunContext, workspace: Workspace | None
+    ) -> AsyncGenerator[AiEvent, None]:
         guard = Guard(context)
-        cli, opening = await self._starter.start(request, context)
+        cli, opening = await self._starter.start(
+            request, context, workspace=None if workspace is None else workspace.path
+        )
         process = cli.process
         lane = self._access.open(context, *self._billing.lane(context), at=cli.address)
         cli.bridge.serve(context, lane, cli.hooks)
@@ -116,7 +153,7 @@ class ClaudeAgentExecutor:
             meters=self._access.meter(context, lane, process),
         )
         try:
-            guard.watch(process)
+            guard.watch(process, workspace)
             process.say(str(new_uuid()), opening.content)
             context.control.accept_by(partial(_pass_on, process, turn))
             async for message in _heard(process):
@@ -131,22 +168,28 @@ class ClaudeAgentExecutor:
             guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
             await self._access.close(lane)
+            if workspace is not None:
+                # Nothing of it may be alive in there when its files are read, or removed.
+                await process.gone.wait()
         for event in turn.cut_off(tool_failures=cli.failures.failures):
             yield event
         if turn.unkept:
             await process.gone.wait()
+        if workspace is not None:
+            await self._workspaces.keep(context.run, context.spec.workspace, workspace)
         yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
 
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
         """See the port."""
         full = self._access.full or context.spec.needs_full_cli
+        bridge = McpBridge(context)
         options = build_options(
             context,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
-            server=McpBridge(context).server(),
-            hooks=Hooks([], Permit(context.spec, lambda: None), full=full),
+            server=bridge.server(),
+            hooks=Hooks([], Permit(context.spec, bridge.objection, bridge.review_native), full=full),
             response_format=request.response_format,
             full=full,
         )

@@ -2,9 +2,16 @@
 
 import asyncio
 
+import structlog
+
 from app.executors.claude_agent.process import CliProcess
 from app.executors.port import ABORTED, BUDGET, TIMEOUT, Ending, RunContext
 from app.gateway.lane import Lane
+from app.workspaces.workspace import Workspace
+
+log = structlog.get_logger(__name__)
+
+_WEIGH_EVERY_S = 1.0
 
 
 class Guard:
@@ -14,28 +21,40 @@ class Guard:
         self._control = context.control
         self._timeout_s = context.timeout.total_seconds()
         self._process: CliProcess | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._spent = asyncio.Event()
         self.stopped: Ending | None = None
         """Why the CLI was stopped, once it was."""
 
-    def watch(self, process: CliProcess) -> None:
+    def watch(self, process: CliProcess, workspace: Workspace | None = None) -> None:
         """Begin."""
         self._process = process
-        self._task = asyncio.create_task(self._watch(process))
+        self._tasks = [asyncio.create_task(self._watch(process))]
+        if workspace is not None:
+            self._tasks.append(asyncio.create_task(self._weigh(workspace)))
 
     def check(self, lane: Lane) -> None:
         """Stop after the message that reached a budget."""
         if lane.budget_used and not self._spent.is_set():
-            self.stopped = self.stopped or BUDGET
-            self._spent.set()
+            self._spend()
 
     def end(self) -> None:
         """The run is over: nothing of it may go on."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self._process is not None:
             self._process.kill()
+
+    def _spend(self) -> None:
+        self.stopped = self.stopped or BUDGET
+        self._spent.set()
+
+    async def _weigh(self, workspace: Workspace) -> None:
+        """Stop an agent that fills the disk."""
+        while not await asyncio.to_thread(workspace.is_overgrown):
+            await asyncio.sleep(_WEIGH_EVERY_S)
+        log.warning("a run's workspace has grown far beyond what it may hold")
+        self._spend()
 
     async def _watch(self, process: CliProcess) -> None:
         deadline = asyncio.get_running_loop().time() + self._timeout_s

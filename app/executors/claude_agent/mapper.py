@@ -27,6 +27,7 @@ from app.events import (
     UserMessageTaken,
 )
 from app.executors.claude_agent.names import STRUCTURED_OUTPUT, tool_id_of
+from app.executors.claude_agent.native import shown_args
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.text import whole, whole_json
 from app.graph import SentMessage
@@ -113,7 +114,7 @@ class EventMapper:
                 yield ToolCallStart(
                     tool_call_id=block.id,
                     tool_name=tool_id,
-                    args=whole_json(block.input),
+                    args=whole_json(shown_args(tool_id, block.input)),
                     parent_tool_call_id=parent,
                 )
             elif isinstance(block, TextBlock) and self._unheard(message):

@@ -12,8 +12,10 @@ from mcp import types
 from mcp.server import Server
 
 from app.events import AiEvent, ToolCallStart
+from app.executors.approvals import Reviewed
 from app.executors.claude_agent.hooks import HookCall, HookName, Hooks
 from app.executors.claude_agent.names import SERVER_NAME, bridged_name
+from app.executors.claude_agent.native import NativeTool
 from app.executors.port import RunContext
 from app.gateway.lane import Lane
 from app.tools.policy import ToolPolicy
@@ -84,10 +86,18 @@ class McpBridge:
     def _call(self, call_id: str) -> asyncio.Event:
         return self._told.setdefault(call_id, asyncio.Event())
 
-    async def _review(self, tool: Tool, args: object, context: ToolContext) -> object:
+    async def review_native(self, tool: NativeTool, args: object, call_id: str) -> object:
+        """The arguments to call one of the CLI's own tools with; raises `CallDenied`."""
+        return await self._review(tool, args, self._call_context(call_id))
+
+    async def _review(self, tool: Reviewed, args: object, context: ToolContext) -> object:
         # Nobody can be asked about a call that nobody has heard of.
         await self._call(context.tool_call_id).wait()
         return await self._context.control.approvals.review(tool, args, context)
+
+    def _call_context(self, call_id: str) -> ToolContext:
+        request_id = self._context.request_id
+        return ToolContext(run=self._context.run, tool_call_id=call_id, request_id=request_id)
 
     async def _notify(self, hook: HookName, tool_id: str, call_id: str) -> None:
         if self._hooks is not None:
@@ -99,11 +109,7 @@ class McpBridge:
     async def _run(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         meta: dict[str, Any] = dict(params.meta or {})
         call_id = str(meta[_CALL_ID])
-        context = ToolContext(
-            run=self._context.run,
-            tool_call_id=call_id,
-            request_id=self._context.request_id,
-        )
+        context = self._call_context(call_id)
         await self._notify("PreToolUse", params.name, call_id)
         result = await self._runner.run(params.name, params.arguments or {}, context)
         self.results[call_id] = result

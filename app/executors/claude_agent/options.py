@@ -23,7 +23,9 @@ from claude_agent_sdk.types import McpSdkServerConfig
 
 from app.executors.catalog import GraphSpec
 from app.executors.claude_agent.hooks import Hooks
+from app.executors.claude_agent.jail import sandbox_settings
 from app.executors.claude_agent.names import AGENT_TOOL, SERVER_NAME, bridged_name
+from app.executors.claude_agent.native import rules
 from app.executors.models import Thinking
 from app.executors.port import RunContext
 from app.graph import ResponseFormat
@@ -51,8 +53,9 @@ def build_options(
 
     `full`: in the CLI's full mode.
     """
-    native = native_tools(context.spec)
-    names = [*native, *(bridged_name(tool.id) for tool in context.tools)]
+    spec = context.spec
+    agent = [AGENT_TOOL] if spec.agents else []
+    names = [*agent, *(bridged_name(tool.id) for tool in context.tools)]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine and end at 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
@@ -60,11 +63,12 @@ def build_options(
         fallback_model=context.options.fallback,
         thinking=_thinking(context.options.thinking),
         effort=context.options.effort,
-        tools=native,
-        allowed_tools=names,
+        tools=native_tools(spec),
+        allowed_tools=[*names, *rules(spec.native_tools)],
         mcp_servers={SERVER_NAME: server} if server else {},
         strict_mcp_config=True,
         setting_sources=[],
+        settings=sandbox_settings() if "Bash" in spec.native_tools else None,
         skills=[],
         plugins=[],
         permission_mode="dontAsk",
@@ -86,7 +90,7 @@ def build_options(
 
 def native_tools(spec: GraphSpec) -> list[str]:
     """The CLI's own tools that a graph needs, by the names the model calls them by."""
-    return [AGENT_TOOL] if spec.agents else []
+    return [*([AGENT_TOOL] if spec.agents else []), *spec.native_tools]
 
 
 def _switches(*, full: bool, keeps_session: bool) -> dict[str, str | None]:
@@ -112,7 +116,7 @@ def _agents(context: RunContext) -> dict[str, AgentDefinition]:
         name: AgentDefinition(
             description=agent.description,
             prompt=agent.prompt,
-            tools=[bridged_name(tool) for tool in agent.tools],
+            tools=[tool if tool in context.spec.native_tools else bridged_name(tool) for tool in agent.tools],
             model=context.agent_models.get(name, "inherit"),
             # In the background it would outlive the turn that gave it work.
             background=False,

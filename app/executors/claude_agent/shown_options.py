@@ -9,6 +9,8 @@ from typing import Any
 from claude_agent_sdk import ClaudeAgentOptions
 from pydantic.alias_generators import to_camel
 
+from app.executors.claude_agent.jail import sandbox_settings
+
 SHOWN = (
     *("model", "fallback_model", "thinking", "max_thinking_tokens", "effort", "betas"),
     *("max_turns", "max_budget_usd", "task_budget", "output_format"),
@@ -40,7 +42,7 @@ def shown(options: ClaudeAgentOptions) -> dict[str, Any]:
         "hooks": sorted(options.hooks or {}),
         "agents": sorted(options.agents or {}),
         "plugins": [plugin["type"] for plugin in options.plugins],
-        "sandbox": options.sandbox is not None,
+        "sandbox": options.sandbox is not None or options.settings == sandbox_settings(),
     }
     return {to_camel(name): value for name, value in found.items()}
 

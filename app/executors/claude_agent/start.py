@@ -1,6 +1,7 @@
 """CliStarter: a CLI for a run, one that is ready where there is one."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from app.executors.claude_agent.conversation import Conversation, Opening
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.environment import launcher
 from app.executors.claude_agent.hooks import FailureCount, Hooks, audit
+from app.executors.claude_agent.jail import CLI, jail
 from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.permit import Permit
@@ -38,13 +40,18 @@ class CliStarter:
     def __post_init__(self) -> None:
         self._pool = WarmPool(self.warm, self._ready)
 
-    async def start(self, request: GraphRunRequest, context: RunContext) -> tuple[ReadyCli, Opening]:
-        """A CLI that waits for its first word, and what to say to it. Raises `ExecutionFailed`."""
+    async def start(
+        self, request: GraphRunRequest, context: RunContext, *, workspace: Path | None = None
+    ) -> tuple[ReadyCli, Opening]:
+        """A CLI that waits for its first word, and what to say to it. Raises `ExecutionFailed`.
+
+        With a workspace it is confined to that.
+        """
         opening, conversation = Opening.of(context, request.messages), None
         if context.session is not None:
             conversation = Conversation(self.sessions, context.session, context.run)
             opening = await conversation.open(context, request.messages)
-        wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation)
+        wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation, workspace)
         if (blueprint := self._blueprint(wanted)) is None:
             return await self._launch(wanted), opening
         cli = self._pool.take(blueprint) or await self._launch(wanted)
@@ -87,12 +94,15 @@ class CliStarter:
         full = self._full(context)
         bridge = McpBridge(context)
         failures = FailureCount()
-        permit = Permit(context.spec, bridge.objection)
+        permit = Permit(context.spec, bridge.objection, bridge.review_native)
         hooks = Hooks([failures, audit], permit, full=full)
-        directory = await asyncio.to_thread(RunDirectory, self.directory, login=self.access.login)
+        directory = await asyncio.to_thread(
+            RunDirectory, self.directory, login=self.access.login, workspace=wanted.workspace
+        )
+        seen = directory.seen
         environment = self.access.environment(
             address,
-            directory=directory.path,
+            directory=seen.path,
             longest_tool_s=bridge.longest_call_s,
             asked=context.options,
             compacts=conversation is not None,
@@ -101,9 +111,9 @@ class CliStarter:
         options = build_options(
             context,
             launcher=directory.write_launcher(
-                launcher(self.cli.path, {**environment, **self.cli.extra}, pid_file=directory.pid_file),
+                self._launcher(directory, {**environment, **self.cli.extra}, wanted.workspace)
             ),
-            system_prompt_file=directory.system_prompt_file,
+            system_prompt_file=seen.path / directory.system_prompt_file.name,
             work=directory.work,
             server=bridge.server(),
             hooks=hooks,
@@ -129,6 +139,21 @@ class CliStarter:
             since=asyncio.get_running_loop().time(),
         )
 
+    def _launcher(
+        self, directory: RunDirectory, environment: Mapping[str, str], workspace: Path | None
+    ) -> str:
+        if workspace is None:
+            return launcher(self.cli.path, environment, pid_file=directory.pid_file)
+        arguments = jail(
+            cli=self.cli.path,
+            config=directory.config,
+            system_prompt=directory.system_prompt_file,
+            workspace=workspace,
+        )
+        directory.jail_file.write_text("".join(f"{argument}\0" for argument in arguments), encoding="utf-8")
+        within = {**environment, "PWD": str(directory.seen.work)}
+        return launcher(CLI, within, pid_file=directory.pid_file, jail=directory.jail_file)
+
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
@@ -138,9 +163,10 @@ class _Wanted:
     system_prompt: str
     response_format: ResponseFormat | None = None
     conversation: Conversation | None = None
+    workspace: Path | None = None
 
     @property
     def alone(self) -> bool:
         """Whether it could as well be another run's."""
         asked = self.conversation is None and self.response_format is None
-        return asked and not self.context.spec.mcp_servers
+        return asked and not self.context.spec.mcp_servers and self.workspace is None

@@ -106,6 +106,7 @@ class Turn:
     def _expected_tools(self) -> set[str]:
         names = {bridged_name(tool.id) for tool in self._context.tools}
         names |= {AGENT_TOOL_AT_START} if self._context.spec.agents else set()
+        names |= set(self._context.spec.native_tools)
         return names | ({STRUCTURED_OUTPUT} if self._wanted else set())
 
     def _expected_servers(self) -> set[str]:

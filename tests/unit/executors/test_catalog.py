@@ -180,3 +180,47 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "planner.md").write_text(f"\ufeff---\n{HEAD}\n---\nHi", encoding="utf-8")
     assert GraphCatalog.load([tmp_path], known_tools=()).all()[0].system_prompt == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("head", "key"),
+    [
+        ("native_tools: [Read, WebFetch]", "native_tools.1"),
+        ("native_tools: [Read, Read]", "native_tools"),
+        ("workspace: {max_bytes: 5}", "workspace"),
+        ("native_tools: [Read]\nworkspace: {max_byte: 5}", "workspace.max_byte"),
+        ("native_tools: [Read]\nworkspace: {max_files: 0}", "workspace.max_files"),
+        ("native_tools: [Read]\nworkspace: {mounts: [{host_path: a}]}", "workspace.mounts.0.host_path"),
+        ("native_tools: [Read]\nworkspace: {mounts: [{host_path: /}]}", "workspace.mounts"),
+        ("native_tools: [Read]\nworkspace: {mounts: [{host_path: /etc}]}", "workspace.mounts.0.host_path"),
+        (
+            "native_tools: [Read]\nworkspace: {mounts: [{host_path: /etc, mount_path: ../x}]}",
+            "workspace.mounts.0.mount_path",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_workspace_is_named(tmp_path: Path, head: str, key: str) -> None:
+    assert fault(tmp_path, f"{HEAD}\n{head}").startswith(f"graph file planner.md: {key}: ")
+
+
+def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agents(tmp_path: Path) -> None:
+    agents = "agents: {helper: {description: Helps., prompt: Help., tools: [Read]}}"
+
+    spec = load(tmp_path, f"{HEAD}\nnative_tools: [Read, Bash]\napprove: [Bash]\n{agents}")
+
+    assert spec.native_tools == ("Read", "Bash")
+    assert spec.needs_full_cli
+    assert "no tool of this graph" in fault(tmp_path, f"{HEAD}\nnative_tools: [Bash]\n{agents}")
+
+
+def test_mounts_come_from_where_the_operator_allows(tmp_path: Path) -> None:
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "files").mkdir()
+    head = f"native_tools: [Read]\nworkspace: {{mounts: [{{host_path: {tmp_path / 'files'}}}]}}"
+    (tmp_path / "graphs" / "g.md").write_text(f"---\n{HEAD}\n{head}\n---\nHi\n")
+
+    catalog = GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path])
+
+    assert catalog.all()[0].workspace.mounts[0].place == "files"
+    with pytest.raises(GraphDefinitionError, match="RUNTALLY_ALLOWED_HOST_ROOTS"):
+        GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path / "graphs"])

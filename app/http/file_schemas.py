@@ -1,0 +1,52 @@
+"""The JSON of a run's files."""
+
+import mimetypes
+from collections.abc import Sequence
+
+from app.http.schemas import Moment, Shape
+from app.workspaces.service import Listing
+from app.workspaces.workspace import KeptFile, Origin
+
+_UNKNOWN = "application/octet-stream"
+
+
+class FileShape(Shape):
+    """A file; `mediaType` is a guess from its name."""
+
+    path: str
+    bytes: int
+    sha256: str
+    media_type: str
+    origin: Origin
+
+    @classmethod
+    def of(cls, file: KeptFile) -> "FileShape":
+        """Show a file."""
+        guess, encoding = mimetypes.guess_type(file.path)
+        media_type = guess if guess is not None and encoding is None else _UNKNOWN
+        return cls(
+            path=file.path, bytes=file.bytes, sha256=file.sha256, media_type=media_type, origin=file.origin
+        )
+
+
+class FileListing(Shape):
+    """A run's files, by path.
+
+    `complete`: what the run has left is among them, all of it unless `truncated` says that there
+    was more than is kept.
+    """
+
+    items: Sequence[FileShape]
+    complete: bool
+    truncated: bool
+    expires_at: Moment | None
+
+    @classmethod
+    def of(cls, listing: Listing) -> "FileListing":
+        """Show the files of a run."""
+        return cls(
+            items=[FileShape.of(file) for file in listing.files],
+            complete=listing.harvested,
+            truncated=listing.truncated,
+            expires_at=listing.expires_at if listing.harvested else None,
+        )

@@ -1,0 +1,137 @@
+"""The plain files of a directory somebody else has filled, perhaps to deceive.
+
+No link is followed, nothing but a plain file is opened, and neither depth nor number can exhaust
+the reader.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from app.graph import relative_path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_GONE_OR_OTHER = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM}
+_DEPTH = 64
+_CHUNK = 1024 * 1024
+
+
+class PlainFile(NamedTuple):
+    """A plain file, by its path below the directory."""
+
+    path: str
+    size: int
+    mode: int
+
+
+class Patience:
+    """How many entries may still be looked at."""
+
+    def __init__(self, entries: int) -> None:
+        self._left = entries
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there were more."""
+        return self._left < 0
+
+    def look(self) -> bool:
+        """Whether one more may be looked at."""
+        self._left -= 1
+        return not self.exhausted
+
+
+def plain_files(root: Path, patience: Patience) -> Iterator[PlainFile | None]:
+    """Every plain file; None for what must be left out: too deep, too many, of no name for us."""
+    with _opened(root, None, _DIRECTORY) as directory:
+        if directory is not None:
+            yield from _below(directory, "", patience, depth=0)
+
+
+def sha256_of(root: Path, path: str) -> str:
+    """The hash of a plain file; raises `FileNotFoundError` for what is none."""
+    digest = hashlib.sha256()
+    with _file(root, path) as descriptor:
+        while chunk := os.read(descriptor, _CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def content_of(root: Path, path: str, *, at_most: int) -> bytes:
+    """The bytes of a plain file; raises `FileNotFoundError` for what is none."""
+    with _file(root, path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read(at_most)
+
+
+def _below(directory: int, path: str, patience: Patience, *, depth: int) -> Iterator[PlainFile | None]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            below = f"{path}/{entry.name}" if path else entry.name
+            if not patience.look():
+                yield None
+                return
+            if depth > _DEPTH or not _is_nameable(below):
+                yield None
+            elif entry.is_dir(follow_symlinks=False):
+                with _opened(entry.name, directory, _DIRECTORY) as inside:
+                    if inside is not None:
+                        yield from _below(inside, below, patience, depth=depth + 1)
+            elif entry.is_file(follow_symlinks=False):
+                yield from _plain(entry, below)
+
+
+def _plain(entry: os.DirEntry[str], path: str) -> Iterator[PlainFile]:
+    # Where somebody still works, it may be gone by now.
+    with suppress(FileNotFoundError):
+        status = entry.stat(follow_symlinks=False)
+        yield PlainFile(path, status.st_size, status.st_mode)
+
+
+def _is_nameable(path: str) -> bool:
+    try:
+        relative_path(path)
+    except ValueError:
+        # Half surrogates, too: they stand for bytes that are no text.
+        return False
+    return True
+
+
+@contextmanager
+def _file(root: Path, path: str) -> Iterator[int]:
+    *directories, name = path.split("/")
+    opened = os.open(root, _DIRECTORY)
+    try:
+        for directory in directories:
+            below = os.open(directory, _DIRECTORY, dir_fd=opened)
+            os.close(opened)
+            opened = below
+        descriptor = os.open(name, _FILE, dir_fd=opened)
+    finally:
+        os.close(opened)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileNotFoundError(path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
+    try:
+        descriptor = os.open(name, flags, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in _GONE_OR_OTHER:
+            raise
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

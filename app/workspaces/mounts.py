@@ -1,0 +1,188 @@
+"""Copying the operator's files into a workspace.
+
+What was checked at start may have changed since. So every file is opened first, without following
+a link, and then asked what it is and where.
+"""
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from app.workspaces.spec import Mount, WorkspaceSpec, lies_within, real_host_path
+
+log = structlog.get_logger(__name__)
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DEPTH = 64
+_NO_FILE = {errno.ELOOP, errno.ENXIO, errno.ENOENT, errno.EACCES}
+"""A link, a socket, gone, or not ours to read."""
+
+
+class WorkspaceTooLarge(Exception):
+    """More files or bytes than the graph gives its workspaces; the text is for the operator."""
+
+
+class Laid(NamedTuple):
+    """A file as it was before the agent began."""
+
+    size: int
+    sha256: str
+    uploaded: bool
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many files and bytes may still come."""
+
+    files: int
+    bytes: int
+    of: str
+
+    @classmethod
+    def of_workspace(cls, spec: WorkspaceSpec) -> "Budget":
+        """All a workspace may hold at first."""
+        return cls(spec.max_files, spec.max_bytes, "the workspace")
+
+    def holds(self, size: int) -> bool:
+        """Whether one more file of this size may come."""
+        return self.files > 0 and size <= self.bytes
+
+    def take(self, size: int) -> None:
+        """One more file of this size; raises `WorkspaceTooLarge`."""
+        if not self.holds(size):
+            message = f"more files or bytes than {self.of} may hold"
+            raise WorkspaceTooLarge(message)
+        self.files -= 1
+        self.bytes -= size
+
+
+class _Found(NamedTuple):
+    """An open file of a mount, and its path below it."""
+
+    path: str
+    descriptor: int
+
+
+@dataclass(slots=True)
+class MountCopy:
+    """Copies one mount."""
+
+    mount: Mount
+    roots: Sequence[Path]
+    budget: Budget
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def into(self, workspace: Path) -> dict[str, Laid]:
+        """Copy everything wanted; returns it by its path in the workspace.
+
+        Raises `HostPathRefused`, `WorkspaceTooLarge`.
+        """
+        real = real_host_path(self.mount.host_path, self.roots)
+        limit = self.mount.max_bytes
+        own = Budget(
+            self.budget.files,
+            self.budget.bytes if limit is None else limit,
+            f"the mount {self.mount.place}",
+        )
+        laid: dict[str, Laid] = {}
+        for found in self._found(real):
+            size = os.fstat(found.descriptor).st_size
+            own.take(size)
+            self.budget.take(size)
+            place = f"{self.mount.place}/{found.path}" if found.path else self.mount.place
+            laid[place] = _copy(found.descriptor, workspace / place, at_most=size)
+        return laid
+
+    def _found(self, real: Path) -> Iterator[_Found]:
+        if not real.is_dir():
+            yield from self._file(real, None, "")
+            return
+        with _opened(real, None, _DIRECTORY) as descriptor:
+            if descriptor is not None and self._is_allowed(descriptor):
+                yield from self._below(descriptor, "", 0)
+
+    def _below(self, directory: int, path: str, depth: int) -> Iterator[_Found]:
+        status = os.fstat(directory)
+        if depth > _DEPTH or (status.st_dev, status.st_ino) in self._seen:
+            return
+        self._seen.add((status.st_dev, status.st_ino))
+        with os.scandir(directory) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for entry in found:
+            below = f"{path}/{entry.name}" if path else entry.name
+            if entry.is_symlink():
+                yield from self._followed(directory, entry.name, below, depth)
+            elif entry.is_dir(follow_symlinks=False):
+                with _opened(entry.name, directory, _DIRECTORY) as descriptor:
+                    if descriptor is not None:
+                        yield from self._below(descriptor, below, depth + 1)
+            elif self.mount.wants(below):
+                yield from self._file(entry.name, directory, below)
+
+    def _followed(self, directory: int, name: str, path: str, depth: int) -> Iterator[_Found]:
+        if not self.mount.follow_symlinks:
+            return
+        target = Path(os.path.realpath(f"/proc/self/fd/{directory}/{name}"))
+        if target.is_dir():
+            with _opened(target, None, _DIRECTORY) as descriptor:
+                if descriptor is not None and self._is_allowed(descriptor):
+                    yield from self._below(descriptor, path, depth + 1)
+        elif self.mount.wants(path):
+            yield from self._file(target, None, path)
+
+    def _file(self, name: str | Path, directory: int | None, path: str) -> Iterator[_Found]:
+        with _opened(name, directory, _FILE) as descriptor:
+            if descriptor is None:
+                return
+            status = os.fstat(descriptor)
+            # A second name of a file may be anywhere: what it names was perhaps never to be read.
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and self._is_allowed(descriptor):
+                yield _Found(path, descriptor)
+            else:
+                log.warning("a file of a mount was left out", mount=self.mount.place, path=path)
+
+    def _is_allowed(self, descriptor: int) -> bool:
+        """Whether what is open lies inside the roots, wherever the way to it has led."""
+        return lies_within(Path(f"/proc/self/fd/{descriptor}").readlink(), self.roots)
+
+
+@contextmanager
+def _opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
+    try:
+        descriptor = os.open(name, flags, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in _NO_FILE | {errno.ENOTDIR}:
+            raise
+        log.warning("a file of a mount was left out", reason=error.strerror)
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _copy(descriptor: int, target: Path, *, at_most: int) -> Laid:
+    executable = os.fstat(descriptor).st_mode & stat.S_IXUSR
+    with os.fdopen(os.dup(descriptor), "rb") as source:
+        content = source.read(at_most)
+    return lay(target, content, uploaded=False, executable=bool(executable))
+
+
+def lay(target: Path, content: bytes, *, uploaded: bool, executable: bool = False) -> Laid:
+    """Write a file of a workspace, before any agent is there to interfere."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(target, flags, 0o700 if executable else 0o600), "wb") as file:
+        file.write(content)
+    return Laid(len(content), hashlib.sha256(content).hexdigest(), uploaded)

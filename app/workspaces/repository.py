@@ -1,0 +1,106 @@
+"""The SQL of workspaces and of their files."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Text, all_, and_, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy.dialects import postgresql
+
+from app.db import Reader, Transaction
+from app.ids import RunKey
+from app.workspaces.tables import workspace_files, workspaces
+from app.workspaces.workspace import KeptFile, Upload
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRecord:
+    """A run's workspace as it is kept."""
+
+    harvested: bool
+    truncated: bool
+    expires_at: datetime
+    expired: bool
+
+
+async def insert_workspace(tx: Transaction, run: RunKey, *, keep: timedelta) -> None:
+    """A workspace for a new run."""
+    values = {"harvested": False, "truncated": False, "expires_at": func.now() + keep}
+    await tx.execute(insert(workspaces).values(account_id=run.account_id, run_id=run.run_id, **values))
+
+
+async def find_workspace(reader: Reader, run: RunKey) -> WorkspaceRecord | None:
+    """The workspace of this run."""
+    columns = (workspaces.c.harvested, workspaces.c.truncated, workspaces.c.expires_at)
+    expired = (workspaces.c.expires_at <= func.now()).label("expired")
+    statement = select(*columns, expired).where(_is(workspaces, run))
+    row = (await reader.execute(statement)).mappings().one_or_none()
+    return None if row is None else WorkspaceRecord(**row)
+
+
+async def note_harvested(tx: Transaction, run: RunKey, *, truncated: bool, keep: timedelta) -> None:
+    """What the run left is here, and kept from now on."""
+    values = {"harvested": True, "truncated": truncated, "expires_at": func.now() + keep}
+    await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
+
+
+async def list_files(reader: Reader, run: RunKey) -> list[KeptFile]:
+    """Every file of a run, by path, without its bytes."""
+    columns = [workspace_files.c[name] for name in ("path", "origin", "bytes", "sha256")]
+    statement = select(*columns).where(_is(workspace_files, run)).order_by(workspace_files.c.path)
+    return [KeptFile(**row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def find_content(reader: Reader, run: RunKey, path: str) -> bytes | None:
+    """The bytes of one file."""
+    statement = select(workspace_files.c.content).where(
+        _is(workspace_files, run), workspace_files.c.path == path
+    )
+    return (await reader.execute(statement)).scalar_one_or_none()
+
+
+async def uploads_of(reader: Reader, run: RunKey) -> list[Upload]:
+    """The files that came with a run."""
+    columns = (workspace_files.c.path, workspace_files.c.content)
+    statement = select(*columns).where(_is(workspace_files, run), workspace_files.c.origin == "uploaded")
+    return [Upload(row.path, row.content) for row in await reader.execute(statement)]
+
+
+async def put_file(tx: Transaction, run: RunKey, file: KeptFile, content: bytes) -> None:
+    """Keep a file, in the place of the one that had its path."""
+    values = {"origin": file.origin, "bytes": file.bytes, "sha256": file.sha256, "content": content}
+    statement = postgresql.insert(workspace_files).values(
+        account_id=run.account_id, run_id=run.run_id, path=file.path, **values
+    )
+    key = ["account_id", "run_id", "path"]
+    await tx.execute(statement.on_conflict_do_update(index_elements=key, set_=values))
+
+
+async def keep_only(tx: Transaction, run: RunKey, paths: Collection[str]) -> None:
+    """Remove every other file of a run."""
+    # One array, because a statement takes no more than 32 767 parameters.
+    others = workspace_files.c.path != all_(literal(list(paths), postgresql.ARRAY(Text)))
+    await tx.execute(delete(workspace_files).where(_is(workspace_files, run), others))
+
+
+async def empty_expired(tx: Transaction, *, most: int) -> int:
+    """Remove the files of workspaces whose time is up; returns of how many."""
+    due = (
+        select(workspaces.c.account_id, workspaces.c.run_id)
+        .where(~workspaces.c.emptied, workspaces.c.expires_at <= func.now())
+        .order_by(workspaces.c.expires_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    found = [tuple(row) for row in await tx.execute(due)]
+    if found:
+        of_files = tuple_(workspace_files.c.account_id, workspace_files.c.run_id).in_(found)
+        of_workspaces = tuple_(workspaces.c.account_id, workspaces.c.run_id).in_(found)
+        await tx.execute(delete(workspace_files).where(of_files))
+        await tx.execute(update(workspaces).where(of_workspaces).values(emptied=True))
+    return len(found)
+
+
+def _is(table: Any, run: RunKey) -> Any:
+    return and_(table.c.account_id == run.account_id, table.c.run_id == run.run_id)

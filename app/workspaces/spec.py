@@ -1,0 +1,109 @@
+"""What a graph says of its workspaces, and whether the operator lets it; checks only."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from app.graph import FilePath
+
+_MIB = 1024 * 1024
+_DAY_S = 86_400
+_MOST_BYTES = 256 * _MIB
+"""A workspace's files pass through memory one at a time."""
+
+
+class HostPathRefused(Exception):
+    """A host path is not there, or not where the operator lets graphs take files from."""
+
+
+class Mount(BaseModel):
+    """Files of this machine that every run of a graph gets a copy of."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host_path: Path
+    mount_path: FilePath | None = None
+    """Where in the workspace; left out, under the name it has on the host."""
+    include_glob: tuple[str, ...] = ()
+    """Only what matches one of these; left out, everything."""
+    exclude_glob: tuple[str, ...] = ()
+    max_bytes: Annotated[int, Field(ge=0, le=_MOST_BYTES, strict=True)] | None = None
+    follow_symlinks: Annotated[bool, Field(strict=True)] = False
+
+    @field_validator("host_path")
+    @classmethod
+    def _is_absolute(cls, path: Path) -> Path:
+        if not path.is_absolute():
+            message = "must be absolute"
+            raise ValueError(message)
+        return path
+
+    @property
+    def place(self) -> str:
+        """Where in the workspace it goes."""
+        return self.mount_path or self.host_path.name
+
+    def wants(self, path: str) -> bool:
+        """Whether this file, by its path below `host_path`, is to be copied."""
+        included = not self.include_glob or any(matches(path, glob) for glob in self.include_glob)
+        return included and not any(matches(path, glob) for glob in self.exclude_glob)
+
+
+class WorkspaceSpec(BaseModel):
+    """What is in a workspace at first, how much may be, and how long its files are kept."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mounts: tuple[Mount, ...] = ()
+    max_bytes: Annotated[int, Field(ge=0, le=_MOST_BYTES, strict=True)] = 64 * _MIB
+    """Mounts and uploads together, and again what the agent writes."""
+    max_files: Annotated[int, Field(ge=1, le=20_000, strict=True)] = 2_000
+    keep_s: Annotated[int, Field(ge=60, le=30 * _DAY_S, strict=True)] = _DAY_S
+
+    @field_validator("mounts")
+    @classmethod
+    def _each_in_its_place(cls, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+        for mount in mounts:
+            if not mount.place:
+                message = "the root of the file system needs a mount_path"
+                raise ValueError(message)
+        if len({mount.place for mount in mounts}) < len(mounts):
+            message = "two mounts have the same mount_path"
+            raise ValueError(message)
+        return mounts
+
+
+def real_host_path(path: Path, roots: Sequence[Path]) -> Path:
+    """Where a host path really is; raises `HostPathRefused` for what is outside every root."""
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        message = "does not exist"
+        raise HostPathRefused(message) from error
+    if not lies_within(real, roots):
+        message = "is not inside RUNTALLY_ALLOWED_HOST_ROOTS"
+        raise HostPathRefused(message)
+    return real
+
+
+def lies_within(real: Path, roots: Sequence[Path]) -> bool:
+    """Whether a path without symbolic links is one of the roots, or below one."""
+    return any(real.is_relative_to(root.resolve()) for root in roots)
+
+
+def matches(path: str, glob: str) -> bool:
+    """Whether a relative path matches; a pattern without a slash looks at the last name alone."""
+    name = path.rpartition("/")[2]
+    return _pattern(glob).fullmatch(path if "/" in glob else name) is not None
+
+
+@cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    """`**` is any number of names, `*` and `?` stay within one."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(known.get(part, re.escape(part)) for part in parts), re.DOTALL)

@@ -1,0 +1,134 @@
+"""Workspace: a run's working directory, from its first file to its last.
+
+While the run goes on it belongs to the agent, and what it leaves there is not to be trusted.
+"""
+
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from app.workspaces.harvest import Patience, PlainFile, content_of, plain_files, sha256_of
+from app.workspaces.mounts import Budget, Laid, MountCopy, lay
+from app.workspaces.spec import WorkspaceSpec
+
+Origin = Literal["uploaded", "created", "changed"]
+
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_ENTRIES_PER_FILE = 4
+"""Directories, links and the like that may be among the files before nobody looks any further."""
+
+
+class Upload(NamedTuple):
+    """A file that came with the run."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file as the run left it."""
+
+    path: str
+    origin: Origin
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """What a run leaves behind."""
+
+    files: Sequence[KeptFile]
+    truncated: bool
+    """Whether there was more than is kept."""
+
+
+class Workspace:
+    """A fresh directory."""
+
+    def __init__(self, parent: Path, spec: WorkspaceSpec, roots: Sequence[Path]) -> None:
+        """`roots` are where mounts may take files from."""
+        self.path = Path(tempfile.mkdtemp(prefix="workspace-", dir=parent))
+        self._spec = spec
+        self._roots = roots
+        self._laid: dict[str, Laid] = {}
+
+    def populate(self, uploads: Iterable[Upload]) -> None:
+        """Lay out the mounts, then the uploads, which win.
+
+        Raises `HostPathRefused`, `WorkspaceTooLarge`, and `OSError` where one is in another's way.
+        """
+        budget = Budget.of_workspace(self._spec)
+        for mount in self._spec.mounts:
+            self._laid |= MountCopy(mount, self._roots, budget).into(self.path)
+        for upload in uploads:
+            budget.take(len(upload.content))
+            self._laid[upload.path] = lay(self.path / upload.path, upload.content, uploaded=True)
+
+    def is_overgrown(self) -> bool:
+        """Whether there is far more in it than will be kept."""
+        most_bytes, most_files = 4 * self._spec.max_bytes, 4 * self._spec.max_files
+        patience = Patience(_ENTRIES_PER_FILE * most_files)
+        used = sum(found.size for found in plain_files(self.path, patience) if found is not None)
+        return used > most_bytes or patience.exhausted
+
+    def harvest(self) -> Harvest:
+        """What is there now and was not mounted; once nobody works in it any more."""
+        _take_over(self.path, "u+rX")
+        budget = Budget.of_workspace(self._spec)
+        files: list[KeptFile] = []
+        truncated = False
+        patience = Patience(_ENTRIES_PER_FILE * (self._spec.max_files + len(self._laid)))
+        for found in plain_files(self.path, patience):
+            before = None if found is None else self._laid.get(found.path)
+            if found is None:
+                truncated = True
+            elif before is None and _is_mask(found):
+                continue
+            elif before is not None and self._is_unchanged(found, before):
+                if before.uploaded:
+                    files.append(KeptFile(found.path, "uploaded", found.size, before.sha256))
+            elif budget.holds(found.size):
+                budget.take(found.size)
+                origin: Origin = "created" if before is None else "changed"
+                files.append(KeptFile(found.path, origin, found.size, sha256_of(self.path, found.path)))
+            else:
+                truncated = True
+        return Harvest(sorted(files, key=lambda file: file.path), truncated)
+
+    def content(self, file: KeptFile) -> bytes:
+        """The bytes of a file that was harvested."""
+        return content_of(self.path, file.path, at_most=file.bytes)
+
+    def remove(self) -> None:
+        """Remove it with everything in it, however deep and forbidding."""
+        _take_over(self.path, "u+rwX")
+        _run("rm", "-rf", "--one-file-system", "--", str(self.path))
+
+    def _is_unchanged(self, found: PlainFile, before: Laid) -> bool:
+        return found.size == before.size and sha256_of(self.path, found.path) == before.sha256
+
+
+def _is_mask(found: PlainFile) -> bool:
+    """Whether the CLI's sandbox left it: it covers dot-files with empty ones nobody can write."""
+    hidden = any(name.startswith(".") for name in found.path.split("/"))
+    return found.size == 0 and hidden and not found.mode & _WRITABLE
+
+
+def _take_over(path: Path, mode: str) -> None:
+    """Undo what its maker may have forbidden us; `chmod -R` follows no link."""
+    _run("chmod", "-R", mode, "--", str(path))
+
+
+def _run(program: str, *arguments: str) -> None:
+    # Python's own walkers recurse once per level, and a directory can be deeper than that.
+    found = shutil.which(program)
+    if found is None:
+        raise FileNotFoundError(program)
+    subprocess.run([found, *arguments], check=True, capture_output=True)  # noqa: S603 - no shell

@@ -1,0 +1,281 @@
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from httpx_sse import aconnect_sse
+
+from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.stories import (
+    CLOCK,
+    PATIENCE_S,
+    World,
+    WorldOf,
+    a_client,
+    a_request,
+    cli_processes,
+    until,
+)
+from tests.e2e.workshop import EDITOR, answered, bash, calling, files, read, results, settings, upload
+from tests.programs import require
+
+
+@pytest.fixture(autouse=True)
+def _programs() -> None:
+    require("bwrap", "socat")
+
+
+async def test_an_agent_edits_a_file_and_what_it_leaves_can_be_downloaded(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    model = calling(
+        ToolUse("Read", {"file_path": "/workspace/notes/a.txt"}),
+        ToolUse("Edit", {"file_path": "/workspace/notes/a.txt", "old_string": "old", "new_string": "new"}),
+        ToolUse("Write", {"file_path": "/workspace/report.html", "content": "<b>Report</b>"}),
+        ToolUse("Glob", {"pattern": "**/*.txt"}),
+        ToolUse("Grep", {"pattern": "new", "path": "/workspace"}),
+        bash("cat notes/a.txt report.html | tr a-z A-Z > loud.txt; rm gone.txt; cat loud.txt"),
+    )
+    world = await world_of(model, **settings(tmp_path))
+    uploads = [upload("notes/a.txt", "the old text\n"), upload("same.txt", "same"), upload("gone.txt", "x")]
+
+    events = await world.run(a_request("go", graphId=EDITOR, files=uploads))
+
+    assert events[-1].data["finishReason"] == "stop"
+    assert results(events) == [({}, False)] * 6
+    args = [event.data["args"] for event in events if event.type == "tool_call_start"]
+    assert [call.get("file_path") for call in args[:3]] == ["notes/a.txt", "notes/a.txt", "report.html"]
+    assert args[4]["path"] == "."
+    assert "THE NEW TEXT" in answered(world)[5]
+    assert str(tmp_path) not in json.dumps([event.data for event in events])
+    assert str(tmp_path) not in json.dumps(world.simulator.requests[-1].body)
+    run_id = events[0].data["runId"]
+    kept = await files(world, run_id)
+    assert {path: (item["origin"], item["mediaType"]) for path, item in kept.items()} == {
+        "loud.txt": ("created", "text/plain"),
+        "notes/a.txt": ("changed", "text/plain"),
+        "report.html": ("created", "text/html"),
+        "same.txt": ("uploaded", "text/plain"),
+    }
+    text = await read(world, run_id, "notes/a.txt")
+    assert text == b"the new text\n"
+    assert kept["notes/a.txt"]["sha256"] == hashlib.sha256(text).hexdigest()
+    assert kept["notes/a.txt"]["bytes"] == len(text)
+    await until(lambda: not cli_processes())
+    (folder,) = (tmp_path / "data" / "workspaces").glob("server-*/")
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_page_is_saved_and_never_shown(world_of: WorldOf, tmp_path: Path) -> None:
+    page = ToolUse("Write", {"file_path": "/workspace/d/pä ge.html", "content": "<script>1</script>"})
+    world = await world_of(calling(page), **settings(tmp_path))
+    events = await world.run(a_request("go", graphId=EDITOR))
+
+    response = await world.http.get(f"/v1/runs/{events[0].data['runId']}/files/d/p%C3%A4%20ge.html")
+
+    assert response.content == b"<script>1</script>"
+    assert response.headers["content-type"] == "application/octet-stream"
+    assert response.headers["content-disposition"] == "attachment; filename*=UTF-8''p%C3%A4%20ge.html"
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_mounts_are_copied_and_stay_as_they_are(world_of: WorldOf, tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    (source / "src").mkdir(parents=True)
+    (source / "src" / "main.py").write_text("print(1)\n")
+    (source / "src" / "skip.pyc").write_text("no")
+    model = calling(bash("cat p/src/main.py; ls p/src; echo 'print(2)' > p/src/main.py"))
+    head = (
+        "workspace:",
+        "  mounts:",
+        f'    - {{host_path: "{source}", mount_path: p, exclude_glob: ["*.pyc"]}}',
+    )
+    world = await world_of(model, **settings(tmp_path, *head, RUNTALLY_ALLOWED_HOST_ROOTS=str(tmp_path)))
+
+    events = await world.run(a_request("go", graphId=EDITOR))
+
+    (answer,) = answered(world)
+    assert "print(1)" in answer
+    assert "skip.pyc" not in answer
+    assert (source / "src" / "main.py").read_text() == "print(1)\n"
+    run_id = events[0].data["runId"]
+    assert {p: f["origin"] for p, f in (await files(world, run_id)).items()} == {"p/src/main.py": "changed"}
+    assert await read(world, run_id, "p/src/main.py") == b"print(2)\n"
+
+
+async def test_tools_of_both_kinds_work_in_one_run(world_of: WorldOf, tmp_path: Path) -> None:
+    model = calling(ToolUse(CLOCK), ToolUse("Write", {"file_path": "/workspace/a", "content": "1"}))
+    world = await world_of(model, **settings(tmp_path, "tools: [core__get_current_time]"))
+
+    events = await world.run(a_request("go", graphId=EDITOR))
+
+    assert [error for _, error in results(events)] == [False, False]
+    offered = set(world.simulator.requests[0].tool_names)
+    assert offered == {"Read", "Write", "Edit", "Glob", "Grep", "Bash", CLOCK}
+
+
+async def test_a_graph_without_native_tools_takes_no_files(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    response = await world.http.post("/v1/runs", json=a_request(files=[upload("a", "b")]))
+
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "files")
+
+
+async def test_files_belong_to_their_account_and_the_run_knows_its_uploads_at_once(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    hold = Hold(index=1)
+    world = await world_of(in_turn(Reply([Text("a b c")], hold=hold)), **settings(tmp_path))
+    run_id = await world.start(a_request("go", graphId=EDITOR, files=[upload("a.txt", "x")]))
+    await hold.reached.wait()
+
+    listing = (await world.http.get(f"/v1/runs/{run_id}/files")).json()
+
+    assert [item["path"] for item in listing["items"]] == ["a.txt"]
+    assert (listing["complete"], listing["truncated"], listing["expiresAt"]) == (False, False, None)
+    hold.until.set()
+    await world.ended(run_id)
+    listing = (await world.http.get(f"/v1/runs/{run_id}/files")).json()
+    assert (listing["complete"], listing["truncated"]) == (True, False)
+    assert listing["expiresAt"] is not None
+
+
+async def test_a_conversation_goes_on_in_a_workspace_of_its_own(world_of: WorldOf, tmp_path: Path) -> None:
+    write = ToolUse("Write", {"file_path": "/workspace/a.txt", "content": "1"})
+    model = in_turn(Reply([write]), Reply([Text("written")]), Reply([bash("ls")]), Reply([Text("none")]))
+    world = await world_of(model, **settings(tmp_path))
+
+    await world.run(a_request("write", graphId=EDITOR, stateKey="s"))
+    events = await world.run(a_request("look", graphId=EDITOR, stateKey="s"))
+
+    assert events[-1].data["finishReason"] == "stop"
+    assert "written" in json.dumps(world.simulator.requests[2].body)
+    assert "a.txt" not in answered(world)[-1].splitlines()[-1]
+    messages = (await world.http.get("/v1/sessions/s")).json()["messages"]
+    calls = [message for message in messages if message["type"] == "tool_call"]
+    assert [call["toolName"] for call in calls] == ["Write", "Bash"]
+    assert str(tmp_path) not in json.dumps(messages)
+
+
+async def test_files_are_there_until_the_workspace_expires(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    write = ToolUse("Write", {"file_path": "/workspace/a.txt", "content": "1"})
+    world = await world_of(calling(write), **settings(tmp_path))
+    events = await world.run(a_request("go", graphId=EDITOR, runId="r1"))
+    assert events[-1].type == "done"
+
+    for path in ("b.txt", "../a.txt", "%2e%2e/a.txt", "..%2f..%2fetc/passwd", "/a.txt", "a.txt/", "a%00"):
+        response = await world.http.get(f"/v1/runs/r1/files/{path}")
+        assert (response.status_code, response.json()["code"]) in {
+            (404, "file_not_found"),
+            (404, "not_found"),
+        }, path
+    _, key = await world.services.accounts.create_key("stranger", ["runs:write", "runs:read"])
+    async with a_client(world.url, key) as stranger:
+        for path in ("", "/a.txt"):
+            response = await stranger.get(f"/v1/runs/r1/files{path}")
+            assert (response.status_code, response.json()["code"]) == (404, "run_not_found")
+
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("UPDATE workspaces SET expires_at = now()")
+    for path in ("", "/a.txt"):
+        response = await world.http.get(f"/v1/runs/r1/files{path}")
+        assert (response.status_code, response.json()["code"]) == (410, "files_expired")
+    await world.services.workspaces.empty_expired()
+    assert await connection.fetchval("SELECT count(*) FROM workspace_files") == 0
+    await connection.close()
+    assert (await world.http.get("/v1/runs/r1/files")).status_code == 410
+
+
+async def test_the_stored_request_holds_no_bytes_of_files_and_joins_all_the_same(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    world = await world_of(calling(), **settings(tmp_path))
+    body = a_request("go", graphId=EDITOR, runId="r1", files=[upload("a.txt", "content")])
+    await world.run(body)
+
+    again = await world.http.post("/v1/runs/wait", json=body)
+    other = await world.http.post("/v1/runs", json={**body, "files": [upload("a.txt", "CONTENT")]})
+
+    assert again.json()["content"] == "done"
+    assert (other.status_code, other.json()["code"]) == (409, "run_id_taken")
+    connection = await asyncpg.connect(database_url)
+    assert "a.txt" not in await connection.fetchval("SELECT request::text FROM runs")
+    await connection.close()
+
+
+async def test_a_run_without_a_workspace_has_no_files(world_of: WorldOf) -> None:
+    world = await world_of(calling())
+    await world.run(a_request(runId="r1"))
+
+    listing = (await world.http.get("/v1/runs/r1/files")).json()
+
+    assert listing == {"items": [], "complete": False, "truncated": False, "expiresAt": None}
+    assert (await world.http.get("/v1/runs/r1/files/a")).json()["code"] == "file_not_found"
+
+
+async def test_a_person_is_asked_about_a_path_in_the_workspace_and_may_change_it(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    write = ToolUse("Write", {"file_path": "/workspace/a", "content": "1"})
+    world = await world_of(calling(write, write), **settings(tmp_path, "approve: [state_change]"))
+    run_id = await world.start(a_request("go", graphId=EDITOR))
+
+    for number, path in enumerate(("b", "/etc/b")):
+        request = await _asked(world, run_id, number)
+        assert request["args"]["file_path"] == "a"
+        decision = {"decision": "allow", "args": {"file_path": path, "content": "2"}}
+        decided = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
+        assert (await world.http.post(decided, json=decision)).is_success
+
+    await world.ended(run_id)
+    assert list(await files(world, run_id)) == ["b"]
+    assert await read(world, run_id, "b") == b"2"
+
+
+async def test_a_person_consents_to_a_command_and_may_change_it(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(calling(bash("echo one > a")), **settings(tmp_path, "approve: [Bash]"))
+    run_id = await world.start(a_request("go", graphId=EDITOR))
+
+    request = await _asked(world, run_id, 0)
+    assert (request["toolName"], request["args"]["command"]) == ("Bash", "echo one > a")
+    decision = {"decision": "allow", "args": {"command": "echo two > a"}}
+    answer = await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=decision)
+
+    assert answer.is_success, answer.text
+    await world.ended(run_id)
+    assert await read(world, run_id, "a") == b"two\n"
+
+
+async def test_a_run_that_only_plans_changes_no_file(world_of: WorldOf, tmp_path: Path) -> None:
+    calls = [
+        ToolUse("Read", {"file_path": "/workspace/a"}),
+        ToolUse("Write", {"file_path": "/workspace/b", "content": "x"}),
+        bash("touch c"),
+    ]
+    world = await world_of(calling(*calls), **settings(tmp_path, "permission_mode: plan"))
+
+    events = await world.run(a_request("go", graphId=EDITOR, files=[upload("a", "x")]))
+
+    assert [error for _, error in results(events)] == [False, True, True]
+    assert list(await files(world, events[0].data["runId"])) == ["a"]
+
+
+async def _asked(world: World, run_id: str, number: int) -> dict[str, Any]:
+    """What a person is asked for the so-manieth time."""
+    found: list[dict[str, Any]] = []
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        aconnect_sse(world.http, "GET", f"/v1/runs/{run_id}/events") as source,
+    ):
+        async for event in source.aiter_sse():
+            if event.event == "permission_request":
+                found.append(event.json())
+            if len(found) > number:
+                break
+    return found[number]

@@ -1,0 +1,134 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from app.workspaces.mounts import WorkspaceTooLarge
+from app.workspaces.spec import Mount, WorkspaceSpec
+from app.workspaces.workspace import Upload, Workspace
+
+
+def a_workspace(parent: Path, *uploads: Upload, spec: WorkspaceSpec | None = None) -> Workspace:
+    workspace = Workspace(parent, spec or WorkspaceSpec(), [parent])
+    workspace.populate(uploads)
+    return workspace
+
+
+def kept(workspace: Workspace) -> dict[str, str]:
+    return {file.path: file.origin for file in workspace.harvest().files}
+
+
+def test_what_was_uploaded_created_and_changed_is_told_apart(tmp_path: Path) -> None:
+    workspace = a_workspace(tmp_path, Upload("same", b"1"), Upload("d/other", b"1"), Upload("gone", b"1"))
+    (workspace.path / "d" / "other").write_text("2")
+    (workspace.path / "gone").unlink()
+    (workspace.path / "new").write_text("3")
+
+    harvest = workspace.harvest()
+
+    assert [(file.path, file.origin) for file in harvest.files] == [
+        ("d/other", "changed"),
+        ("new", "created"),
+        ("same", "uploaded"),
+    ]
+    assert [workspace.content(file) for file in harvest.files] == [b"2", b"3", b"1"]
+    assert not harvest.truncated
+
+
+def test_an_upload_takes_the_place_of_a_mounted_file(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "a").write_text("mounted")
+    (tmp_path / "m" / "b").write_text("mounted")
+    spec = WorkspaceSpec(mounts=(Mount(host_path=tmp_path / "m"),))
+
+    workspace = a_workspace(tmp_path, Upload("m/a", b"uploaded"), spec=spec)
+
+    assert (workspace.path / "m" / "a").read_text() == "uploaded"
+    assert kept(workspace) == {"m/a": "uploaded"}
+    assert (tmp_path / "m" / "a").read_text() == "mounted"
+
+
+def test_links_pipes_and_nameless_files_are_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("no")
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "dir" / "secret").write_text("no")
+    workspace = a_workspace(tmp_path, Upload("was", b"a file"))
+    path = workspace.path
+    (path / "was").unlink()
+    (path / "was").symlink_to(tmp_path / "secret")
+    (path / "link").symlink_to(tmp_path / "secret")
+    (path / "linked").symlink_to(tmp_path / "dir")
+    os.mkfifo(path / "pipe")
+    Path(os.fsdecode(bytes(path) + b"/\xff")).write_text("x")
+    (path / "a\nb").write_text("x")
+    (path / "fine").write_text("x")
+
+    harvest = workspace.harvest()
+
+    assert [file.path for file in harvest.files] == ["fine"]
+    assert harvest.truncated
+
+
+def test_what_exceeds_the_budgets_is_not_kept_and_that_is_said(tmp_path: Path) -> None:
+    workspace = a_workspace(tmp_path, spec=WorkspaceSpec(max_bytes=10, max_files=2))
+    (workspace.path / "large").write_bytes(b"x" * 11)
+    (workspace.path / "small").write_bytes(b"x" * 9)
+
+    harvest = workspace.harvest()
+
+    assert ([file.path for file in harvest.files], harvest.truncated) == (["small"], True)
+    for number in range(5):
+        (workspace.path / str(number)).touch()
+    harvest = workspace.harvest()
+    assert (len(harvest.files), harvest.truncated) == (2, True)
+
+
+def test_more_than_a_workspace_holds_cannot_be_uploaded(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceTooLarge):
+        a_workspace(tmp_path, Upload("a", b"x" * 11), spec=WorkspaceSpec(max_bytes=10))
+
+
+def test_masks_of_the_sandbox_are_not_files_of_the_run(tmp_path: Path) -> None:
+    workspace = a_workspace(tmp_path)
+    for name, mode in ((".bashrc", 0o444), (".env", 0o644), ("empty", 0o444)):
+        (workspace.path / name).touch()
+        (workspace.path / name).chmod(mode)
+
+    harvest = workspace.harvest()
+
+    assert [file.path for file in harvest.files] == [".env", "empty"]
+
+
+def test_no_depth_and_no_ban_keeps_it_from_being_read_and_removed(tmp_path: Path) -> None:
+    workspace = a_workspace(tmp_path)
+    (workspace.path / "top").write_text("x")
+    (workspace.path / "shut").mkdir()
+    (workspace.path / "shut" / "in").write_text("x")
+    (workspace.path / "shut" / "in").chmod(0)
+    (workspace.path / "shut").chmod(0)
+    opened = os.open(workspace.path, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=opened)
+        below = os.open("d", os.O_RDONLY, dir_fd=opened)
+        os.close(opened)
+        opened = below
+    os.close(opened)
+
+    harvest = workspace.harvest()
+
+    assert [file.path for file in harvest.files] == ["shut/in", "top"]
+    assert harvest.truncated
+    workspace.remove()
+    assert not workspace.path.exists()
+
+
+def test_a_directory_that_grows_without_end_is_noticed(tmp_path: Path) -> None:
+    workspace = a_workspace(tmp_path, spec=WorkspaceSpec(max_bytes=10, max_files=2))
+    assert not workspace.is_overgrown()
+    (workspace.path / "large").write_bytes(b"x" * 41)
+
+    assert workspace.is_overgrown()
+    (workspace.path / "large").unlink()
+    for number in range(40):
+        (workspace.path / str(number)).touch()
+    assert workspace.is_overgrown()
