@@ -13,12 +13,6 @@ router = APIRouter(prefix="/v1/runs/{runId}/files", tags=["runs"])
 _BINARY = "application/octet-stream"
 
 
-class Download(Response):
-    """Bytes to be saved, never to be shown."""
-
-    media_type = _BINARY
-
-
 @router.get("", summary="List a run's files")
 async def list_files(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> FileListing:
     """Uploads at first, and once the run has ended what it left in its workspace."""
@@ -28,7 +22,7 @@ async def list_files(run_id: RunIdParam, services: ServicesDep, caller: RunReade
 
 @router.get(
     "/{path:path}",
-    response_class=Download,
+    response_class=Response,
     responses={200: {"description": "The file.", "content": {_BINARY: {}}}},
     summary="Download a run's file",
 )
@@ -37,7 +31,7 @@ async def download_file(
     path: Annotated[str, Path(description="As the list says it.")],
     services: ServicesDep,
     caller: RunReader,
-) -> Download:
+) -> Response:
     """The file's bytes, as an attachment whatever they are."""
     run = await services.runs.get(run_key(caller, run_id))
     content = await services.workspaces.read(run.key, path)
@@ -48,4 +42,4 @@ async def download_file(
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Cache-Control": "private, no-store",
     }
-    return Download(content, headers=headers)
+    return Response(content, headers=headers, media_type=_BINARY)
