@@ -55,6 +55,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.redis_streams import RedisEventLog
 from app.tools.catalog import ToolCatalog
+from app.tools.mcp_servers import McpConnector
 from app.webhooks.addresses import Addresses
 from app.webhooks.deliverer import Deliverer
 from app.webhooks.sender import Sender
@@ -275,7 +276,9 @@ async def open_agent(
         access = await stack.enter_async_context(open_access(settings, cli, directory))
         starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
         stack.push_async_callback(starter.aclose)
-        yield Agent(ClaudeAgentExecutor(access=access, billing=billing, starter=starter), access, starter)
+        servers = McpConnector(settings.mcp_secrets)
+        executor = ClaudeAgentExecutor(access=access, billing=billing, starter=starter, servers=servers)
+        yield Agent(executor, access, starter)
 
 
 @asynccontextmanager
@@ -305,7 +308,9 @@ def _warm_up(starter: CliStarter, planner: Planner) -> None:
 
 def _planner(settings: Settings) -> Planner:
     tools = ToolCatalog.load(settings.tools)
-    graphs = GraphCatalog.load(graph_directories(settings), known_tools=tools.ids())
+    graphs = GraphCatalog.load(
+        graph_directories(settings), known_tools=tools.ids(), known_secrets=settings.mcp_secrets
+    )
     prices = price_list(settings)
     models = model_registry(settings, prices)
     return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))

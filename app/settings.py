@@ -1,5 +1,6 @@
 """Every environment variable, typed and frozen."""
 
+import json
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -59,6 +60,9 @@ class Settings(BaseSettings):
     models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
     tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
+    mcp_secrets: Annotated[dict[str, SecretStr], NoDecode] = Field(
+        default_factory=dict, validation_alias="RUNTALLY_MCP_SECRETS"
+    )
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
     markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000, validation_alias="RUNTALLY_MARKUP")
     prices_file: Path | None = Field(None, validation_alias="RUNTALLY_PRICES_FILE")
@@ -75,6 +79,17 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(name.strip() for name in value.split(",") if name.strip())
         return value
+
+    @field_validator("mcp_secrets", mode="before")
+    @classmethod
+    def _json(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError:
+            message = 'must be a JSON object of strings, for example {"TOKEN": "..."}'
+            raise ValueError(message) from None
 
     @field_validator("anthropic_api_key")
     @classmethod

@@ -28,6 +28,7 @@ class Catalogues:
     """What could be read, and how it is."""
 
     checks: list[Check]
+    graphs: GraphCatalog
     models: ModelRegistry | None
     prices: PriceList
 
@@ -37,14 +38,16 @@ def check_catalogues(settings: Settings) -> Catalogues:
     tools, of_tools = _tools(settings)
     prices, of_prices = _prices(settings)
     models, of_models = _models(settings, prices)
-    graphs, wrong = GraphCatalog.survey(graph_directories(settings), known_tools=tools.ids())
+    graphs, wrong = GraphCatalog.survey(
+        graph_directories(settings), known_tools=tools.ids(), known_secrets=settings.mcp_secrets
+    )
     of_graphs = [Check("graphs", "error", str(problem)) for problem in wrong]
     if models is not None:
         planner = Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
         of_graphs += _unrunnable(planner)
     if not of_graphs:
         of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
-    return Catalogues([*of_tools, *of_graphs, *of_models, *of_prices], models, prices)
+    return Catalogues([*of_tools, *of_graphs, *of_models, *of_prices], graphs, models, prices)
 
 
 def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:

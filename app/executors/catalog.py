@@ -1,6 +1,6 @@
 """GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from app.errors import NotFound
 from app.graph import Dollars, PermissionMode, RunLimits
+from app.tools.mcp_servers import McpServer, check_names, remote_ids, secrets_of
 from app.tools.tool import Effect
 
 SHIPPED_GRAPHS = Path(__file__).parent.parent / "graphs"
@@ -38,6 +39,7 @@ class AgentSpec(BaseModel):
     """Left out: that of the graph's run."""
 
 
+ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 
 
@@ -58,6 +60,8 @@ class GraphSpec(BaseModel):
     """How long the model may think; without it, it does not."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether clients hear the thinking."""
+    mcp_servers: dict[ServerName, McpServer] = Field(default_factory=dict)
+    """Servers of other people's tools, by name; a tool's id is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
     """Subagents it may give work to, by name."""
     approve: tuple[str, ...] = ()
@@ -74,7 +78,7 @@ class GraphSpec(BaseModel):
     @field_validator("approve")
     @classmethod
     def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        known = {*get_args(Effect), *info.data.get("tools", ())}
+        known = {*get_args(Effect), *_tools_in(info)}
         for name in approve:
             if name not in known:
                 message = f"{name!r} is neither a tool of this graph nor an effect"
@@ -89,6 +93,21 @@ class GraphSpec(BaseModel):
             raise ValueError(message)
         return tools
 
+    @field_validator("mcp_servers")
+    @classmethod
+    def _have_tools_with_ids(cls, servers: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        check_names(servers)
+        for tool_id in remote_ids(servers):
+            if tool_id in info.data.get("tools", ()):
+                message = f"there is another tool {tool_id!r}"
+                raise ValueError(message)
+        return servers
+
+    @property
+    def all_tools(self) -> tuple[str, ...]:
+        """The ids of every tool a run may be given, other people's included."""
+        return (*self.tools, *remote_ids(self.mcp_servers))
+
     @field_validator("agents")
     @classmethod
     def _only_tools_of_the_graph(
@@ -96,7 +115,7 @@ class GraphSpec(BaseModel):
     ) -> dict[str, AgentSpec]:
         for name, agent in agents.items():
             for tool in agent.tools:
-                if tool not in info.data.get("tools", ()):
+                if tool not in _tools_in(info):
                     message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
                     raise ValueError(message)
         return agents
@@ -121,6 +140,10 @@ class GraphSpec(BaseModel):
         )
 
 
+def _tools_in(info: ValidationInfo) -> set[str]:
+    return {*info.data.get("tools", ()), *remote_ids(info.data.get("mcp_servers", {}))}
+
+
 class GraphCatalog:
     """The graphs this server has."""
 
@@ -128,24 +151,32 @@ class GraphCatalog:
         self._graphs = {graph.id: graph for graph in graphs}
 
     @classmethod
-    def load(cls, directories: Iterable[Path], *, known_tools: Collection[str]) -> "GraphCatalog":
+    def load(
+        cls,
+        directories: Iterable[Path],
+        *,
+        known_tools: Collection[str],
+        known_secrets: Collection[str] = (),
+    ) -> "GraphCatalog":
         """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong."""
-        catalog, problems = cls.survey(directories, known_tools=known_tools)
+        catalog, problems = cls.survey(directories, known_tools=known_tools, known_secrets=known_secrets)
         for problem in problems:
             raise problem
         return catalog
 
     @classmethod
     def survey(
-        cls, directories: Iterable[Path], *, known_tools: Collection[str]
+        cls, directories: Iterable[Path], *, known_tools: Collection[str], known_secrets: Collection[str]
     ) -> tuple["GraphCatalog", list[GraphDefinitionError]]:
         """The graphs that can be used, and everything that is wrong with the others."""
         found: dict[str, GraphSpec] = {}
         problems: list[GraphDefinitionError] = []
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
-            graph, wrong = _read(path, known_tools)
-            if graph is not None and graph.id in found:
-                wrong = [_wrong(path, "name", f"there is another graph {graph.id}")]
+            graph, wrong = _read(path)
+            if graph is not None:
+                wrong = list(_missing(path, graph, known_tools, known_secrets=known_secrets))
+                if graph.id in found:
+                    wrong.append(_wrong(path, "name", f"there is another graph {graph.id}"))
             problems.extend(wrong)
             if graph is not None and not wrong:
                 found[graph.id] = graph
@@ -181,7 +212,7 @@ class UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _read(path: Path, known_tools: Collection[str]) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
+def _read(path: Path) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
     try:
         head, prompt = _parts(path)
     except GraphDefinitionError as error:
@@ -191,11 +222,19 @@ def _read(path: Path, known_tools: Collection[str]) -> tuple[GraphSpec | None, l
         said = "comes from the file itself, not from its head"
         return None, [_wrong(path, name, said) for name in reserved]
     try:
-        graph = GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
+        return GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt}), []
     except ValidationError as error:
         return None, [_of_field(path, detail) for detail in error.errors(include_input=False)]
-    unknown = [tool for tool in graph.tools if tool not in known_tools]
-    return graph, [_wrong(path, "tools", f"there is no tool {tool!r}") for tool in unknown]
+
+
+def _missing(
+    path: Path, graph: GraphSpec, known_tools: Collection[str], *, known_secrets: Collection[str]
+) -> Iterator[GraphDefinitionError]:
+    for tool in graph.tools:
+        if tool not in known_tools:
+            yield _wrong(path, "tools", f"there is no tool {tool!r}")
+    for secret in sorted(secrets_of(graph.mcp_servers).difference(known_secrets)):
+        yield _wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {secret!r}")
 
 
 def _of_field(path: Path, detail: Any) -> GraphDefinitionError:

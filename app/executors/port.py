@@ -55,6 +55,8 @@ class RunContext:
     timeout: timedelta
     attribution: Attribution
     """Whom and what the run's receipts name."""
+    remote_tools: tuple[str, ...] = ()
+    """The ids of other people's tools it may use, to be had from their servers when it starts."""
     spent: Spent = NOTHING_SPENT
     """What its earlier attempts have used of the limits."""
     agent_models: Mapping[str, str] = field(default_factory=dict)

@@ -28,6 +28,9 @@ Result = TypeVar("Result")
 HEAR_OUT_S = 0.02
 """How long what is on its way is read after the agent hung up."""
 
+HEAR_OUT_TURNS = 20
+"""And for how many turns of the event loop, each of which may read a chunk."""
+
 _NOT_PASSED_BACK = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 _UNKNOWN = (404, "not_found_error", "not found")
 _ENDED = (403, "permission_error", "this run has ended")
@@ -125,6 +128,9 @@ class _Exchange:
             await asyncio.wait({passing, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not passing.done():
                 await asyncio.wait({passing}, timeout=HEAR_OUT_S)
+                # A loop that was busy for so long has yet to read what lies there.
+                for _ in range(HEAR_OUT_TURNS):
+                    await asyncio.sleep(0)
         finally:
             leaving.cancel()
             passing.cancel()

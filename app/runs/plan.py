@@ -16,7 +16,6 @@ from app.graph import GraphRunRequest
 from app.ids import ApiKeyId, RunKey
 from app.runs.relay import FIRST_ATTEMPT
 from app.tools.catalog import ToolCatalog
-from app.tools.tool import Tool
 from app.usage import BYTES_PER_TOKEN, Attribution, TokenUsage
 
 
@@ -51,13 +50,15 @@ class Planner:
             timeout=timedelta(seconds=spec.approval_timeout_s),
         )
         model = self.models.resolve(request.model, spec.model)
+        wanted = self._tools(request, spec)
         seconds = self.timeout.total_seconds()
         return RunContext(
             run=run,
             attempt=FIRST_ATTEMPT,
             spec=spec,
             model=model,
-            tools=self._tools(request, spec),
+            tools=tuple(self.tools.get(tool_id) for tool_id in wanted if tool_id in spec.tools),
+            remote_tools=tuple(tool_id for tool_id in wanted if tool_id not in spec.tools),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
             attribution=Attribution(api_key_id, request.graph_id, request_id),
@@ -91,19 +92,19 @@ class Planner:
             raise Invalid.field("model", problem)
         return replace(options, thinking=budget)
 
-    def _tools(self, request: GraphRunRequest, spec: GraphSpec) -> tuple[Tool, ...]:
+    def _tools(self, request: GraphRunRequest, spec: GraphSpec) -> tuple[str, ...]:
         if request.tool_ids is None:
-            return tuple(self.tools.get(tool_id) for tool_id in spec.tools)
+            return spec.all_tools
         errors = [
             FieldError(f"toolIds.{index}", f"the graph {spec.id} has no tool {tool_id!r}")
             for index, tool_id in enumerate(request.tool_ids)
-            if tool_id not in spec.tools
+            if tool_id not in spec.all_tools
         ]
         if errors:
             message = f"toolIds: {errors[0].message}"
             raise Invalid(message, errors=errors)
         # In the graph's order, whatever the request's: what the provider caches begins with the tools.
-        return tuple(self.tools.get(tool_id) for tool_id in spec.tools if tool_id in request.tool_ids)
+        return tuple(tool_id for tool_id in spec.all_tools if tool_id in request.tool_ids)
 
 
 def check_schema(schema: dict[str, Any], *, field: str) -> None:

@@ -3,11 +3,15 @@
 import importlib
 import pkgutil
 from collections.abc import Iterable
+from importlib.metadata import entry_points
 from types import ModuleType
 
 from app.errors import NotFound
 from app.tools import builtin
 from app.tools.tool import Tool
+
+ENTRY_POINTS = "runtally.tools"
+"""The group of entry points by which installed packages bring tools."""
 
 
 class ToolCatalogError(Exception):
@@ -36,8 +40,12 @@ class ToolCatalog:
 
     @classmethod
     def load(cls, modules: Iterable[str]) -> "ToolCatalog":
-        """Import the shipped tools and these modules; every `Tool` at module level joins."""
-        names = dict.fromkeys([*_shipped(), *modules])
+        """Import the shipped tools, those of installed packages and these modules.
+
+        Every `Tool` at a module's level joins. A package names its module by an entry point of the
+        group `runtally.tools`.
+        """
+        names = dict.fromkeys([*_shipped(), *_installed(), *modules])
         return cls(tool for name in names for tool in _tools_of(_imported(name)))
 
     def get(self, tool_id: str) -> Tool:
@@ -58,6 +66,10 @@ class ToolCatalog:
 
 def _shipped() -> list[str]:
     return [f"{builtin.__name__}.{found.name}" for found in pkgutil.iter_modules(builtin.__path__)]
+
+
+def _installed() -> list[str]:
+    return sorted(point.module for point in entry_points(group=ENTRY_POINTS))
 
 
 def _imported(name: str) -> ModuleType:

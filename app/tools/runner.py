@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 
 from app.tools.policy import CallDenied, ToolPolicy
 from app.tools.result import ToolErrorCode, ToolResult
-from app.tools.tool import Tool, ToolContext, ToolOutput
+from app.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput
 
 log = structlog.get_logger(__name__)
 
@@ -98,6 +98,9 @@ async def _called(tool: Tool, args: BaseModel, context: ToolContext) -> object:
     try:
         async with deadline:
             return await tool.handler(args, context)
+    except ToolFailed as failure:
+        _weigh(tool, str(failure).encode())
+        raise _CallFailed("failed", str(failure)) from failure
     except Exception as error:
         # A tool's own TimeoutError is a failure like any other.
         if not deadline.expired():

@@ -29,6 +29,10 @@ class ToolDefinitionError(Exception):
         super().__init__(f"The tool {tool_id!r} {fault}.")
 
 
+class ToolFailed(Exception):
+    """What a tool raises to tell the model why it failed; the text is shown to the model as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know of the run that calls it."""

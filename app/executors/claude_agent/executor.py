@@ -1,8 +1,12 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 from claude_agent_sdk import Message
@@ -22,6 +26,7 @@ from app.executors.claude_agent.start import CliStarter
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
+    ABORTED,
     BUDGET,
     INTERNAL,
     MAX_TURNS,
@@ -35,6 +40,7 @@ from app.executors.port import (
 from app.gateway.lane import Refusal
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
+from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
 
 log = structlog.get_logger(__name__)
 
@@ -51,10 +57,13 @@ ENDINGS: Mapping[Refusal | None, Ending] = {
 class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
-    def __init__(self, *, access: ModelAccess, billing: LaneBilling, starter: CliStarter) -> None:
+    def __init__(
+        self, *, access: ModelAccess, billing: LaneBilling, starter: CliStarter, servers: McpConnector
+    ) -> None:
         self._access = access
         self._billing = billing
         self._starter = starter
+        self._servers = servers
 
     async def run(
         self,
@@ -65,6 +74,36 @@ class ClaudeAgentExecutor:
         if (missing := self._access.missing) is not None:
             log.error("a run cannot start", reason=missing)
             raise ExecutionFailed("provider_unavailable")
+        connections = await self._connected(context)
+        try:
+            tools = (*context.tools, *connections.tools)
+            async with aclosing(self._run(request, replace(context, tools=tools))) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await connections.aclose()
+
+    async def _connected(self, context: RunContext) -> McpConnections:
+        """Connect to other people's tools, unless somebody stops the run first."""
+        connecting = asyncio.create_task(
+            self._servers.connect(context.spec.mcp_servers, context.remote_tools)
+        )
+        stopping = asyncio.create_task(context.control.stop.wait())
+        waits: set[asyncio.Task[Any]] = {connecting, stopping}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                raise ExecutionFailed(*ABORTED)
+            return connecting.result()
+        except McpServerAway as error:
+            log.error("a run cannot start without its MCP server", server=str(error))  # noqa: TRY400
+            raise ExecutionFailed("provider_unavailable") from error
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.wait(waits)
+
+    async def _run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
         guard = Guard(context)
         cli, opening = await self._starter.start(request, context)
         process = cli.process
@@ -128,7 +167,8 @@ async def _heard(process: CliProcess) -> AsyncIterator[Message]:
         async for message in process.messages():
             yield message
     except CliFailed as error:
-        log.error("the CLI failed", reason=str(error), stderr=list(process.stderr))  # noqa: TRY400
+        say = log.warning if process.killed else log.error
+        say("the CLI failed", reason=str(error), killed=process.killed, stderr=list(process.stderr))
 
 
 def _answer(turn: Turn, stopped: Ending | None) -> AssistantFinal:

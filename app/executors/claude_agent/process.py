@@ -71,6 +71,8 @@ class CliProcess:
         """By model: a conversation that goes on begins with the totals of its earlier runs."""
         self._before_removal = before_removal
         self._mirror_failed = False
+        self.killed = False
+        """Whether it died by our hand."""
         self.gone = asyncio.Event()
         """Set when the process has ended and its folder is removed."""
         self._messages: asyncio.Queue[Message | Exception | None] = asyncio.Queue()
@@ -169,6 +171,7 @@ class CliProcess:
         """Kill a process that still speaks; what it was saying is lost, so this comes last."""
         if self._heard_all.is_set():
             return
+        self.killed = True
         if not self._asked.is_set():
             self.retire()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -142,4 +142,5 @@ class _Wanted:
     @property
     def alone(self) -> bool:
         """Whether it could as well be another run's."""
-        return self.conversation is None and self.response_format is None
+        other_peoples = self.context.spec.mcp_servers
+        return self.conversation is None and self.response_format is None and not other_peoples

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from app.errors import NotFound
@@ -23,6 +25,16 @@ def test_every_tool_of_a_named_module_joins() -> None:
     assert [tool.id for tool in catalog.all()] == [*SHIPPED, "demo__forecast", "demo__weather"]
     assert catalog.get("demo__forecast") is borrows.forecast
     assert catalog.ids() == {*SHIPPED, "demo__forecast", "demo__weather"}
+
+
+def test_an_installed_package_brings_its_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = tmp_path / "forecasts-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: forecasts\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[runtally.tools]\nweather = {SAMPLES}.weather\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert [tool.id for tool in ToolCatalog.load([]).all()] == [*SHIPPED, "demo__weather"]
 
 
 def test_the_same_tool_seen_twice_is_one_tool() -> None:

@@ -1,0 +1,174 @@
+"""What a model that means harm can do, in both modes of the CLI: nothing but call its tools."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from app.simulator.script import Block, Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.stories import CLOCK, PROVIDER_KEY, World, WorldOf, a_request, cli_processes, until
+
+BUILT_IN = [
+    *(
+        "Bash",
+        "BashOutput",
+        "KillShell",
+        "Read",
+        "Write",
+        "Edit",
+        "MultiEdit",
+        "NotebookEdit",
+        "Glob",
+        "Grep",
+    ),
+    *("LS", "WebFetch", "WebSearch", "Task", "TaskOutput", "TodoWrite", "Skill", "SlashCommand", "Monitor"),
+    *("EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "ToolSearch", "LSP", "CronCreate", "SendMessage"),
+    *("ListMcpResourcesTool", "ReadMcpResourceTool", "EnterWorktree", "PowerShell", "REPL"),
+]
+MISSPELLED = [
+    *("core__get_current_time", "mcp__runtally__core__calculate", "mcp__runtally__core__get_current_tim"),
+    *("mcp__runtally__", "mcp____core__get_current_time", "MCP__RUNTALLY__CORE__GET_CURRENT_TIME"),
+    *("mcp__other__tool", "mcp__runtally__core__get_current_time ", "../core__get_current_time"),
+]
+HARM = {
+    "command": "id; cat /proc/self/environ",
+    "file_path": "/etc/passwd",
+    "path": "../../../../etc",
+    "pattern": "**/*",
+    "url": "http://169.254.169.254/",
+    "query": "x",
+    "content": "owned",
+    "prompt": "SUBTASK",
+    "description": "x",
+    "subagent_type": "general-purpose",
+}
+HEADS = {
+    "lean": "description: d\ntools: [core__get_current_time]",
+    "full": (
+        "description: d\ntools: [core__get_current_time]\n"
+        "agents: {helper: {description: Helps., prompt: You are the helper.}}"
+    ),
+}
+
+
+@pytest.fixture(params=["lean", "full"])
+def mode(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """Settings with the graph `victim` for this mode."""
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "victim.md").write_text(f"---\n{HEADS[request.param]}\n---\nHelp.\n")
+    return {"RUNTALLY_GRAPHS_DIR": tmp_path / "graphs"}
+
+
+VICTIM = "claude_agents:victim"
+
+
+async def test_no_tool_runs_that_was_not_asked_for(world_of: WorldOf, mode: dict[str, Any]) -> None:
+    calls: list[Block] = [
+        ToolUse(name, HARM, id=f"toolu_{n}") for n, name in enumerate(BUILT_IN + MISSPELLED)
+    ]
+    world = await world_of(in_turn(Reply(calls), Reply([Text("I give up.")])), **mode)
+
+    events = await world.run(a_request("go", graphId=VICTIM))
+
+    results = [event.data for event in events if event.type == "tool_call_result"]
+    assert len(results) == len(calls)
+    assert all(result["isError"] for result in results)
+    # Some are the names of tools that exist, but not the names they are called by.
+    assert {result["result"]["error"] for result in results} <= {"unknown_tool", "failed"}
+    answered = json.dumps(world.simulator.requests[-1].body)
+    assert all(sign not in answered for sign in ("uid=", "root:x", "PATH=", PROVIDER_KEY))
+    assert len(world.simulator.requests) == 2
+    assert events[-1].data["finishReason"] == "stop"
+    await at_rest(world)
+
+
+async def test_a_subagent_of_the_clis_own_gets_no_work(world_of: WorldOf, mode: dict[str, Any]) -> None:
+    kinds = ["general-purpose", "Explore", "Plan", "claude-code-guide", "statusline-setup", "", "../helper"]
+    calls: list[Block] = [
+        ToolUse("Agent", {**HARM, "subagent_type": kind}, id=f"toolu_{n}") for n, kind in enumerate(kinds)
+    ]
+    world = await world_of(in_turn(Reply(calls), Reply([Text("I give up.")])), **mode)
+
+    events = await world.run(a_request("go", graphId=VICTIM))
+
+    assert len(world.simulator.requests) == 2
+    assert all(event.data["isError"] for event in events if event.type == "tool_call_result")
+    await at_rest(world)
+
+
+async def test_a_hundred_calls_at_once_are_all_answered(world_of: WorldOf, mode: dict[str, Any]) -> None:
+    calls: list[Block] = [ToolUse(CLOCK, {"timezone": "UTC"}, id=f"toolu_{n}") for n in range(100)]
+    world = await world_of(in_turn(Reply(calls), Reply([Text("Enough.")])), **mode)
+
+    events = await world.run(a_request("go", graphId=VICTIM))
+
+    assert [event.data["isError"] for event in events if event.type == "tool_call_result"] == [False] * 100
+    assert len(world.simulator.requests[-1].tool_results) == 100
+    assert events[-1].data["finishReason"] == "stop"
+
+
+async def test_arguments_that_mean_harm_are_refused(world_of: WorldOf, mode: dict[str, Any]) -> None:
+    calls = [
+        ToolUse(CLOCK, {"timezone": "x" * 2_000_000}, id="toolu_huge"),
+        ToolUse(CLOCK, raw='{"timezone": ', id="toolu_no_json"),
+        ToolUse(CLOCK, raw="[1, 2]", id="toolu_list"),
+        ToolUse(CLOCK, {"timezone": {"$ref": "/etc/passwd"}}, id="toolu_object"),
+        ToolUse(CLOCK, {"timezone": "../../../etc/passwd"}, id="toolu_path"),
+    ]
+    world = await world_of(in_turn(Reply(calls), Reply([Text("Sorry.")])), **mode)
+
+    events = await world.run(a_request("go", graphId=VICTIM))
+
+    results = [event.data for event in events if event.type == "tool_call_result"]
+    assert [result["isError"] for result in results] == [True] * len(calls)
+    assert "root:x" not in json.dumps(world.simulator.requests[-1].body)
+    assert events[-1].data["finishReason"] == "stop"
+
+
+@pytest.mark.parametrize("prompt", ["@/etc/passwd", "/compact", "!id"])
+async def test_prompts_are_data(world_of: WorldOf, mode: dict[str, Any], prompt: str) -> None:
+    world = await world_of(in_turn(Reply([Text("ok")])), **mode)
+
+    await world.run(a_request(prompt, graphId=VICTIM))
+
+    (request,) = world.simulator.requests
+    assert prompt in request.last_text.split("\n")
+    assert "root:x" not in json.dumps(request.body)
+    assert "uid=" not in json.dumps(request.body)
+
+
+async def test_no_secret_and_no_path_of_the_server_is_in_reach(
+    world_of: WorldOf, mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["AWS_SECRET_ACCESS_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "HTTPS_PROXY"]
+    for name in names:
+        monkeypatch.setenv(name, "leak-me")
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)), **mode)
+    run_id = await world.start(a_request("go", graphId=VICTIM))
+    await hold.reached.wait()
+
+    (cli,) = cli_processes()
+    family = [cli, *cli.children(recursive=True)]
+    seen = "\n".join(f"{process.environ()} {process.cmdline()}" for process in family if alive(process))
+    hold.until.set()
+    await world.ended(run_id)
+
+    assert "leak-me" not in seen
+    assert PROVIDER_KEY not in seen
+    assert "Help." not in seen
+    stream = (await world.raw(run_id)).decode()
+    assert "/tmp" not in stream  # noqa: S108 - what must not be there
+    assert str(Path.home()) not in json.dumps(world.simulator.requests[0].body)
+
+
+async def at_rest(world: World) -> None:
+    """Nothing of the run goes on."""
+    await until(lambda: not cli_processes())
+    assert all(message.final_usage is not None for message in world.simulator.sent)
+
+
+def alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

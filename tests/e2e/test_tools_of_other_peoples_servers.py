@@ -1,0 +1,214 @@
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from app.loopback import Receive, Scope, Send, listening
+from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.mcp_program import a_server
+from tests.e2e.stories import WorldOf, a_request, until
+
+LIBRARIAN = "claude_agents:librarian"
+SEARCH = "mcp__runtally__library__search"
+PROGRAM = str(Path(__file__).with_name("mcp_program.py"))
+TOKEN = "sk-library-nobody-may-see"
+
+
+def graphs(directory: Path, server: dict[str, Any], **head: Any) -> dict[str, Any]:
+    (directory / "graphs").mkdir()
+    spec = {"description": "Looks things up.", "mcp_servers": {"library": server}, **head}
+    (directory / "graphs" / "librarian.md").write_text(f"---\n{yaml.safe_dump(spec)}---\nLook it up.\n")
+    return {
+        "RUNTALLY_GRAPHS_DIR": directory / "graphs",
+        "RUNTALLY_MCP_SECRETS": json.dumps({"LIBRARY_TOKEN": TOKEN}),
+    }
+
+
+def program(**more: Any) -> dict[str, Any]:
+    env = {"TOKEN": "${LIBRARY_TOKEN}", "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, PROGRAM]
+    return {"type": "stdio", "command": command, "env": env, "tools": {"search": "read_only"}, **more}
+
+
+def asks(name: str, **arguments: Any) -> list[Reply]:
+    return [Reply([ToolUse(name, arguments)]), Reply([Text("There it is.")])]
+
+
+async def test_a_program_is_asked_and_gone_with_the_run(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, program()))
+
+    events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
+
+    first, second = world.simulator.requests
+    assert first.tool_names == [SEARCH]
+    assert "found Ada" in str(second.tool_results)
+    calls = [event.data for event in events if event.type.startswith("tool_call")]
+    assert calls[0]["toolName"] == "library__search"
+    # What it answered is for the model, unless the graph shows it.
+    assert (calls[1]["result"], calls[1]["isError"]) == ({}, False)
+    await until(lambda: not programs())
+
+
+async def test_only_the_tools_that_are_named_exist(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(
+        in_turn(*asks("mcp__runtally__library__delete_everything", q="x")), **graphs(tmp_path, program())
+    )
+
+    events = await world.run(a_request("go", graphId=LIBRARIAN))
+
+    (result,) = world.simulator.requests[-1].tool_results
+    assert result["is_error"]
+    assert [e.data["isError"] for e in events if e.type == "tool_call_result"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [({"q": 1}, "q: 1 is not of type 'string'"), ({}, "'q' is a required property")],
+)
+async def test_arguments_are_held_against_the_servers_schema(
+    world_of: WorldOf, tmp_path: Path, arguments: dict[str, Any], answer: str
+) -> None:
+    world = await world_of(in_turn(*asks(SEARCH, **arguments)), **graphs(tmp_path, program()))
+
+    await world.run(a_request("go", graphId=LIBRARIAN))
+
+    assert answer in str(world.simulator.requests[-1].tool_results)
+
+
+async def test_a_failure_is_told_to_the_model_alone(world_of: WorldOf, tmp_path: Path) -> None:
+    server = program(tools={"fails": "state_change"}, show_results=True)
+    replies = in_turn(*asks("mcp__runtally__library__fails", q="x"))
+    world = await world_of(replies, **graphs(tmp_path, server))
+
+    events = await world.run(a_request("go", graphId=LIBRARIAN))
+
+    assert "the index is being rebuilt" in str(world.simulator.requests[-1].tool_results)
+    (result,) = [event.data for event in events if event.type == "tool_call_result"]
+    assert (result["result"], result["isError"]) == ({"error": "failed"}, True)
+
+
+async def test_it_has_its_secret_and_nothing_else_of_the_server(world_of: WorldOf, tmp_path: Path) -> None:
+    replies = in_turn(*asks("mcp__runtally__library__environment", q="x"))
+    server = program(tools={"environment": "read_only"}, show_results=True)
+    world = await world_of(replies, **graphs(tmp_path, server))
+
+    events = await world.run(a_request("go", graphId=LIBRARIAN))
+
+    (result,) = [event.data["result"]["text"] for event in events if event.type == "tool_call_result"]
+    assert f"TOKEN={TOKEN}" in result
+    assert "ANTHROPIC" not in result
+    assert "DATABASE_URL" not in result
+
+
+async def test_the_agents_cli_never_has_the_secret(world_of: WorldOf, tmp_path: Path) -> None:
+    hold = Hold(index=2)
+    world = await world_of(in_turn(Reply([Text("one")], hold=hold)), **graphs(tmp_path, program()))
+    run_id = await world.start(a_request("go", graphId=LIBRARIAN))
+    await hold.reached.wait()
+
+    children = psutil.Process().children(recursive=True)
+    clis = [child for child in children if "claude" in child.name()]
+    seen = "\n".join(f"{child.environ()} {child.cmdline()}" for child in clis)
+    files = [path.read_bytes() for path in (tmp_path / "data" / "runs").rglob("*") if path.is_file()]
+    hold.until.set()
+    await world.ended(run_id)
+
+    assert clis
+    assert TOKEN not in seen
+    assert not any(TOKEN.encode() in content for content in files)
+
+
+async def test_a_server_over_http(world_of: WorldOf, tmp_path: Path) -> None:
+    async with a_library() as library:
+        headers = {"Authorization": "Bearer ${LIBRARY_TOKEN}"}
+        server = {"type": "http", "url": library.url, "headers": headers, "tools": {"search": "read_only"}}
+        world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, server))
+
+        events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
+
+    assert library.asked == [("search", {"q": "Ada"})]
+    assert set(library.keys) == {f"Bearer {TOKEN}"}
+    assert events[-1].data["finishReason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"type": "http", "url": "http://127.0.0.1:9/mcp", "tools": {"search": "read_only"}},
+        {"type": "stdio", "command": ["/no/such/program"], "tools": {"search": "read_only"}},
+        {"type": "stdio", "command": ["/bin/false"], "tools": {"search": "read_only"}},
+        program(tools={"no_such_tool": "read_only"}),
+    ],
+    ids=["nobody listens", "no program", "a program that ends", "a tool it does not have"],
+)
+@pytest.mark.parametrize("optional", [False, True])
+async def test_a_server_that_is_away_ends_the_run_or_is_done_without(
+    world_of: WorldOf, tmp_path: Path, server: dict[str, Any], *, optional: bool
+) -> None:
+    settings = graphs(tmp_path, {**server, "optional": optional}, tools=["core__calculate"])
+    world = await world_of(in_turn(Reply([Text("Without it, then.")])), **settings)
+
+    events = await world.run(a_request("go", graphId=LIBRARIAN))
+
+    if optional:
+        assert world.simulator.requests[0].tool_names == ["mcp__runtally__core__calculate"]
+        assert events[-1].data["finishReason"] == "stop"
+    else:
+        assert [event.data.get("error") for event in events[-2:]] == ["provider_unavailable", None]
+        assert world.simulator.requests == []
+
+
+async def test_a_run_that_asks_for_none_of_its_tools_needs_no_server(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    server = {"type": "http", "url": "http://127.0.0.1:9/mcp", "tools": {"search": "read_only"}}
+    world = await world_of(in_turn(Reply([Text("Fine.")])), **graphs(tmp_path, server))
+
+    events = await world.run(a_request("go", graphId=LIBRARIAN, toolIds=[]))
+
+    assert events[-1].data["finishReason"] == "stop"
+
+
+async def test_a_person_consents_to_their_tools_as_to_ours(world_of: WorldOf, tmp_path: Path) -> None:
+    settings = graphs(tmp_path, program(), approve=["library__search"], approval_timeout_s=0.3)
+    world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **settings)
+
+    events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
+
+    (request,) = [event.data for event in events if event.type == "permission_request"]
+    assert request["toolName"] == "library__search"
+    assert "found Ada" not in str(world.simulator.requests[-1].tool_results)
+
+
+class Library:
+    """An MCP server over HTTP, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.keys: list[str] = []
+
+
+@asynccontextmanager
+async def a_library() -> AsyncIterator[Library]:
+    library = Library()
+    app = a_server(library.asked).streamable_http_app(stateless_http=True, json_response=True)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        library.keys += [value.decode() for name, value in scope["headers"] if name == b"authorization"]
+        await app(scope, receive, send)
+
+    async with app.router.lifespan_context(app), listening(answer) as url:
+        library.url = f"{url}/mcp"
+        yield library
+
+
+def programs() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if child.is_running() and PROGRAM in " ".join(child.cmdline())]
