@@ -276,8 +276,12 @@ async def open_agent(
         access = await stack.enter_async_context(open_access(settings, cli, directory))
         starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
         stack.push_async_callback(starter.aclose)
-        servers = McpConnector(settings.mcp_secrets)
-        executor = ClaudeAgentExecutor(access=access, billing=billing, starter=starter, servers=servers)
+        executor = ClaudeAgentExecutor(
+            access=access,
+            billing=billing,
+            starter=starter,
+            servers=McpConnector(settings.mcp_secrets),
+        )
         yield Agent(executor, access, starter)
 
 

@@ -1,6 +1,6 @@
 """GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -166,17 +166,19 @@ class GraphCatalog:
 
     @classmethod
     def survey(
-        cls, directories: Iterable[Path], *, known_tools: Collection[str], known_secrets: Collection[str]
+        cls,
+        directories: Iterable[Path],
+        *,
+        known_tools: Collection[str],
+        known_secrets: Collection[str] = (),
     ) -> tuple["GraphCatalog", list[GraphDefinitionError]]:
         """The graphs that can be used, and everything that is wrong with the others."""
         found: dict[str, GraphSpec] = {}
         problems: list[GraphDefinitionError] = []
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
-            graph, wrong = _read(path)
-            if graph is not None:
-                wrong = list(_missing(path, graph, known_tools, known_secrets=known_secrets))
-                if graph.id in found:
-                    wrong.append(_wrong(path, "name", f"there is another graph {graph.id}"))
+            graph, wrong = _read(path, known_tools, known_secrets)
+            if graph is not None and graph.id in found:
+                wrong = [_wrong(path, "name", f"there is another graph {graph.id}")]
             problems.extend(wrong)
             if graph is not None and not wrong:
                 found[graph.id] = graph
@@ -212,7 +214,9 @@ class UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _read(path: Path) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
+def _read(
+    path: Path, known_tools: Collection[str], known_secrets: Collection[str]
+) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
     try:
         head, prompt = _parts(path)
     except GraphDefinitionError as error:
@@ -222,19 +226,15 @@ def _read(path: Path) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
         said = "comes from the file itself, not from its head"
         return None, [_wrong(path, name, said) for name in reserved]
     try:
-        return GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt}), []
+        graph = GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
     except ValidationError as error:
         return None, [_of_field(path, detail) for detail in error.errors(include_input=False)]
-
-
-def _missing(
-    path: Path, graph: GraphSpec, known_tools: Collection[str], *, known_secrets: Collection[str]
-) -> Iterator[GraphDefinitionError]:
-    for tool in graph.tools:
-        if tool not in known_tools:
-            yield _wrong(path, "tools", f"there is no tool {tool!r}")
-    for secret in sorted(secrets_of(graph.mcp_servers).difference(known_secrets)):
-        yield _wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {secret!r}")
+    unknown = [tool for tool in graph.tools if tool not in known_tools]
+    unset = sorted(secrets_of(graph.mcp_servers).difference(known_secrets))
+    return graph, [
+        *(_wrong(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
+        *(_wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
+    ]
 
 
 def _of_field(path: Path, detail: Any) -> GraphDefinitionError:

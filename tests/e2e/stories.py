@@ -15,7 +15,7 @@ import psutil
 from app.bootstrap import Services
 from app.cli.serve import listen, served, url_of
 from app.executors.claude_agent.cli import Cli
-from app.ids import AccountId
+from app.ids import AccountId, RunId, RunKey
 from app.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
@@ -191,6 +191,13 @@ def _is_cli(process: psutil.Process) -> bool:
         return "claude" in process.name() or "_bundled/claude" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return False
+
+
+async def until_sent(world: World, run_id: str, *, messages: int = 1) -> None:
+    """Wait until so many messages to a run that this world carries are on their way to its agent."""
+    live = world.services.runs._carrier.find(RunKey(await world.account_id(), RunId(run_id)))
+    assert live is not None
+    await until(lambda: len(live.context.control._sent) >= messages)
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -20,7 +20,7 @@ from app.simulator.script import (
     text_of,
 )
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until
+from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until, until_sent
 
 DEADLINE_S = 4.0
 """Two seconds to stop, and what a busy machine needs."""
@@ -117,7 +117,7 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
             f"/v1/runs/{run_id}/messages", json={"content": "something else", "priority": "later"}
         )
     )
-    await asyncio.sleep(0.2)
+    await until_sent(world, run_id)
 
     await world.http.post(f"/v1/runs/{run_id}/interrupt")
     events = [event async for event in world.follow(run_id)]
@@ -143,7 +143,7 @@ async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: World
             f"/v1/runs/{run_id}/messages", json={"content": "something else", "priority": "later"}
         )
     )
-    await asyncio.sleep(0.2)
+    await until_sent(world, run_id)
 
     await world.http.post(f"/v1/runs/{run_id}/cancel")
     events = [event async for event in world.follow(run_id)]

@@ -142,5 +142,5 @@ class _Wanted:
     @property
     def alone(self) -> bool:
         """Whether it could as well be another run's."""
-        other_peoples = self.context.spec.mcp_servers
-        return self.conversation is None and self.response_format is None and not other_peoples
+        asked = self.conversation is None and self.response_format is None
+        return asked and not self.context.spec.mcp_servers
