@@ -28,6 +28,7 @@ class Catalogues:
     """What could be read, and how it is."""
 
     checks: list[Check]
+    graphs: GraphCatalog
     models: ModelRegistry | None
     prices: PriceList
 
@@ -49,7 +50,7 @@ def check_catalogues(settings: Settings) -> Catalogues:
         of_graphs += _unrunnable(planner)
     if not of_graphs:
         of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
-    return Catalogues([*of_tools, *of_graphs, *of_models, *of_prices], models, prices)
+    return Catalogues([*of_tools, *of_graphs, *of_models, *of_prices], graphs, models, prices)
 
 
 def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:

@@ -13,10 +13,12 @@ from app.doctor.report import Check, Report, without_secrets
 from app.doctor.variables import check_variables
 from app.embedded import EmbeddedPostgresFailed
 from app.errors import AppError
+from app.executors.catalog import GraphSpec
 from app.executors.claude_agent.cli import Cli, CliMissing, CliSilent, bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.sessions.store import PostgresSessionStore
 from app.settings import Settings
+from app.tools.mcp_servers import McpConnector, McpServerAway, remote_ids
 
 _OPERATOR_ERRORS = (JournalFailed, EmbeddedPostgresFailed, CliMissing, CliSilent)
 
@@ -47,6 +49,7 @@ async def examine(
             "journal": opening.journal,
             "cli": opening.the_cli,
             "auth": opening.auth,
+            "mcp_servers": opening.mcp_servers,
             **({"probe": opening.probe} if with_probe else {}),
         }
         for name, look in looks.items():
@@ -104,6 +107,12 @@ class _Opening:
         said = "the machine's own login" if access.login else "ANTHROPIC_API_KEY was not refused"
         return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {said}")]
 
+    async def mcp_servers(self) -> list[Check]:
+        """Connect to what each graph needs, as its runs do."""
+        connector = McpConnector(self._settings.mcp_secrets)
+        graphs = [graph for graph in self._catalogues.graphs.all() if graph.mcp_servers]
+        return [await _servers_of(graph, connector) for graph in graphs]
+
     async def probe(self) -> list[Check]:
         if self._database is None or self._catalogues.models is None:
             return [Check("probe", "error", "not made: it needs the database and the models")]
@@ -116,6 +125,19 @@ class _Opening:
                 open_agent(alone, billing, sessions, workspaces=workspaces, cli=self._cli)
             )
             return await probe(agent.executor, self._catalogues.models, billing)
+
+
+async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:
+    wanted = tuple(remote_ids(graph.mcp_servers))
+    try:
+        connections = await connector.connect(graph.mcp_servers, wanted)
+    except McpServerAway as error:
+        return Check("mcp_servers", "error", f"graph {graph.id}: {error} does not answer, or lacks a tool")
+    missing = sorted(set(wanted) - {tool.id for tool in connections.tools})
+    await connections.aclose()
+    if missing:
+        return Check("mcp_servers", "warning", f"graph {graph.id} goes on without {', '.join(missing)}")
+    return Check("mcp_servers", "ok", f"graph {graph.id}: {', '.join(wanted)}")
 
 
 async def _looked_at(name: str, look: Callable[[], Awaitable[list[Check]]]) -> list[Check]:

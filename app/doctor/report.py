@@ -54,6 +54,7 @@ def _redacted(text: str, secrets: Iterable[str]) -> str:
 def _secrets(settings: Settings) -> list[str]:
     values = dict(settings)
     found = [value.get_secret_value() for value in values.values() if isinstance(value, SecretStr)]
+    found += [secret.get_secret_value() for secret in settings.mcp_secrets.values()]
     for value in values.values():
         if isinstance(value, str) and "://" in value:
             password = urlsplit(value).password or ""

@@ -19,6 +19,7 @@ from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, s
 from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import PROVIDER_KEY, the_settings
 from tests.e2e.test_the_machines_own_login import ROUTING
+from tests.e2e.test_tools_of_other_peoples_servers import TOKEN, graphs, program
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
@@ -227,3 +228,19 @@ async def test_a_server_opens_what_the_doctor_found_usable(tmp_path: Path, datab
 
     assert report.ok
     assert by_name(report.as_json())["graphs"]["detail"] == ", ".join(graphs)
+
+
+async def test_other_peoples_servers_are_asked_for_what_graphs_need(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with hello() as simulator:
+        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
+        for name, server in (("well", program()), ("badly", program(tools={"nothing": "read_only"}))):
+            (tmp_path / name).mkdir()
+            chosen = {key: str(value) for key, value in graphs(tmp_path / name, server).items()}
+            code, printed, _ = await doctor(tmp_path, "--json", DATABASE_URL=database_url, **there, **chosen)
+            check = by_name(json.loads(printed))["mcp_servers"]
+            expected = (0, "ok", "library__search") if name == "well" else (1, "error", "library")
+            assert (code, check["status"]) == expected[:2], printed
+            assert expected[2] in check["detail"]
+            assert TOKEN not in printed
