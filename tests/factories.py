@@ -1,11 +1,15 @@
 """Plain functions with defaults that make what tests need."""
 
+from datetime import timedelta
 from typing import Any
 
 from app.auth.accounts import Accounts
 from app.auth.repository import KeyRecord
 from app.db import Database
-from app.ids import MessageId, RunId, RunKey
+from app.executors.catalog import GraphSpec
+from app.executors.port import RunContext
+from app.graph import RunLimits
+from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.usage import Attribution, TokenUsage, UsageFact
 
 
@@ -30,3 +34,18 @@ def a_fact(key: KeyRecord, message: str = "msg_1", run: str = "run-1", **fields:
         attribution=Attribution(key.id, "claude_agents:assistant", "req-1"),
         **{**defaults, **fields},
     )
+
+
+def a_context(**fields: Any) -> RunContext:
+    """What an executor is told of a run."""
+    defaults: dict[str, Any] = {
+        "run": RunKey(AccountId(new_uuid()), RunId("r1")),
+        "attempt": 0,
+        "spec": GraphSpec(name="planner", description="d", system_prompt="p"),
+        "model": "claude-sonnet-4-5",
+        "tools": (),
+        "limits": RunLimits(),
+        "timeout": timedelta(seconds=1),
+        "attribution": Attribution(ApiKeyId(new_uuid()), "claude_agents:planner", None),
+    }
+    return RunContext(**{**defaults, **fields})

@@ -82,11 +82,12 @@ class Turn:
         if stopped == BUDGET:
             raise ExecutionFailed(*BUDGET)
         stop = None if result is None else stop_of(result)
-        if result is not None and stop == "natural":
+        # With messages the agent never took up, what it said last is no answer to them.
+        if result is not None and stop == "natural" and not self._mapper.sent:
             return answer(result, self._wanted)
         if stopped is not None:
             raise ExecutionFailed(*stopped)
-        if result is None or stop is None:
+        if result is None or stop is None or stop == "natural":
             raise ExecutionFailed("internal")
         raise failure(result, stop, self._last_error)
 

@@ -1,26 +1,15 @@
 from collections.abc import AsyncGenerator
-from datetime import timedelta
 
 import pytest
 
 from app.events import AiEvent, AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
-from app.executors.catalog import GraphNotFound, GraphSpec
+from app.executors.catalog import GraphNotFound
 from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext
-from app.graph import GraphRunRequest, Message, RunLimits
-from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
-from app.usage import Attribution
+from app.graph import GraphRunRequest, Message
+from tests.factories import a_context
 
-CONTEXT = RunContext(
-    run=RunKey(AccountId(new_uuid()), RunId("r1")),
-    attempt=0,
-    spec=GraphSpec(name="planner", description="d", system_prompt="p"),
-    model="claude-sonnet-4-5",
-    tools=(),
-    limits=RunLimits(),
-    timeout=timedelta(seconds=1),
-    attribution=Attribution(ApiKeyId(new_uuid()), "claude_agents:planner", None),
-)
+CONTEXT = a_context()
 
 
 class Parrot:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from claude_agent_sdk import AssistantMessage, StreamEvent, TextBlock, UserMessage
+from claude_agent_sdk import AssistantMessage, ResultMessage, StreamEvent, TextBlock, UserMessage
 from claude_agent_sdk.types import ContentBlock
 
 
@@ -37,3 +37,18 @@ def assistant(*blocks: ContentBlock, **fields: Any) -> AssistantMessage:
 
 def user(*blocks: ContentBlock) -> UserMessage:
     return UserMessage(content=list(blocks))
+
+
+def a_result(**fields: Any) -> ResultMessage:
+    defaults: dict[str, Any] = {
+        "subtype": "success",
+        "duration_ms": 1,
+        "duration_api_ms": 1,
+        "is_error": False,
+        "num_turns": 1,
+        "session_id": "s",
+        "terminal_reason": "completed",
+        "stop_reason": "end_turn",
+        "result": "hello",
+    }
+    return ResultMessage(**{**defaults, **fields})

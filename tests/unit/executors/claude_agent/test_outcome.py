@@ -1,30 +1,15 @@
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ResultMessage
 from claude_agent_sdk.types import AssistantMessageError
 
 from app.executors.claude_agent.outcome import answer, failure, stop_of
 from app.executors.port import Ending, ExecutionFailed
 from app.graph import ResponseFormat
+from tests.unit.executors.claude_agent.frames import a_result
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 FORMAT = ResponseFormat.of(type="json_schema", schema_=SCHEMA)
-
-
-def a_result(**fields: Any) -> ResultMessage:
-    defaults: dict[str, Any] = {
-        "subtype": "success",
-        "duration_ms": 1,
-        "duration_api_ms": 1,
-        "is_error": False,
-        "num_turns": 1,
-        "session_id": "s",
-        "terminal_reason": "completed",
-        "stop_reason": "end_turn",
-        "result": "hello",
-    }
-    return ResultMessage(**{**defaults, **fields})
 
 
 @pytest.mark.parametrize(
