@@ -1,0 +1,62 @@
+"""The clients people use under Node: the real packages, run as programs."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from tests.programs import require
+
+HERE = Path(__file__).parent
+_LOCK = HERE / "package-lock.json"
+_INSTALLED = HERE / "node_modules" / ".package-lock.json"
+_PATIENCE_S = 60.0
+
+
+def install() -> Path:
+    """Install the locked packages unless they are there; returns their directory.
+
+    Skips the test where Node is missing.
+    """
+    require("node", "npm")
+    with FileLock(HERE / ".installing"):
+        if not _INSTALLED.exists() or _INSTALLED.stat().st_mtime < _LOCK.stat().st_mtime:
+            command = [_path("npm"), "ci", "--loglevel=error"]
+            subprocess.run(command, cwd=HERE, check=True, capture_output=True)
+            _INSTALLED.touch()
+    return _INSTALLED.parent
+
+
+async def node(program: str, *arguments: str, given: str = "") -> str:
+    """What a program of this folder prints, given this on its standard input.
+
+    The test fails with what it complained of when it fails or takes too long.
+    """
+    await asyncio.to_thread(install)
+    process = await asyncio.create_subprocess_exec(
+        *(_path("node"), program, *arguments),
+        cwd=HERE,
+        env={"PATH": os.environ["PATH"]},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            printed, complained = await process.communicate(given.encode())
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        pytest.fail(f"{program} takes longer than {_PATIENCE_S:.0f} s")
+    assert process.returncode == 0, f"{program}: {complained.decode()}"
+    return printed.decode()
+
+
+def _path(program: str) -> str:
+    found = shutil.which(program)
+    assert found is not None
+    return found
