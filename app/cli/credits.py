@@ -15,7 +15,8 @@ from app.billing.ledger import CreditLedger, Terms, usd
 from app.billing.ledger_repository import Credit, Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.repricing import reprice
-from app.bootstrap import attach_database, price_list
+from app.bootstrap.catalogues import price_list
+from app.bootstrap.storage import attach_database
 from app.errors import Invalid
 from app.ids import AccountId
 from app.settings import Settings

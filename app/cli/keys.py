@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.auth.accounts import Accounts
-from app.bootstrap import attach_database
+from app.bootstrap.storage import attach_database
 from app.ids import ApiKeyId
 from app.settings import Settings
 

@@ -10,7 +10,7 @@ from types import FrameType
 import structlog
 import uvicorn
 
-from app.bootstrap import DRAIN_S, Services, open_services
+from app.bootstrap.services import DRAIN_S, Services, open_services
 from app.errors import Unavailable
 from app.executors.claude_agent.cli import Cli
 from app.http.app import create_app

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
 from app.billing.journal import JournalFailed
-from app.bootstrap import attach_database, open_access, open_agent, open_log, open_workspaces
+from app.bootstrap.agent import open_access, open_agent, open_workspaces
+from app.bootstrap.storage import attach_database, open_log
 from app.db import Database
 from app.doctor.catalogues import Catalogues, check_catalogues
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox

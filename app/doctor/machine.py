@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from app.bootstrap import open_journal
+from app.bootstrap.storage import open_journal
 from app.doctor.report import Check
 from app.executors.claude_agent.cli import PINNED_VERSION, Cli
 from app.ids import new_uuid

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from app.bootstrap import Services
+from app.bootstrap.services import Services
 from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.routes import (

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from app.auth.accounts import Principal
 from app.auth.keys import Scope
-from app.bootstrap import Services
+from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.http.middleware import REQUEST_ID
 from app.http.strict_json import check_json

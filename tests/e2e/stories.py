@@ -12,7 +12,7 @@ import httpx
 import httpx_sse
 import psutil
 
-from app.bootstrap import Services
+from app.bootstrap.services import Services
 from app.cli.serve import listen, served, url_of
 from app.executors.claude_agent.cli import Cli
 from app.ids import AccountId, RunId, RunKey

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.bootstrap import open_services
+from app.bootstrap.services import open_services
 from app.doctor.examination import examine
 from app.executors.claude_agent.provider_variables import chooses_provider
 from app.settings import Settings

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
-from app.bootstrap import Services
+from app.bootstrap.services import Services
 from app.graph import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 from app.http.dependencies import HeartbeatS, IdempotencyKey, RequestId, ServicesDep, Writer, json_body
 from app.http.encoders.native import NativeEncoder

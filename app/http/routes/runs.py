@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
-from app.bootstrap import Services
+from app.bootstrap.services import Services
 from app.graph import GraphFinal, GraphRunRequest
 from app.http.dependencies import (
     HeartbeatS,

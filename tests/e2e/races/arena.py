@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import httpx
 
-from app.bootstrap import Services
+from app.bootstrap.services import Services
 from app.cli.serve import listen, served, url_of
 from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import SentMessage, Simulator

@@ -1,0 +1,96 @@
+"""The Claude Agent SDK with everything it stands on."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from app.db import Database
+from app.executors.claude_agent.access import GatewayAccess, LoginAccess, ModelAccess
+from app.executors.claude_agent.billing import LaneBilling
+from app.executors.claude_agent.cli import Cli, bundled_cli
+from app.executors.claude_agent.directories import own_directory
+from app.executors.claude_agent.environment import Login
+from app.executors.claude_agent.executor import ClaudeAgentExecutor
+from app.executors.claude_agent.sandbox import Sandbox
+from app.executors.claude_agent.start import CliStarter
+from app.gateway.provider import Provider
+from app.gateway.proxy import Gateway
+from app.graph import GraphRunRequest, Message
+from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.runs.plan import Planner
+from app.sessions.store import PostgresSessionStore
+from app.settings import Settings
+from app.tools.mcp_servers import McpConnector
+from app.workspaces.service import Workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The Claude Agent SDK with everything it stands on."""
+
+    executor: ClaudeAgentExecutor
+    access: ModelAccess
+    starter: CliStarter
+    sandbox: Sandbox
+
+
+@asynccontextmanager
+async def open_agent(
+    settings: Settings,
+    billing: LaneBilling,
+    sessions: PostgresSessionStore,
+    *,
+    workspaces: Workspaces,
+    cli: Cli | None = None,
+) -> AsyncIterator[Agent]:
+    """Run graphs of `claude_agents` while the body runs."""
+    cli = cli or Cli(bundled_cli())
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
+        access = await stack.enter_async_context(open_access(settings, cli, directory))
+        sandbox = Sandbox()
+        starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
+        stack.push_async_callback(starter.aclose)
+        executor = ClaudeAgentExecutor(
+            access=access,
+            billing=billing,
+            starter=starter,
+            servers=McpConnector(settings.mcp_secrets),
+            workspaces=workspaces,
+            sandbox=sandbox,
+        )
+        yield Agent(executor, access, starter, sandbox)
+
+
+@asynccontextmanager
+async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAccess]:
+    """How CLIs reach their model, as RUNTALLY_CLAUDE_AUTH says."""
+    if settings.claude_auth == "local_session":
+        yield LoginAccess(cli, Login.of(settings.claude_config_dir), directory)
+        return
+    key = settings.anthropic_api_key
+    async with (
+        Provider(
+            base_url=settings.anthropic_base_url, api_key=None if key is None else key.get_secret_value()
+        ) as provider,
+        Gateway(provider) as gateway,
+    ):
+        yield GatewayAccess(provider, gateway)
+
+
+def open_workspaces(settings: Settings, stack: AsyncExitStack, database: Database) -> Workspaces:
+    """Where runs with native tools get their directories."""
+    directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "workspaces"))
+    return Workspaces(database, directory, settings.allowed_host_roots)
+
+
+def warm_up(starter: CliStarter, planner: Planner) -> None:
+    """Have a process ready for the simplest run of the first graphs; later ones follow demand."""
+    nobody = RunKey(AccountId(UUID(int=0)), RunId("none"))
+    for graph in planner.graphs.all()[: starter.warm]:
+        hello = Message.of(role="user", content="hello")
+        request = GraphRunRequest.of(graph_id=graph.id, messages=[hello])
+        key = ApiKeyId(UUID(int=0))
+        starter.warm_up(planner.plan(nobody, request, api_key_id=key, request_id=None))

@@ -1,0 +1,48 @@
+"""What the operator's files and settings offer: graphs, tools, models and their prices."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from app.billing.price_file import read_prices
+from app.billing.pricing import PriceList
+from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.executors.model_file import read_models
+from app.executors.models import ModelRegistry
+from app.runs.plan import Planner
+from app.settings import Settings
+from app.tools.catalog import ToolCatalog
+
+
+def open_planner(settings: Settings) -> Planner:
+    """What plans runs of this server's graphs; raises what is wrong with them."""
+    tools = ToolCatalog.load(settings.tools)
+    graphs = GraphCatalog.load(
+        graph_directories(settings),
+        known_tools=tools.ids(),
+        known_secrets=settings.mcp_secrets,
+        host_roots=settings.allowed_host_roots,
+    )
+    prices = price_list(settings)
+    models = model_registry(settings, prices)
+    return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
+
+
+def price_list(settings: Settings) -> PriceList:
+    """The prices of this server; raises `PriceFileError`."""
+    own = [] if settings.prices_file is None else read_prices(settings.prices_file)
+    return PriceList(own, markup=settings.markup)
+
+
+def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
+    """The models of this server; raises `ModelFileError`, `UnknownModel` and `ModelNotPriced`."""
+    own = None if settings.models_file is None else read_models(settings.models_file)
+    return ModelRegistry(
+        settings.default_model,
+        own,
+        is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
+    )
+
+
+def graph_directories(settings: Settings) -> list[Path]:
+    """Where this server's graphs are."""
+    return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]

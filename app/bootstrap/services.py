@@ -1,0 +1,232 @@
+"""Services: everything the outer layers speak to, opened and closed in order."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import anyio
+from anyio.abc import TaskGroup
+
+from app.auth.accounts import Accounts
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.billing.reports import BillingReports
+from app.bootstrap.agent import Agent, open_agent, open_workspaces, warm_up
+from app.bootstrap.catalogues import open_planner
+from app.bootstrap.storage import open_database, open_journal, open_log
+from app.db import Database
+from app.executors.aggregator import ExecutorAggregator
+from app.executors.catalog import GraphCatalog
+from app.executors.claude_agent.billing import RunBilling
+from app.executors.claude_agent.cli import Cli
+from app.executors.claude_agent.names import tool_id_of
+from app.executors.claude_agent.watch import AccessWatch
+from app.executors.models import ModelRegistry
+from app.ids import new_uuid
+from app.runs.carrier import Carrier
+from app.runs.commands import RunCommands
+from app.runs.conversations import Conversations
+from app.runs.generation import Generator
+from app.runs.plan import Planner
+from app.runs.preview import Previewer
+from app.runs.queue import Capacity, RunQueue
+from app.runs.reaper import Reaper
+from app.runs.relay import Relay
+from app.runs.service import RunService
+from app.runs.succession import Succession
+from app.sessions.store import PostgresSessionStore
+from app.settings import Settings
+from app.streams.port import EventLog
+from app.tools.catalog import ToolCatalog
+from app.webhooks.addresses import Addresses
+from app.webhooks.deliverer import Deliverer
+from app.webhooks.sender import Sender
+from app.webhooks.service import Webhooks
+from app.workspaces.service import Workspaces
+
+DRAIN_S = 20.0
+"""How long runs under way may go on once the server was asked to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything the outer layers speak to."""
+
+    settings: Settings
+    database: Database
+    accounts: Accounts
+    runs: RunService
+    commands: RunCommands
+    conversations: Conversations
+    generator: Generator
+    previewer: Previewer
+    billing: BillingReports
+    ledger: CreditLedger
+    graphs: GraphCatalog
+    models: ModelRegistry
+    prices: PriceList
+    tools: ToolCatalog
+    log: EventLog
+    webhooks: Webhooks
+    access: AccessWatch
+    workspaces: Workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What runs stand on."""
+
+    settings: Settings
+    process_id: UUID
+    database: Database
+    log: EventLog
+    receipts: ReceiptWriter
+    ledger: CreditLedger
+    billing: BillingReports
+    sessions: PostgresSessionStore
+    planner: Planner
+    workspaces: Workspaces
+    agent: Agent
+    tasks: TaskGroup
+    """Where runs go on when their reader has left; cancelled at the end."""
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncIterator[Services]:
+    """Open everything, run it, and close it in reverse order. `cli`: another one than the bundled.
+
+    Raises what is wrong with the settings, graphs, tools or database before anything is served.
+    """
+    async with AsyncExitStack() as stack:
+        ground = await _open_ground(settings, stack, cli)
+        planner, executor = ground.planner, ExecutorAggregator({"claude_agents": ground.agent.executor})
+        ground.tasks.start_soon(ground.receipts.work)
+        webhooks = await stack.enter_async_context(_open_webhooks(settings, ground.database))
+        runs, commands, conversations = await _open_runs(ground, stack, executor)
+        if ground.agent.access.missing is None:
+            warm_up(ground.agent.starter, planner)
+        accounts = Accounts(ground.database)
+        if settings.bootstrap_key is not None:
+            await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
+        access = AccessWatch(ground.agent.access)
+        ground.tasks.start_soon(access.watch)
+        yield Services(
+            settings=settings,
+            database=ground.database,
+            accounts=accounts,
+            runs=runs,
+            commands=commands,
+            conversations=conversations,
+            generator=Generator(runs, planner.models),
+            previewer=Previewer(planner, executor),
+            billing=ground.billing,
+            ledger=ground.ledger,
+            graphs=planner.graphs,
+            models=planner.models,
+            prices=planner.prices,
+            tools=planner.tools,
+            log=ground.log,
+            webhooks=webhooks,
+            access=access,
+            workspaces=ground.workspaces,
+        )
+
+
+async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | None) -> _Ground:
+    planner = open_planner(settings)
+    database = await stack.enter_async_context(open_database(settings))
+    await database.require_current_schema()
+    process_id = new_uuid()
+    receipts = _open_receipts(database, open_journal(settings, process_id), planner.prices, stack=stack)
+    ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
+    workspaces = open_workspaces(settings, stack, database)
+    billing = RunBilling(receipts, ledger, planner.prices)
+    agent = await stack.enter_async_context(
+        open_agent(settings, billing, sessions, workspaces=workspaces, cli=cli)
+    )
+    event_log = await open_log(settings, stack)
+    tasks = await stack.enter_async_context(anyio.create_task_group())
+    stack.callback(tasks.cancel_scope.cancel)
+    return _Ground(
+        settings=settings,
+        process_id=process_id,
+        database=database,
+        log=event_log,
+        receipts=receipts,
+        ledger=ledger,
+        billing=BillingReports(database),
+        sessions=sessions,
+        planner=planner,
+        workspaces=workspaces,
+        agent=agent,
+        tasks=tasks,
+    )
+
+
+async def _open_runs(
+    ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator
+) -> tuple[RunService, RunCommands, Conversations]:
+    settings, database, log_ = ground.settings, ground.database, ground.log
+    relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger)
+    queue = RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs))
+    carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
+    commands = RunCommands(database, carrier, process_id=ground.process_id)
+    conversations = Conversations(database, ground.sessions, tool_id_of=tool_id_of)
+    runs = RunService(
+        database,
+        log_,
+        receipts=ground.receipts,
+        ledger=ground.ledger,
+        planner=ground.planner,
+        queue=queue,
+        carrier=carrier,
+        commands=commands,
+        conversations=conversations,
+        workspaces=ground.workspaces,
+        require_sandbox=ground.agent.sandbox.require,
+        process_id=ground.process_id,
+    )
+    stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+    succession = Succession(
+        database,
+        ground.planner,
+        ground.billing,
+        receipts=ground.receipts,
+        queue=queue,
+        carrier=carrier,
+        process_id=ground.process_id,
+    )
+    reaper = Reaper(database, log_, ground.ledger, succession, process_id=ground.process_id)
+    # Beside an embedded database there is no other process: whatever has not ended has died.
+    await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
+    ground.tasks.start_soon(reaper.watch)
+    ground.tasks.start_soon(commands.watch)
+    ground.tasks.start_soon(ground.workspaces.sweep)
+    if any(graph.native_tools for graph in ground.planner.graphs.all()):
+        ground.tasks.start_soon(ground.agent.sandbox.look)
+    return runs, commands, conversations
+
+
+def _open_receipts(
+    database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
+) -> ReceiptWriter:
+    stack.callback(journal.close)
+    receipts = ReceiptWriter(database, journal, prices)
+    stack.push_async_callback(receipts.aclose)
+    return receipts
+
+
+@asynccontextmanager
+async def _open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
+    """Deliver while the body runs; calls under way at its end are made again later."""
+    async with (
+        Addresses(allow_private=settings.webhook_allow_private) as addresses,
+        Sender(addresses) as sender,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(Deliverer(database, sender).work)
+        yield Webhooks(database, addresses)
+        tasks.cancel_scope.cancel()

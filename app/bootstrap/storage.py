@@ -1,0 +1,59 @@
+"""Where things are kept: the database, the journal of receipts, the event log."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+from app.billing.journal import Journal
+from app.db import Database
+from app.embedded import EmbeddedPostgres
+from app.settings import Settings
+from app.streams.memory import MemoryEventLog
+from app.streams.port import EventLog
+from app.streams.redis_streams import RedisEventLog
+
+
+def open_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
+    """The server's database: the operator's, or an embedded one that is migrated here."""
+    return _database(settings, EmbeddedPostgres.start)
+
+
+def attach_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
+    """The same database, also beside a server that runs on it."""
+    return _database(settings, EmbeddedPostgres.attach)
+
+
+@asynccontextmanager
+async def _database(
+    settings: Settings, embedded: Callable[[Path], AbstractAsyncContextManager[EmbeddedPostgres]]
+) -> AsyncIterator[Database]:
+    async with AsyncExitStack() as stack:
+        if settings.database_url is not None:
+            yield await _opened(settings.database_url, stack)
+            return
+        server = await stack.enter_async_context(embedded(settings.data_dir))
+        database = await _opened(server.url, stack)
+        await database.migrate()
+        yield database
+
+
+async def _opened(url: str, stack: AsyncExitStack) -> Database:
+    database = await Database.open(url)
+    stack.push_async_callback(database.aclose)
+    return database
+
+
+def open_journal(settings: Settings, process_id: UUID) -> Journal:
+    """This process's receipt journal; raises `JournalFailed`."""
+    return Journal(settings.data_dir.absolute() / "journal", process_id)
+
+
+async def open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
+    """The event log, once it has answered."""
+    event_log: EventLog = (
+        MemoryEventLog() if settings.redis_url is None else RedisEventLog(settings.redis_url)
+    )
+    stack.push_async_callback(event_log.aclose)
+    await event_log.ping()
+    return event_log
