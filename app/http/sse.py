@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from app.http.encoders.encoder import RETRY, Encoder
+from app.http.encoders.encoder import Encoder
 from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0
@@ -26,7 +26,7 @@ def event_stream(
     """Stream what a run says. A client that leaves closes `batches`, and that is all."""
     return EventSourceResponse(
         _chunks(batches, encoder),
-        headers=_HEADERS,
+        headers={**_HEADERS, **encoder.headers},
         ping=heartbeat_s,
         ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
         sep="\n",
@@ -37,7 +37,7 @@ async def _chunks(
     batches: AsyncGenerator[Sequence[LogEntry], None],
     encoder: Encoder,
 ) -> AsyncIterator[bytes]:
-    yield RETRY
+    yield encoder.opening
     async with aclosing(batches):
         async for batch in batches:
             # Everything ready in one chunk: ten times the throughput of one chunk each.

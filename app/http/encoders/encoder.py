@@ -1,6 +1,6 @@
 """The port of the wire encoders, and what all wires made of server-sent events share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from app.streams.port import LogEntry
@@ -21,6 +21,10 @@ class Encoder(Protocol):
     """
 
     content_type: ClassVar[str]
+    headers: ClassVar[Mapping[str, str]]
+    """What the wire's clients look for besides."""
+    opening: ClassVar[bytes]
+    """Sent before the first entry, also to a client that resumes."""
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk; empty when the wire has no word for them."""

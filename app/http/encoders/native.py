@@ -1,9 +1,9 @@
 """Our own wire: every event as it is, one server-sent event each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from app.http.encoders.encoder import EVENT_STREAM
+from app.http.encoders.encoder import EVENT_STREAM, RETRY
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
@@ -15,6 +15,8 @@ class NativeEncoder:
     """
 
     content_type: ClassVar[str] = EVENT_STREAM
+    headers: ClassVar[Mapping[str, str]] = {}
+    opening: ClassVar[bytes] = RETRY
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""
