@@ -4,6 +4,7 @@ import { ApiError, get } from "./api.js";
 import { Composer } from "./chat/composer.js";
 import { Conversation, newKey } from "./chat/conversation.js";
 import { dollars } from "./chat/cost.js";
+import { rendered } from "./chat/markdown.js";
 import { Sidebar } from "./chat/sidebar.js";
 import { Turn } from "./chat/transcript.js";
 import { apiProblem, busyWith, runProblem } from "./chat/words.js";
@@ -45,8 +46,7 @@ function ChatPage({ who }) {
     setSessions({ ...next, items: [...sessions.items, ...next.items] });
   };
   const ended = ({ run }) => {
-    const end = run.error ? runProblem(run.error, run.finishReason) : `Answer: ${run.answer.slice(0, SPOKEN_CHARS)}`;
-    setSpoken(end);
+    setSpoken(run.error ? runProblem(run.error, run.finishReason) : `Answer: ${plain(run.answer)}`);
     listSessions().catch(fail);
   };
   const show = async (key) => {
@@ -54,6 +54,7 @@ function ChatPage({ who }) {
     const conversation = new Conversation(key ?? newKey(), { changed, ended });
     page.current.conversation = conversation;
     setProblem("");
+    setSpoken("");
     setDrawer(false);
     draw();
     if (key === null) return;
@@ -116,6 +117,10 @@ function ChatPage({ who }) {
       fail(error);
     }
   };
+  const closeDrawer = () => {
+    setDrawer(false);
+    document.querySelector(".drawer-button").focus();
+  };
   const running = conversation.open.at(0)?.run;
 
   return html`
@@ -126,9 +131,9 @@ function ChatPage({ who }) {
         open=${go}
         more=${sessions.nextCursor && (() => moreSessions().catch(fail))}
         shown=${drawer}
-        close=${() => setDrawer(false)}
+        close=${closeDrawer}
       />
-      ${drawer && html`<div class="backdrop" onClick=${() => setDrawer(false)}></div>`}
+      ${drawer && html`<div class="backdrop" onClick=${closeDrawer}></div>`}
       <main class="talk" id="main" tabindex="-1">
         <${Head}
           conversation=${conversation}
@@ -241,7 +246,8 @@ function Empty({ conversation, graphs, graphId }) {
 }
 
 function Busy({ run, lost }) {
-  const steps = run.stepBudget ? `Step ${Math.min(run.step + 1, run.stepBudget)} of ${run.stepBudget}` : `Step ${run.step + 1}`;
+  const step = run.inStep ? run.step + 1 : run.step;
+  const steps = run.stepBudget ? `Step ${Math.min(step, run.stepBudget)} of ${run.stepBudget}` : `Step ${step}`;
   return html`
     <span class="pulse" aria-hidden="true"></span>
     <span>${lost ? "The connection is lost. Trying again…" : busyWith(run)}</span>
@@ -262,6 +268,11 @@ function ConfirmDelete({ yes, no }) {
       </div>
     </dialog>
   `;
+}
+
+function plain(markdown) {
+  const start = markdown.slice(0, SPOKEN_CHARS);
+  return rendered(start)?.textContent ?? start;
 }
 
 function keyOfUrl() {

@@ -11,7 +11,10 @@ export function Composer({ graphs, graphId, chooseGraph, busy, stopping, send, s
   const [sending, setSending] = useState(false);
   const field = useRef(null);
 
-  useEffect(() => field.current.focus(), [conversation]);
+  useEffect(() => {
+    // On a touch screen that would bring up the keyboard over everything.
+    if (matchMedia("(hover: hover)").matches) field.current.focus();
+  }, [conversation]);
   useLayoutEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${field.current.scrollHeight + 2}px`;

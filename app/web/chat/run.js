@@ -18,6 +18,7 @@ export class Run {
     this.phase = null;
     this.step = 0;
     this.stepBudget = null;
+    this.inStep = true;
     this.stopping = null;
     this.error = null;
     this.finishReason = null;
@@ -112,6 +113,7 @@ function touch(item) {
 function spoken(kind) {
   return (run, event) => {
     run.phase = null;
+    if (!event.parentToolCallId) run.inStep = true;
     const last = run._last(event);
     if (last?.kind === kind && last.messageId === event.messageId) {
       last.text += event.delta;
@@ -143,6 +145,7 @@ const TAKE = {
   },
   step: (run, event) => {
     run.step = event.stepIndex;
+    run.inStep = false;
     run.stepBudget = event.stepBudget;
   },
   tool_call_start: (run, event) => {

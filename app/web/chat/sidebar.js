@@ -1,18 +1,32 @@
 // The conversations there are.
 
-import { html } from "../html.js";
+import { html, useEffect, useRef } from "../html.js";
 
 const DAY_MS = 86_400_000;
 
-/** `open(key)` shows one, null a new one; `more()` lists further ones, null where there are none. */
+/**
+ * `open(key)` shows one, null a new one; `more()` lists further ones, null where there are none. On a narrow
+ * screen it lies over the page while it is `shown`.
+ */
 export function Sidebar({ sessions, current, open, more, shown, close }) {
+  const nav = useRef(null);
+  useEffect(() => {
+    if (shown) nav.current.querySelector("a").focus();
+  }, [shown]);
   const follow = (key) => (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     open(key);
   };
   return html`
-    <nav class="sidebar" id="conversations" aria-label="Conversations" data-shown=${shown}>
+    <nav
+      class="sidebar"
+      id="conversations"
+      ref=${nav}
+      aria-label="Conversations"
+      data-shown=${shown}
+      onKeyDown=${(event) => shown && event.key === "Escape" && close()}
+    >
       <div class="sidebar-head">
         <a class="button" href="./" onClick=${follow(null)}>New conversation</a>
         <button type="button" class="button button-plain sidebar-close" onClick=${close}>Close</button>

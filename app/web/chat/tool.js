@@ -66,13 +66,15 @@ function Consent({ tool, decide }) {
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
 
-  const settle = async (decision) => {
+  const settle = async (decision, button) => {
     const args = text === null || text === wanted ? undefined : parsed(text);
     if (decision === "allow" && args === null) return setProblem("The arguments are not valid JSON.");
     setBusy(true);
     setProblem("");
     try {
       await decide(tool, decision === "allow" ? { decision, args } : { decision, message: message.trim() });
+      // The button goes away; whoever works by keyboard stays where they were.
+      button.closest("details")?.querySelector("summary").focus();
     } catch (error) {
       setProblem(error.errors?.length ? error.errors.map(fieldProblem).join(" ") : apiProblem(error));
       setBusy(false);
@@ -102,8 +104,8 @@ function Consent({ tool, decide }) {
       </label>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="row">
-        <button type="button" class="button button-primary" disabled=${busy} onClick=${() => settle("allow")}>Allow</button>
-        <button type="button" class="button button-bad" disabled=${busy} onClick=${() => settle("deny")}>Deny</button>
+        <button type="button" class="button button-primary" disabled=${busy} onClick=${(event) => settle("allow", event.currentTarget)}>Allow</button>
+        <button type="button" class="button button-bad" disabled=${busy} onClick=${(event) => settle("deny", event.currentTarget)}>Deny</button>
         ${text === null &&
         html`
           <button type="button" class="button button-plain" onClick=${() => setText(wanted)}>

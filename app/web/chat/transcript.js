@@ -4,7 +4,7 @@ import { Component, html } from "../html.js";
 import { dollars } from "./cost.js";
 import { Plain, Prose } from "./text.js";
 import { ToolCall } from "./tool.js";
-import { runProblem } from "./words.js";
+import { busyWith, runProblem } from "./words.js";
 
 /** One question and what came of it. `actions`: `decide`, `unfold`, `fork`, `again`; null where one may not. */
 export function Turn({ turn, busy, actions }) {
@@ -17,6 +17,7 @@ export function Turn({ turn, busy, actions }) {
         <div class="said"><${Plain} text=${turn.question} /></div>
       `}
       <h2 class="visually-hidden">Answer</h2>
+      ${run.queued !== null && html`<p class="note">${busyWith(run)}</p>`}
       <div class="answer"><${Items} items=${run.items} turn=${turn} actions=${actions} /></div>
       ${run.done && html`<${End} turn=${turn} busy=${busy} actions=${actions} />`}
     </article>
