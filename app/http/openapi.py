@@ -43,9 +43,13 @@ def event_schemas() -> dict[str, Any]:
     schema = CLIENT_EVENTS.json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
     events: dict[str, Any] = schema.pop("$defs")
     for model in get_args(ClientEvent):
-        # What has a default is sent all the same; what may be left out says so itself.
-        sent = [field for field in model.model_fields.values() if field.exclude_if is None]
-        events[model.__name__]["required"] = [field.serialization_alias for field in sent]
+        required = events[model.__name__]["required"] = []
+        for field in model.model_fields.values():
+            # What has a default is sent all the same, and what may be left out says so itself.
+            if field.exclude_if is None:
+                required.append(field.serialization_alias)
+            else:
+                del events[model.__name__]["properties"][field.serialization_alias]["default"]
     return {**events, CLIENT_EVENT: schema}
 
 
