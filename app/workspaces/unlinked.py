@@ -13,7 +13,7 @@ _NOT_FOR_US = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACC
 
 @contextmanager
 def opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
-    """A descriptor while the body runs; None for a link, and for what is gone, another kind or not ours to read.
+    """A descriptor while the body runs; None for a link, and for what is gone, no such thing or not ours.
 
     The name is looked up in an open directory, where one is given.
     """
