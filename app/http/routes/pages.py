@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.staticfiles import StaticFiles
 
-from app.http.browser import PAGE_HEADERS
+from app.http.browser import DOCS_HEADERS, PAGE_HEADERS
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -36,3 +36,11 @@ files = PageFiles()
 async def chat_page(request: Request) -> Response:
     """The chat page."""
     return await files.get_response("chat.html", request.scope)
+
+
+@router.get("/docs")
+async def docs_page(request: Request) -> Response:
+    """The API's document, to read and to try."""
+    response = await files.get_response("docs.html", request.scope)
+    response.headers.update(DOCS_HEADERS)
+    return response
