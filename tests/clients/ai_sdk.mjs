@@ -49,8 +49,8 @@ function chatWith(graph, init = {}) {
   const heard = { data: [], errors: [] };
   const chat = new Chat({
     transport: transportTo(graph, init.headers),
-    onData: (part) => heard.data.push(part),
-    onError: (error) => heard.errors.push(error.message),
+    onData: (part) => heard.data.push(structuredClone(part)),
+    onError: (error) => void heard.errors.push(error.message),
     ...init,
   });
   return { chat, heard };
@@ -93,9 +93,9 @@ async function last(stream) {
   return { message, errors };
 }
 
-async function until(true_, patience = 200) {
-  while (!true_()) {
-    if (patience-- === 0) throw new Error(`waited in vain for ${true_}`);
+async function until(isSo, patience = 200) {
+  while (!isSo()) {
+    if (patience-- === 0) throw new Error(`waited in vain for ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -135,15 +135,21 @@ const STORIES = {
     return await transportTo(ASSISTANT).reconnectToStream({ chatId: "nobody-speaks-here" });
   },
 
-  async retried() {
-    const texts = [];
-    for (const _ of [1, 2]) {
-      const { transport, messages } = { transport: transportTo(ASSISTANT), messages: [question("q", "odd text")] };
-      const chatId = `${name}-twice`;
-      const stream = await transport.sendMessages({ chatId, messages, trigger: "submit-message" });
-      texts.push((await last(stream)).message);
-    }
-    return texts;
+  async twice() {
+    const chatId = `${name}-twice`;
+    const request = { chatId, messages: [question("q", "odd text")], trigger: "submit-message" };
+    const first = await last(await transportTo(ASSISTANT).sendMessages(request));
+    const second = await last(await transportTo(ASSISTANT).sendMessages(request));
+    return [first.message, second.message];
+  },
+
+  async retry() {
+    const made = chatWith(ASSISTANT);
+    await made.chat.sendMessage({ text: "fails at first" });
+    const before = structuredClone(told(made));
+    made.heard.errors = [];
+    await made.chat.regenerate();
+    return { before, after: told(made) };
   },
 };
 
@@ -151,7 +157,7 @@ if (OLDEST) {
   STORIES.consent = async () => {
     const made = chatWith(MAILER, {
       onData(part) {
-        made.heard.data.push(part);
+        made.heard.data.push(structuredClone(part));
         if (part.type !== "data-permission" || part.data.state !== "requested") return;
         const { runId, requestId } = part.data;
         void post(`/v1/runs/${runId}/permissions/${requestId}`, { decision: "allow" });
@@ -188,12 +194,11 @@ if (OLDEST) {
   };
   STORIES.approve = () => decided("write to newest@example.org", [{ approved: true }]);
   STORIES.deny = () => decided("write to nobody@example.org", [{ approved: false, reason: "Never." }]);
-  STORIES.both = () =>
-    decided("write twice", [{ approved: false }, { approved: true }]);
+  STORIES.both = () => decided("write twice", [{ approved: false }, { approved: true }]);
 }
 
-const told_ = {};
+const results = {};
 for (const [story, tell] of Object.entries(STORIES)) {
-  told_[story] = await tell().catch((error) => ({ failed: String(error.stack) }));
+  results[story] = await tell().catch((error) => ({ failed: String(error.stack) }));
 }
-console.log(JSON.stringify(told_));
+console.log(JSON.stringify(results));

@@ -247,6 +247,7 @@ class AiSdkMessage:
     def _take_step(self) -> Iterator[Part]:
         if self._turn_over:
             yield from self._close_step()
+            self._turn_over, self._speaker = False, None
         yield from self._open_step()
 
     def _open_step(self) -> Iterator[Part]:
@@ -256,10 +257,8 @@ class AiSdkMessage:
 
     def _close_step(self) -> Iterator[Part]:
         yield from self._close_block()
-        self._turn_over = self._denied = False
-        self._speaker = None
         if self._stepping:
-            self._stepping = False
+            self._stepping = self._denied = False
             self._step += 1
             yield {"type": "finish-step"}
 
