@@ -49,7 +49,7 @@ class Model:
         hold = Hold(index=4) if prompt == "hold on" else None
         if hold is not None:
             self.holds.append(hold)
-        return Reply(ANSWERS.get(prompt, [Text(f"You said: {prompt}")]), hold=hold)
+        return Reply(ANSWERS.get(prompt, [Text(f"You said: {prompt.splitlines()[-1]}")]), hold=hold)
 
     def _mails(self, prompt: str) -> Answer:
         _, _, to = prompt.partition(" to ")
