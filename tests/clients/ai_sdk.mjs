@@ -70,7 +70,7 @@ function question(id, text) {
   return { id, role: "user", parts: [{ type: "text", text }] };
 }
 
-async function opened(chatId, text, abortSignal) {
+async function opened(chatId, text, abortSignal, upTo = "text-delta") {
   const transport = transportTo(ASSISTANT);
   const messages = [question(`${chatId}-1`, text)];
   const stream = await transport.sendMessages({
@@ -78,7 +78,7 @@ async function opened(chatId, text, abortSignal) {
   });
   const reader = stream.getReader();
   const chunks = [];
-  for (let kind; kind !== "text-delta"; kind = chunks.at(-1).type) {
+  for (let kind; kind !== upTo; kind = chunks.at(-1).type) {
     const { value, done } = await reader.read();
     if (done) throw new Error("the stream has ended before it said anything");
     chunks.push(value);
@@ -106,6 +106,16 @@ const STORIES = {
   turns: () => said(ASSISTANT, "the time", "and then"),
   toolError: () => said(ASSISTANT, "a bad call"),
   runError: () => said(ASSISTANT, "a failure"),
+
+  async chunks() {
+    const chunks = [];
+    for (const text of ["the time", "a failure"]) {
+      const { chunks: first, reader } = await opened(`${name}-${text.replace(" ", "-")}`, text, undefined, "start");
+      chunks.push(...first);
+      for (let read; !(read = await reader.read()).done; ) chunks.push(read.value);
+    }
+    return chunks;
+  },
 
   async stop() {
     const { reader, chunks } = await opened(`${name}-stop`, "hold on");

@@ -3,13 +3,14 @@
 import asyncio
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from app.simulator.script import Answer, ApiRequest, Block, Hold, HttpError, Reply, Text, ToolUse, text_of
-from tests.clients.node import node
+from tests.clients.node import compile_typescript, node
 from tests.conftest import a_database
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, a_world
@@ -145,6 +146,24 @@ def test_a_failed_run_is_an_error_in_our_words(told: Told, release: str) -> None
     assert (chat["status"], chat["errors"]) == ("error", ["The run did not succeed: invalid_request."])
     metadata = chat["messages"][-1]["metadata"]
     assert (metadata["error"], metadata["finishReason"]) == ("invalid_request", "error")
+
+
+@each_release
+async def test_what_is_streamed_has_the_types_of_the_release(
+    told: Told, release: str, tmp_path: Path
+) -> None:
+    stories = told.by[release]
+    chunks = [*stories["chunks"], *stories["stop"]["chunks"]]
+    (tmp_path / "chunks.ts").write_text(
+        f'import type {{ UIMessageChunk }} from "{release}";\n'
+        f"export const streamed: UIMessageChunk[] = {json.dumps(chunks)};\n"
+        "// @ts-expect-error the type is not so wide that anything would do\n"
+        'export const wrong: UIMessageChunk = { type: "text-delta", id: 1, delta: "x" };\n'
+    )
+
+    await compile_typescript(tmp_path, "chunks.ts", check_only=True)
+
+    assert {chunk["type"] for chunk in chunks} >= {"tool-output-available", "error", "abort", "finish"}
 
 
 @each_release

@@ -62,7 +62,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
         "headers": {
             "x-vercel-ai-ui-message-stream": {"schema": {"type": "string", "enum": ["v1"]}},
         },
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {}},
     }
 }
 _NOTHING: dict[int | str, dict[str, Any]] = {204: {"description": "Nothing is under way."}}

@@ -1,7 +1,5 @@
 """The AI SDK's wire: which parts a run becomes, byte by byte, and what holds of every run."""
 
-import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,11 +10,8 @@ from app.events import (
     ClientEvent,
     Done,
     Interrupted,
-    PermissionRequest,
-    PermissionResolved,
     Queued,
     RunError,
-    RunStarted,
     Status,
     Step,
     TextDelta,
@@ -28,11 +23,19 @@ from app.events import (
 from app.graph import ErrorCode, FinalUsage
 from app.http.encoders.ai_sdk import AiSdkEncoder
 from app.http.encoders.encoder import Encoder
-from app.streams.port import LogEntry
-
-STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=0)
-STOPPED = Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop")
-ARGS = {"to": "bob"}
+from tests.unit.http.ai_sdk_parts import (
+    STARTED,
+    STOPPED,
+    answers,
+    asks,
+    calls,
+    ends,
+    entries_of,
+    kinds_of,
+    parts_of,
+    says,
+    thinks,
+)
 
 A_RUN: list[ClientEvent] = [
     Queued(position=2),
@@ -133,24 +136,6 @@ V5_FIELDS = {
 """What `uiMessageChunkSchema` of 5.0.0 takes of what we say; besides `data-…`."""
 
 
-def entries_of(*events: ClientEvent) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(events, start=1)]
-
-
-def parts_in(stream: bytes) -> list[Any]:
-    """What a client reads, without `[DONE]`."""
-    frames = stream.decode("ascii").split("\n\n")[:-1]
-    return [json.loads(frame.removeprefix("data: ")) for frame in frames if frame != "data: [DONE]"]
-
-
-def parts_of(*events: ClientEvent, approvals: bool = False) -> list[Any]:
-    return parts_in(AiSdkEncoder("r-1", approvals=approvals).encode(entries_of(*events)))
-
-
-def kinds_of(parts: list[Any]) -> list[str]:
-    return [f"{part['type']} {part.get('toolCallId', '')}".strip() for part in parts]
-
-
 def test_every_kind_of_event_becomes_the_parts_version_5_knows() -> None:
     assert AiSdkEncoder("r-1").encode(entries_of(*A_RUN)) == GOLDEN
 
@@ -220,128 +205,6 @@ def test_a_later_attempt_goes_on_in_the_same_message() -> None:
         "text-delta",
     ]
     assert kinds_of(parts).count("start") == 1
-
-
-def asks(call_id: str) -> PermissionRequest:
-    return PermissionRequest(
-        request_id=f"p-{call_id}", tool_call_id=call_id, tool_name="mail", args=ARGS, expires_at="later"
-    )
-
-
-def answers(call_id: str, decision: Any = "allow", **fields: Any) -> PermissionResolved:
-    return PermissionResolved(request_id=f"p-{call_id}", decision=decision, reason="decided", **fields)
-
-
-def calls(call_id: str) -> ToolCallStart:
-    return ToolCallStart(tool_call_id=call_id, tool_name="mail", args=ARGS)
-
-
-def ends(call_id: str, *, is_error: bool = False) -> ToolCallResult:
-    result = {"error": "policy_denied"} if is_error else {"to": "bob"}
-    return ToolCallResult(tool_call_id=call_id, result=result, is_error=is_error)
-
-
-def says(message_id: str, delta: str, parent: str | None = None) -> TextDelta:
-    return TextDelta(message_id=message_id, delta=delta, parent_tool_call_id=parent)
-
-
-def thinks(message_id: str, delta: str) -> ThinkingDelta:
-    return ThinkingDelta(message_id=message_id, delta=delta)
-
-
-def test_version_5_is_asked_for_consent_in_a_data_part() -> None:
-    parts = parts_of(STARTED, calls("t"), asks("t"), answers("t", args={"to": "al"}), ends("t"))
-
-    request = {"requestId": "p-t", "toolCallId": "t", "toolName": "mail", "args": ARGS, "expiresAt": "later"}
-    asked, allowed = [part for part in parts if part["type"] == "data-permission"]
-    assert asked == {
-        "type": "data-permission",
-        "id": "p-t",
-        "data": {**request, "runId": "r-1", "state": "requested"},
-    }
-    assert allowed["data"] == {**request, "runId": "r-1", "state": "allowed", "reason": "decided"}
-    assert [part["input"] for part in parts if part["type"] == "tool-input-available"] == [ARGS, {"to": "al"}]
-
-
-def test_version_6_is_asked_by_parts_of_its_own_and_waits() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True)
-    entries = entries_of(STARTED, calls("t"), asks("t"), answers("t"), ends("t"))
-
-    parts = parts_in(encoder.encode(entries[:3]))
-
-    assert parts[-1] == {"type": "tool-approval-request", "approvalId": "p-t", "toolCallId": "t"}
-    # Version 6 would not post the approval of what is run elsewhere.
-    assert "providerExecuted" not in parts[-2]
-    assert encoder.waits
-    assert kinds_of(parts_in(encoder.pause())) == ["finish-step", "finish"]
-    assert encoder.pause().endswith(b"data: [DONE]\n\n")
-    assert kinds_of(parts_in(encoder.encode(entries[3:]))) == ["tool-output-available t"]
-    assert not encoder.waits
-
-
-def test_a_denied_call_is_denied_and_has_no_other_output() -> None:
-    events = (STARTED, calls("t"), asks("t"), answers("t", "deny"), ends("t", is_error=True))
-
-    assert kinds_of(parts_of(*events, approvals=True))[-1] == "tool-output-denied t"
-
-
-def test_a_client_that_answered_hears_only_what_came_after_the_request() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True, answered=frozenset({"p-t"}))
-
-    before = encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
-    after = encoder.encode([LogEntry(4, answers("t")), LogEntry(5, ends("t")), LogEntry(6, STOPPED)])
-
-    assert before == b""
-    assert kinds_of(parts_in(after)) == ["start", "tool-output-available t", "finish-step", "finish"]
-
-
-def test_what_was_answered_is_not_waited_for_until_it_is_resolved() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True, answered=frozenset({"p-t"}))
-    encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
-
-    assert not encoder.waits
-
-
-def test_calls_that_come_together_are_asked_for_one_after_the_other() -> None:
-    """Else the step would hold a call without an answer, and the client never post the others."""
-    asked = (STARTED, calls("a"), calls("b"), Step(step_index=1, step_budget=None), asks("a"))
-    then = (answers("a", "deny"), asks("b"), answers("b"), ends("b"), says("m", "Done."))
-
-    parts = parts_of(*asked, *then, approvals=True)
-
-    assert [kind for kind in kinds_of(parts)[1:] if kind != "data-step"] == [
-        *("start-step", "tool-input-available a", "tool-approval-request a", "tool-output-denied a"),
-        *("finish-step", "start-step", "tool-input-available b", "tool-approval-request b"),
-        *("tool-output-available b", "finish-step", "start-step", "text-start", "text-delta"),
-    ]
-
-
-def test_a_call_asked_for_beside_one_that_runs_has_a_step_of_its_own() -> None:
-    parts = parts_of(STARTED, calls("a"), calls("b"), asks("b"), ends("a"), approvals=True)
-
-    assert kinds_of(parts)[1:] == [
-        *("start-step", "tool-input-available a", "finish-step"),
-        *("start-step", "tool-input-available b", "tool-approval-request b", "tool-output-available a"),
-    ]
-
-
-def test_calls_asked_for_together_share_a_step() -> None:
-    parts = parts_of(STARTED, calls("a"), calls("b"), asks("a"), asks("b"), approvals=True)
-
-    assert kinds_of(parts).count("start-step") == 1
-
-
-def test_a_subagents_call_is_shown_when_a_person_is_asked_for_it() -> None:
-    inner = ToolCallStart(tool_call_id="i", tool_name="mail", args=ARGS, parent_tool_call_id="a")
-    result = ToolCallResult(tool_call_id="i", result={}, is_error=False, parent_tool_call_id="a")
-
-    parts = parts_of(STARTED, calls("a"), inner, asks("i"), answers("i"), result, ends("a"), approvals=True)
-
-    assert kinds_of(parts)[2:] == [
-        *("tool-input-available a", "data-subagent", "finish-step", "start-step"),
-        *("tool-input-available i", "tool-approval-request i"),
-        *("tool-output-available i", "tool-output-available a"),
-    ]
 
 
 CALL_IDS = st.sampled_from(["a", "b", "c"])
