@@ -39,9 +39,13 @@ class Model:
             return Reply([Text("So be it.")])
         prompt = request.last_text
         if prompt == "let go":
-            for hold in self.holds:
-                hold.until.set()
+            self.let_go()
         return self._mails(prompt) if prompt.startswith("write") else self._answer(prompt)
+
+    def let_go(self) -> None:
+        """Hold nobody any more."""
+        for hold in self.holds:
+            hold.until.set()
 
     def _answer(self, prompt: str) -> Answer:
         if prompt == "a failure" or (prompt == "fails at first" and self.failed < len(RELEASES)):
@@ -62,20 +66,27 @@ class Model:
 class Told:
     """What each release's chats made of our streams, by story; what the model was asked; what was sent."""
 
-    by: dict[str, dict[str, Any]]
+    stories: dict[str, dict[str, Any]]
     asked: list[ApiRequest]
     sent: list[tuple[str, str]]
+
+    def of(self, release: str, story: str) -> Any:
+        """What the chats of a release made of a story."""
+        told = self.stories[release][story]
+        assert not (isinstance(told, dict) and "failed" in told), told["failed"]
+        return told
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def told(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """One server, both releases at once."""
-    directory = tmp_path_factory.mktemp("ai-sdk")
+    directory, model = tmp_path_factory.mktemp("ai-sdk"), Model()
     async with (
         a_database(postgres) as database_url,
-        a_world(directory, database_url, Model(), **settings(directory)) as world,
+        a_world(directory, database_url, model, **settings(directory)) as world,
     ):
         printed = await asyncio.gather(*(node("ai_sdk.mjs", world.url, KEY, each) for each in RELEASES))
+        model.let_go()
         stories = dict(zip(RELEASES, map(json.loads, printed), strict=True))
         return Told(stories, list(world.simulator.requests), list(office().sent))
 
@@ -98,15 +109,15 @@ def text(content: str) -> dict[str, Any]:
 
 @each_release
 def test_text_arrives_as_it_was_said(told: Told, release: str) -> None:
-    assert answer(told.by[release]["text"]) == [text(ODD)]
-    assert answer(told.by[release]["line"]) == [text(HUGE)]
-    metadata = told.by[release]["text"]["messages"][-1]["metadata"]
+    assert answer(told.of(release, "text")) == [text(ODD)]
+    assert answer(told.of(release, "line")) == [text(HUGE)]
+    metadata = told.of(release, "text")["messages"][-1]["metadata"]
     assert (metadata["finishReason"], metadata["usage"]["promptTokens"]) == ("stop", 10)
 
 
 @each_release
 def test_a_tool_is_called_and_the_conversation_goes_on(told: Told, release: str) -> None:
-    chat = told.by[release]["turns"]
+    chat = told.of(release, "turns")
 
     first, second = chat["messages"][1], answer(chat)
     call = first["parts"][2]
@@ -132,7 +143,7 @@ def test_the_model_hears_each_turn_once(told: Told) -> None:
 
 @each_release
 def test_a_tool_that_fails_says_so_and_the_run_goes_on(told: Told, release: str) -> None:
-    call, words = answer(told.by[release]["toolError"])
+    call, words = answer(told.of(release, "toolError"))
 
     assert (call["type"], call["state"]) == ("tool-core__get_current_time", "output-error")
     assert call["errorText"] == "The tool call failed: invalid_args."
@@ -141,7 +152,7 @@ def test_a_tool_that_fails_says_so_and_the_run_goes_on(told: Told, release: str)
 
 @each_release
 def test_a_failed_run_is_an_error_in_our_words(told: Told, release: str) -> None:
-    chat = told.by[release]["runError"]
+    chat = told.of(release, "runError")
 
     assert (chat["status"], chat["errors"]) == ("error", ["The run did not succeed: invalid_request."])
     metadata = chat["messages"][-1]["metadata"]
@@ -152,8 +163,7 @@ def test_a_failed_run_is_an_error_in_our_words(told: Told, release: str) -> None
 async def test_what_is_streamed_has_the_types_of_the_release(
     told: Told, release: str, tmp_path: Path
 ) -> None:
-    stories = told.by[release]
-    chunks = [*stories["chunks"], *stories["stop"]["chunks"]]
+    chunks = [*told.of(release, "chunks"), *told.of(release, "stop")["chunks"]]
     (tmp_path / "chunks.ts").write_text(
         f'import type {{ UIMessageChunk }} from "{release}";\n'
         f"export const streamed: UIMessageChunk[] = {json.dumps(chunks)};\n"
@@ -168,7 +178,7 @@ async def test_what_is_streamed_has_the_types_of_the_release(
 
 @each_release
 def test_a_chat_is_stopped(told: Told, release: str) -> None:
-    stopped = told.by[release]["stop"]
+    stopped = told.of(release, "stop")
 
     kinds = [chunk["type"] for chunk in stopped["chunks"]]
     assert kinds[-4:] == ["text-end", "finish-step", "abort", "finish"]
@@ -178,7 +188,7 @@ def test_a_chat_is_stopped(told: Told, release: str) -> None:
 
 @each_release
 def test_a_chat_left_amid_a_message_hears_all_of_it_again(told: Told, release: str) -> None:
-    resumed = told.by[release]["reconnect"]
+    resumed = told.of(release, "reconnect")
 
     assert resumed["same"]
     assert resumed["message"]["parts"] == [{"type": "step-start"}, text("one two three four")]
@@ -187,26 +197,26 @@ def test_a_chat_left_amid_a_message_hears_all_of_it_again(told: Told, release: s
 
 @each_release
 def test_where_nothing_is_under_way_there_is_nothing_to_resume(told: Told, release: str) -> None:
-    assert told.by[release]["nothing"] is None
+    assert told.of(release, "nothing") is None
 
 
 @each_release
 def test_the_same_post_again_is_the_same_run(told: Told, release: str) -> None:
-    first, second = told.by[release]["twice"]
+    first, second = told.of(release, "twice")
 
     assert first == second
 
 
 @each_release
 def test_what_failed_can_be_asked_again(told: Told, release: str) -> None:
-    retried = told.by[release]["retry"]
+    retried = told.of(release, "retry")
 
     assert retried["before"]["status"] == "error"
     assert answer(retried["after"]) == [text("You said: fails at first")]
 
 
 def test_the_oldest_release_is_asked_for_consent_in_a_data_part(told: Told) -> None:
-    chat = told.by["ai-oldest"]["consent"]
+    chat = told.of("ai-oldest", "consent")
 
     call, permission, words = answer(chat)
     assert (call["state"], call["output"]) == ("output-available", {"to": "oldest@example.org"})
@@ -218,7 +228,7 @@ def test_the_oldest_release_is_asked_for_consent_in_a_data_part(told: Told) -> N
 
 
 def test_a_person_approves_in_the_newest_release(told: Told) -> None:
-    story = told.by["ai"]["approve"]
+    story = told.of("ai", "approve")
 
     (asked,) = answer(story["before"])
     call, words = answer(story["after"])
@@ -231,7 +241,7 @@ def test_a_person_approves_in_the_newest_release(told: Told) -> None:
 
 
 def test_a_person_denies_in_the_newest_release(told: Told) -> None:
-    call, words = answer(told.by["ai"]["deny"]["after"])
+    call, words = answer(told.of("ai", "deny")["after"])
 
     assert (call["state"], call["approval"]["reason"]) == ("output-denied", "Never.")
     assert words == text("So be it.")
@@ -241,7 +251,7 @@ def test_a_person_denies_in_the_newest_release(told: Told) -> None:
 
 
 def test_a_person_decides_about_one_call_after_the_other(told: Told) -> None:
-    story = told.by["ai"]["both"]
+    story = told.of("ai", "both")
 
     first, second, _ = answer(story["after"])
     assert (first["state"], second["state"]) == ("output-denied", "output-available")

@@ -1,6 +1,5 @@
 """The AI SDK's wire: which parts a run becomes, byte by byte, and what holds of every run."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
