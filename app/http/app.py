@@ -9,6 +9,7 @@ from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.routes import (
     accounts,
+    ag_ui,
     catalogues,
     control,
     files,
@@ -66,6 +67,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         files.router,
         sessions.router,
         generate.router,
+        ag_ui.router,
         receipts.router,
         usage.router,
         accounts.router,

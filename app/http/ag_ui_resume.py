@@ -1,0 +1,166 @@
+"""The answers of an AG-UI client to what its agent waits for, and where the run goes on from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ag_ui.core import AssistantMessage, Message, ResumeEntry, UserMessage
+from pydantic import ValidationError
+
+from app.bootstrap.services import Services
+from app.errors import FieldError, Invalid
+from app.events import PermissionRequest, PermissionResolved
+from app.executors.approvals import PermissionDecided, PermissionNotFound
+from app.executors.control import RunEnded
+from app.http.ag_ui_input import AgUiInput, Answer
+from app.http.ag_ui_stream import Stretch
+from app.http.encoders.ag_ui_interrupt import interrupt_id
+from app.http.field_errors import field_errors
+from app.ids import RunId, RunKey
+from app.runs.commands import Decide
+from app.streams.port import LogEntry
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One answer; `decide` is None for an interrupt that was abandoned."""
+
+    field: str
+    request_id: str
+    decide: Decide | None
+
+
+def named_run(posted: AgUiInput) -> RunId:
+    """The run the answers are for; raises `Invalid`."""
+    runs = {entry.interrupt_id.rpartition("/")[0] for entry in posted.resume or ()}
+    if len(runs) != 1:
+        raise Invalid.field("resume", "must answer the interrupts of one run")
+    return RunId(runs.pop())
+
+
+async def resume(services: Services, run: RunKey, graph_id: str, *, posted: AgUiInput) -> Stretch:
+    """Give a run the answers it waits for. The same answers twice are one.
+
+    Raises `RunNotFound`, `Invalid`, `RunEnded`, `PermissionNotFound`, `PermissionDecided` and what
+    giving a command may raise.
+    """
+    record = await services.runs.get(run)
+    if record.state_key != posted.thread_id:
+        raise Invalid.field("threadId", "is not the thread of the interrupted run")
+    if record.graph_id != graph_id:
+        raise Invalid.field("graphId", "is not the graph of the interrupted run")
+    given = [_given(index, entry) for index, entry in enumerate(posted.resume or ())]
+    said = await services.runs.said(run)
+    if record.finished and not _requests(said):
+        # Its process died: of what was said nothing but the end is left.
+        if any(answer.decide for answer in given):
+            raise RunEnded
+        return Stretch(run, 0, said)
+    after = _heard_to(run, said, given)
+    _require_nothing_new(posted.messages, said, after)
+    resolved = {event.request_id: event for _, event in said if isinstance(event, PermissionResolved)}
+    for answer in given:
+        if (done := resolved.get(answer.request_id)) is None:
+            await _give(services, run, answer)
+        elif answer.decide is not None and not _agrees(answer.decide, done):
+            raise _decided(done)
+    return Stretch(run, after, said)
+
+
+def _given(index: int, entry: ResumeEntry) -> _Given:
+    field = f"resume.{index}"
+    request_id = entry.interrupt_id.rpartition("/")[2]
+    if entry.status == "cancelled":
+        return _Given(field, request_id, None)
+    body = {"payload": entry.payload}
+    try:
+        answer = Answer.model_validate(entry.payload)
+    except ValidationError as error:
+        details: list[Any] = [
+            {**detail, "loc": ("body", "payload", *detail["loc"])} for detail in error.errors()
+        ]
+        errors = [
+            FieldError(f"{field}.{fault.field}", fault.message) for fault in field_errors(details, body)
+        ]
+        message = f"{errors[0].field}: {errors[0].message}"
+        raise Invalid(message, errors=errors) from error
+    decide = Decide(
+        request_id=request_id,
+        decision="allow" if answer.approved else "deny",
+        args=answer.edited_args,
+        message=answer.message,
+    )
+    return _Given(field, request_id, decide)
+
+
+def _heard_to(run: RunKey, said: Sequence[LogEntry], given: Sequence[_Given]) -> int:
+    """The position of the last request that is answered; raises `Invalid` when one before it is not."""
+    requests = _requests(said)
+    if any(answer.request_id not in requests for answer in given):
+        raise PermissionNotFound
+    after = max(requests[answer.request_id] for answer in given)
+    settled = {answer.request_id for answer in given}
+    settled |= {event.request_id for _, event in said if isinstance(event, PermissionResolved)}
+    for request_id, position in requests.items():
+        if position < after and request_id not in settled:
+            missing = interrupt_id(run.run_id, request_id)
+            raise Invalid.field("resume", f"must answer {missing} too")
+    return after
+
+
+def _requests(said: Sequence[LogEntry]) -> dict[str, int]:
+    return {event.request_id: position for position, event in said if isinstance(event, PermissionRequest)}
+
+
+def _require_nothing_new(messages: Sequence[Message], said: Sequence[LogEntry], after: int) -> None:
+    """Raise `Invalid` where the user has said something to the run that waits: it would go unheard."""
+    waits_for = {
+        event.tool_call_id
+        for position, event in said
+        if isinstance(event, PermissionRequest) and position <= after
+    }
+    last_call = max(
+        (
+            index
+            for index, message in enumerate(messages)
+            if isinstance(message, AssistantMessage)
+            and any(call.id in waits_for for call in message.tool_calls or ())
+        ),
+        default=len(messages),
+    )
+    heard = {event.message_id for _, event in said if event.type == "user_message"}
+    for index, message in enumerate(messages):
+        if index > last_call and isinstance(message, UserMessage) and message.id not in heard:
+            field = f"messages.{index}"
+            raise Invalid.field(field, "must wait: this run goes on with the answers only")
+
+
+async def _give(services: Services, run: RunKey, answer: _Given) -> None:
+    deny = Decide(request_id=answer.request_id, decision="deny")
+    try:
+        await services.commands.give(run, answer.decide or deny)
+    except (PermissionDecided, RunEnded):
+        if answer.decide is not None:
+            raise
+        # An abandoned one asks for nothing but to go on.
+    except Invalid as error:
+        theirs = [
+            FieldError(f"{answer.field}.payload.{_edited(fault.field)}", fault.message)
+            for fault in error.errors
+        ]
+        message = f"{theirs[0].field}: {theirs[0].message}"
+        raise Invalid(message, errors=theirs) from error
+
+
+def _edited(field: str) -> str:
+    return f"editedArgs{field.removeprefix('args')}"
+
+
+def _agrees(wanted: Decide, resolved: PermissionResolved) -> bool:
+    return (wanted.decision, wanted.args) == (resolved.decision, resolved.args)
+
+
+def _decided(resolved: PermissionResolved) -> PermissionDecided:
+    if resolved.reason == "decided":
+        return PermissionDecided()
+    return PermissionDecided("Nobody decided about this tool call in time; it was denied. Cancel to go on.")
