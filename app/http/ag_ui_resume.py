@@ -1,6 +1,6 @@
 """The answers of an AG-UI client to what its agent waits for, and where the run goes on from."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from app.bootstrap.services import Services
 from app.errors import FieldError, Invalid
-from app.events import PermissionRequest, PermissionResolved
+from app.events import PermissionRequest, PermissionResolved, UserMessageTaken
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.control import RunEnded
 from app.http.ag_ui_input import AgUiInput, Answer
 from app.http.ag_ui_stream import Stretch
-from app.http.encoders.ag_ui_interrupt import interrupt_id
+from app.http.encoders.ag_ui_interrupt import InterruptId
 from app.http.field_errors import field_errors
-from app.ids import RunId, RunKey
+from app.ids import AccountId, RunId, RunKey
 from app.runs.commands import Decide
 from app.streams.port import LogEntry
 
@@ -30,41 +30,51 @@ class _Given:
     decide: Decide | None
 
 
-def named_run(posted: AgUiInput) -> RunId:
-    """The run the answers are for; raises `Invalid`."""
-    runs = {entry.interrupt_id.rpartition("/")[0] for entry in posted.resume or ()}
-    if len(runs) != 1:
-        raise Invalid.field("resume", "must answer the interrupts of one run")
-    return RunId(runs.pop())
-
-
-async def resume(services: Services, run: RunKey, graph_id: str, *, posted: AgUiInput) -> Stretch:
+async def resume(services: Services, account_id: AccountId, graph_id: str, *, posted: AgUiInput) -> Stretch:
     """Give a run the answers it waits for. The same answers twice are one.
 
     Raises `RunNotFound`, `Invalid`, `RunEnded`, `PermissionNotFound`, `PermissionDecided` and what
     giving a command may raise.
     """
+    entries = posted.resume or []
+    run_id, after = _goes_on(entries)
+    run = RunKey(account_id, run_id)
+    given = [_given(index, entry) for index, entry in enumerate(entries)]
     record = await services.runs.get(run)
     if record.state_key != posted.thread_id:
         raise Invalid.field("threadId", "is not the thread of the interrupted run")
     if record.graph_id != graph_id:
         raise Invalid.field("graphId", "is not the graph of the interrupted run")
-    given = [_given(index, entry) for index, entry in enumerate(posted.resume or ())]
     said = await services.runs.said(run)
-    if record.finished and not _requests(said):
+    if record.finished and not any(isinstance(event, PermissionRequest) for _, event in said):
         # Its process died: of what was said nothing but the end is left.
         if any(answer.decide for answer in given):
             raise RunEnded
         return Stretch(run, 0, said)
-    after = _heard_to(run, said, given)
-    _require_nothing_new(posted.messages, said, after)
+    heard = [entry for entry in said if entry.position <= after]
     resolved = {event.request_id: event for _, event in said if isinstance(event, PermissionResolved)}
+    _require_all(run, heard, after, answered={answer.request_id for answer in given}, resolved=resolved)
+    _require_nothing_new(posted.messages, said, after)
     for answer in given:
         if (done := resolved.get(answer.request_id)) is None:
             await _give(services, run, answer)
         elif answer.decide is not None and not _agrees(answer.decide, done):
             raise _decided(done)
     return Stretch(run, after, said)
+
+
+def _goes_on(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:
+    """The run the answers are for, and how far their client has heard it."""
+    named = set[tuple[str, int]]()
+    for index, entry in enumerate(entries):
+        if (interrupt := InterruptId.read(entry.interrupt_id)) is None:
+            field = f"resume.{index}.interruptId"
+            raise Invalid.field(field, "is not the id of an interrupt of this server")
+        named.add((interrupt.run_id, interrupt.position))
+    if len(named) != 1:
+        raise Invalid.field("resume", "must answer the interrupts of one run, as its last end named them")
+    run_id, position = named.pop()
+    return RunId(run_id), position
 
 
 def _given(index: int, entry: ResumeEntry) -> _Given:
@@ -93,46 +103,42 @@ def _given(index: int, entry: ResumeEntry) -> _Given:
     return _Given(field, request_id, decide)
 
 
-def _heard_to(run: RunKey, said: Sequence[LogEntry], given: Sequence[_Given]) -> int:
-    """The position of the last request that is answered; raises `Invalid` when one before it is not."""
-    requests = _requests(said)
-    if any(answer.request_id not in requests for answer in given):
+def _require_all(
+    run: RunKey,
+    heard: Sequence[LogEntry],
+    after: int,
+    *,
+    answered: set[str],
+    resolved: Container[str],
+) -> None:
+    """Raise unless they answer what was asked, and all of it that is still open."""
+    asked = {event.request_id for _, event in heard if isinstance(event, PermissionRequest)}
+    if not answered <= asked:
         raise PermissionNotFound
-    after = max(requests[answer.request_id] for answer in given)
-    settled = {answer.request_id for answer in given}
-    settled |= {event.request_id for _, event in said if isinstance(event, PermissionResolved)}
-    for request_id, position in requests.items():
-        if position < after and request_id not in settled:
-            missing = interrupt_id(run.run_id, request_id)
+    for request_id in sorted(asked - answered):
+        if request_id not in resolved:
+            missing = InterruptId(run.run_id, after, request_id)
             raise Invalid.field("resume", f"must answer {missing} too")
-    return after
-
-
-def _requests(said: Sequence[LogEntry]) -> dict[str, int]:
-    return {event.request_id: position for position, event in said if isinstance(event, PermissionRequest)}
 
 
 def _require_nothing_new(messages: Sequence[Message], said: Sequence[LogEntry], after: int) -> None:
     """Raise `Invalid` where the user has said something to the run that waits: it would go unheard."""
-    waits_for = {
+    asked = {
         event.tool_call_id
         for position, event in said
         if isinstance(event, PermissionRequest) and position <= after
     }
-    last_call = max(
-        (
-            index
-            for index, message in enumerate(messages)
-            if isinstance(message, AssistantMessage)
-            and any(call.id in waits_for for call in message.tool_calls or ())
-        ),
-        default=len(messages),
-    )
-    heard = {event.message_id for _, event in said if event.type == "user_message"}
+    taken = {event.message_id for _, event in said if isinstance(event, UserMessageTaken)}
+    since = False
     for index, message in enumerate(messages):
-        if index > last_call and isinstance(message, UserMessage) and message.id not in heard:
-            field = f"messages.{index}"
-            raise Invalid.field(field, "must wait: this run goes on with the answers only")
+        match message:
+            case AssistantMessage(tool_calls=list(calls)):
+                since = since or any(call.id in asked for call in calls)
+            case UserMessage(id=message_id) if since and message_id not in taken:
+                field = f"messages.{index}"
+                raise Invalid.field(field, "must wait: this run goes on with the answers only")
+            case _:
+                continue
 
 
 async def _give(services: Services, run: RunKey, answer: _Given) -> None:

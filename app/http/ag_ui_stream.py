@@ -9,7 +9,9 @@ from app.ids import RunKey
 from app.streams.port import LogEntry
 
 SETTLES_S = 0.25
-"""How long after a request for consent others may follow that belong to the same question."""
+"""After so much silence a run that waits for a person says no more until that person decides."""
+IN_TURN_S = 3.0
+"""The same while the model may still be writing the next call: a turn's calls are decided about together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ async def ag_ui_chunks(
     try:
         while not encoder.ended:
             waiting = waiting or asyncio.ensure_future(_next(batches))
-            ready, _ = await asyncio.wait({waiting}, timeout=SETTLES_S if encoder.asking else None)
+            ready, _ = await asyncio.wait({waiting}, timeout=_patience_s(encoder))
             batch = waiting.result() if ready else None
             if batch is None:
                 break
@@ -46,6 +48,12 @@ async def ag_ui_chunks(
             waiting.cancel()
             await asyncio.wait({waiting})
         await batches.aclose()
+
+
+def _patience_s(encoder: AgUiEncoder) -> float | None:
+    if not encoder.asking:
+        return None
+    return IN_TURN_S if encoder.in_turn else SETTLES_S
 
 
 async def _next(batches: AsyncGenerator[Sequence[LogEntry]]) -> Sequence[LogEntry] | None:

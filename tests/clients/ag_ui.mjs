@@ -15,11 +15,11 @@ process.stdout.write(JSON.stringify({ complaints, scenes: heard }));
 async function play({ graph, threadId, state, steps }) {
   const agent = new HttpAgent({ url: `${url}/v1/ag-ui/${graph}`, headers, threadId, initialState: state });
   const outcomes = [];
-  let runId;
+  let runId, resume;
   for (const { say, answer, again, input = {}, dropAt, cancelAt } of steps) {
     if (say) agent.addMessage({ id: crypto.randomUUID(), role: "user", content: say });
     runId = again ? runId : (input.runId ?? crypto.randomUUID());
-    const resume = answer && buildResumeArray(agent.pendingInterrupts, answers(agent, answer));
+    if (!again) resume = answer && buildResumeArray(agent.pendingInterrupts, answers(agent, answer));
     const events = [];
     let failure, result;
     const before = again && (await (await fetch(`${url}/v1/runs/${runId}`, { headers })).json()).status;
@@ -37,7 +37,7 @@ async function play({ graph, threadId, state, steps }) {
     } catch (error) {
       failure = { status: error.status, message: error.message };
     }
-    const { messages, pendingInterrupts: pending } = structuredClone({ ...plain(agent) });
+    const { messages, pendingInterrupts: pending } = structuredClone(plain(agent));
     outcomes.push({ runId, before, events, messages, pending, result, failure });
   }
   return outcomes;

@@ -67,15 +67,20 @@ class AgUiEncoder:
 
     @property
     def asking(self) -> bool:
-        """Whether it ends here unless something follows: a person is asked."""
-        return bool(self._story.asked) and not self._story.ended
+        """Whether a person must decide about something."""
+        return self._story.asking
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the agent has begun a turn and not ended it: there may be more to decide about."""
+        return self._story.in_turn
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""
         return _frames(event for entry in entries for event in self._events(entry))
 
     def interrupt(self) -> bytes:
-        """The end of a run that waits for a person, when nothing follows."""
+        """The end where nothing follows for now: a person must decide."""
         return _frames(self._story.interrupt())
 
     def minted(self, entries: Sequence[LogEntry]) -> set[str]:

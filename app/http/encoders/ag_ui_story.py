@@ -52,7 +52,7 @@ from app.events import (
     UserMessageTaken,
 )
 from app.graph import ErrorCode, FinalUsage
-from app.http.encoders.ag_ui_interrupt import OURS, interrupt_of
+from app.http.encoders.ag_ui_interrupt import OURS, InterruptId, interrupt_of
 from app.http.encoders.ag_ui_speaker import Speaker
 from app.streams.port import LogEntry
 
@@ -94,29 +94,42 @@ class Story:
         self._message: str | None = None
         self._final: AssistantFinal | None = None
         self._error: ErrorCode | None = None
-        self.asked: list[PermissionRequest] = []
-        """The requests for consent nothing has been said after."""
+        self._position = 0
+        self._asked: dict[str, PermissionRequest] = {}
         self.ended = False
+
+    @property
+    def asking(self) -> bool:
+        """Whether a person must decide about something."""
+        return bool(self._asked) and not self.ended
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the agent has begun a turn and not ended it: there may be more to decide about."""
+        return self._turn is not None
 
     def begin(self) -> None:
         """Nothing is open: a run of AG-UI's begins, whatever was said in one before."""
         self._speakers.clear()
         self._working.clear()
-        self.asked.clear()
+        self._asked.clear()
         self._turn = self._message = None
 
     def tell(self, entry: LogEntry) -> Iterator[BaseEvent]:
         """The events of one entry; none once the run of AG-UI's has ended."""
-        if self.asked and not isinstance(entry.event, PermissionRequest):
-            yield from self.interrupt()
         if not self.ended:
+            self._position = entry.position
             yield from self._tell(entry)
 
     def interrupt(self) -> Iterator[BaseEvent]:
-        """End with what a person is asked."""
+        """End here, with what a person must decide about."""
         interrupts = [
-            interrupt_of(self._our_run_id, request, subagent=self._subagent_of(request))
-            for request in self.asked
+            interrupt_of(
+                InterruptId(self._our_run_id, self._position, request.request_id),
+                request,
+                subagent=self._subagent_of(request),
+            )
+            for request in self._asked.values()
         ]
         outcome = RunFinishedInterruptOutcome(type="interrupt", interrupts=interrupts)
         yield from self._close(suspended=interrupts)
@@ -136,7 +149,7 @@ class Story:
             case UserMessageTaken() as message:
                 yield from self._of_user(message)
             case PermissionRequest() as request:
-                self.asked.append(request)
+                self._asked[request.request_id] = request
             case AssistantFinal() | RunError() | Done() as event:
                 yield from self._outcome(event)
             case event:
@@ -166,6 +179,8 @@ class Story:
         if isinstance(event, RunStarted):
             # A later attempt begins anew; what the first one had open was cut off.
             yield from self._close()
+        elif isinstance(event, PermissionResolved):
+            self._asked.pop(event.request_id, None)
         value = event.model_dump(mode="json", by_alias=True, exclude={"type", "parent_tool_call_id"})
         yield CustomEvent(name=event.type, value=value, subagent_run_id=event.parent_tool_call_id)
 

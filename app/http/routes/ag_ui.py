@@ -11,9 +11,9 @@ from sse_starlette import EventSourceResponse
 from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.http.ag_ui_input import AgUiInput, before, request_of, up_to_the_user
-from app.http.ag_ui_resume import named_run, resume
+from app.http.ag_ui_resume import resume
 from app.http.ag_ui_stream import Stretch, ag_ui_chunks
-from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer, json_body, run_key
+from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer, json_body
 from app.http.encoders.ag_ui import AgUiEncoder
 from app.http.sse import chunk_stream
 from app.ids import RunId, RunKey
@@ -50,8 +50,7 @@ async def run_ag_ui(
     with the outcome `interrupt`; post again with `resume` to go on.
     """
     if posted.resume:
-        run = run_key(caller, named_run(posted))
-        stretch = await resume(services, run, graph_id, posted=posted)
+        stretch = await resume(services, caller.account_id, graph_id, posted=posted)
     else:
         stretch = await _started(services, caller, graph_id, posted=posted, request_id=request_id)
     encoder = _encoder(posted, stretch)
