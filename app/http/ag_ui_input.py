@@ -1,18 +1,16 @@
 """What an AG-UI client posts, and what it amounts to in our words; no I/O."""
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, TypeAlias, get_args
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from ag_ui.core import (
     AssistantMessage,
-    Context,
     DataSource,
     DeveloperMessage,
     ImagePart,
     Message,
     ReasoningMessage,
-    ResumeEntry,
     RunAgentInput,
     SystemMessage,
     TextPart,
@@ -20,7 +18,7 @@ from ag_ui.core import (
     UserMessage,
 )
 from ag_ui.core.types import ContentPart
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
 from app.errors import FieldError, Invalid
@@ -40,7 +38,6 @@ _CONTEXT_RULE = (
 _STATE = "The application's state. You cannot change it."
 _NAMES = {"runId": "runId", "stateKey": "threadId", "graphId": "graphId", "messages": "messages"}
 _NOWHERE = -1
-_ANY_OBJECT = WithJsonSchema({"type": "object", "description": "As AG-UI 1.0 defines it."})
 
 _Indexed: TypeAlias = tuple[int, dict[str, Any]]
 """A message of ours, and where it stood in theirs."""
@@ -56,17 +53,23 @@ class Answer(BaseModel):
     message: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
 
 
+_ANSWER: TypeAdapter[dict[Literal["payload"], Answer]] = TypeAdapter(dict[Literal["payload"], Answer])
+
+
 class AgUiInput(RunAgentInput):
     """`RunAgentInput` of AG-UI 1.0. What this version does not know is left alone."""
 
     thread_id: Annotated[str, Field(pattern=STATE_KEY_PATTERN)]
     """The conversation: its `stateKey`."""
     run_id: Annotated[str, Field(pattern=RUN_ID_PATTERN)]
-    messages: list[Annotated[Message, _ANY_OBJECT]]
-    tools: list[Annotated[Tool, _ANY_OBJECT]] | None = None
-    """Must be empty: graphs bring their own."""
-    context: list[Annotated[Context, _ANY_OBJECT]] | None = None
-    resume: list[Annotated[ResumeEntry, _ANY_OBJECT]] | None = None
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """What was posted; raises `Invalid` naming its fields."""
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            raise _invalid(error, body) from error
 
     @field_validator("tools")
     @classmethod
@@ -90,14 +93,17 @@ def request_of(graph_id: str, posted: AgUiInput, messages: Sequence[Message]) ->
     try:
         return GraphRunRequest.model_validate(body)
     except ValidationError as error:
-        details: list[Any] = [{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors()]
         origins = [index for index, _ in said]
-        errors = [
-            FieldError(_their_name(found.field, origins), found.message)
-            for found in field_errors(details, body)
-        ]
-        message = f"{errors[0].field}: {errors[0].message}"
-        raise Invalid(message, errors=errors) from error
+        raise _invalid(error, body, lambda field: _their_name(field, origins)) from error
+
+
+def answer_of(index: int, payload: Any) -> Answer:
+    """The answer in this entry of `resume`; raises `Invalid` naming its fields."""
+    body = {"payload": payload}
+    try:
+        return _ANSWER.validate_python(body)["payload"]
+    except ValidationError as error:
+        raise _invalid(error, body, lambda field: f"resume.{index}.{field}") from error
 
 
 def before(posted: Sequence[Message], minted: set[str]) -> list[Message]:
@@ -188,3 +194,15 @@ def _their_name(field: str, origins: Sequence[int]) -> str:
     if first == "messages" and rest and rest[0].isdigit():
         rest[0] = str(origins[int(rest[0])])
     return ".".join([_NAMES.get(first, f"forwardedProps.{OURS}.{first}"), *rest])
+
+
+def _invalid(error: ValidationError, body: Any, rename: Callable[[str], str] = str) -> Invalid:
+    details: list[Any] = [{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors()]
+    return renamed(field_errors(details, body), rename)
+
+
+def renamed(errors: Sequence[FieldError], rename: Callable[[str], str]) -> Invalid:
+    """The same under the names that were sent."""
+    theirs = [FieldError(rename(fault.field), fault.message) for fault in errors]
+    message = f"{theirs[0].field}: {theirs[0].message}"
+    return Invalid(message, errors=theirs)

@@ -2,20 +2,17 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ag_ui.core import AssistantMessage, Message, ResumeEntry, UserMessage
-from pydantic import ValidationError
 
 from app.bootstrap.services import Services
-from app.errors import FieldError, Invalid
+from app.errors import Invalid
 from app.events import PermissionRequest, PermissionResolved, UserMessageTaken
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.control import RunEnded
-from app.http.ag_ui_input import AgUiInput, Answer
+from app.http.ag_ui_input import AgUiInput, answer_of, renamed
 from app.http.ag_ui_stream import Stretch
 from app.http.encoders.ag_ui_interrupt import InterruptId
-from app.http.field_errors import field_errors
 from app.ids import AccountId, RunId, RunKey
 from app.runs.commands import Decide
 from app.streams.port import LogEntry
@@ -25,7 +22,7 @@ from app.streams.port import LogEntry
 class _Given:
     """One answer; `decide` is None for an interrupt that was abandoned."""
 
-    field: str
+    index: int
     request_id: str
     decide: Decide | None
 
@@ -78,29 +75,17 @@ def _goes_on(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:
 
 
 def _given(index: int, entry: ResumeEntry) -> _Given:
-    field = f"resume.{index}"
     request_id = entry.interrupt_id.rpartition("/")[2]
     if entry.status == "cancelled":
-        return _Given(field, request_id, None)
-    body = {"payload": entry.payload}
-    try:
-        answer = Answer.model_validate(entry.payload)
-    except ValidationError as error:
-        details: list[Any] = [
-            {**detail, "loc": ("body", "payload", *detail["loc"])} for detail in error.errors()
-        ]
-        errors = [
-            FieldError(f"{field}.{fault.field}", fault.message) for fault in field_errors(details, body)
-        ]
-        message = f"{errors[0].field}: {errors[0].message}"
-        raise Invalid(message, errors=errors) from error
+        return _Given(index, request_id, None)
+    answer = answer_of(index, entry.payload)
     decide = Decide(
         request_id=request_id,
         decision="allow" if answer.approved else "deny",
         args=answer.edited_args,
         message=answer.message,
     )
-    return _Given(field, request_id, decide)
+    return _Given(index, request_id, decide)
 
 
 def _require_all(
@@ -150,16 +135,8 @@ async def _give(services: Services, run: RunKey, answer: _Given) -> None:
             raise
         # An abandoned one asks for nothing but to go on.
     except Invalid as error:
-        theirs = [
-            FieldError(f"{answer.field}.payload.{_edited(fault.field)}", fault.message)
-            for fault in error.errors
-        ]
-        message = f"{theirs[0].field}: {theirs[0].message}"
-        raise Invalid(message, errors=theirs) from error
-
-
-def _edited(field: str) -> str:
-    return f"editedArgs{field.removeprefix('args')}"
+        place = f"resume.{answer.index}.payload.editedArgs"
+        raise renamed(error.errors, lambda field: place + field.removeprefix("args")) from error
 
 
 def _agrees(wanted: Decide, resolved: PermissionResolved) -> bool:

@@ -187,16 +187,22 @@ async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, 
     assert told["messages"][-1]["content"] == "Late."
 
 
-async def test_an_interrupt_can_be_abandoned(world_of: WorldOf, tmp_path: Path) -> None:
+async def test_an_interrupt_can_be_abandoned_also_over_a_lost_connection(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
     replies = in_turn(Reply([ToolUse(MAIL, MAIL_TO_BOB)]), Reply([Text("Then not.")]))
     world = await world_of(replies, **settings(tmp_path))
 
-    steps = ({"say": "write"}, {"answer": {"status": "cancelled"}})
-    ((asked, told),) = await played(world, a_scene(*steps, graph=MAILER))
+    abandoned = {"answer": {"status": "cancelled"}, "dropAt": "Then"}
+    ((asked, dropped, told),) = await played(
+        world, a_scene({"say": "write"}, abandoned, {"again": True}, graph=MAILER)
+    )
 
     assert len(asked["pending"]) == 1
     assert office().sent == []
+    assert len(dropped["pending"]) == 1
     assert told["messages"][-1]["content"] == "Then not."
+    assert told["pending"] == []
 
 
 async def test_what_subagents_say_is_theirs(world_of: WorldOf, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from ag_ui.core import Message
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Body, Depends, Path
 from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
@@ -16,7 +16,7 @@ from app.http.ag_ui_stream import Stretch, ag_ui_chunks
 from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer, json_body
 from app.http.encoders.ag_ui import AgUiEncoder
 from app.http.sse import chunk_stream
-from app.ids import RunId, RunKey
+from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
 from app.runs.commands import RunNotFound
 
 router = APIRouter(prefix="/v1/ag-ui", tags=["ag-ui"])
@@ -27,6 +27,33 @@ STREAM: dict[int | str, dict[str, Any]] = {
         "content": {"text/event-stream": {}},
     }
 }
+INPUT: dict[str, Any] = {
+    "title": "RunAgentInput",
+    "description": "`RunAgentInput` of AG-UI 1.0.",
+    "externalDocs": {"url": "https://docs.ag-ui.com/spec/1.0/basic/run-input"},
+    "required": ["threadId", "runId", "messages"],
+    "properties": {
+        "threadId": {"type": "string", "pattern": STATE_KEY_PATTERN},
+        "runId": {"type": "string", "pattern": RUN_ID_PATTERN},
+        "messages": {"type": "array", "items": {"type": "object"}},
+        "tools": {"type": "array", "maxItems": 0},
+        "context": {"type": "array", "items": {"type": "object"}},
+        "state": {},
+        "forwardedProps": {},
+        "resume": {"type": "array", "items": {"type": "object"}},
+    },
+    "example": {
+        "threadId": "chat-1",
+        "runId": "run-1",
+        "messages": [{"id": "m-1", "role": "user", "content": "What time is it in Tokyo?"}],
+    },
+}
+"""For readers of the OpenAPI document; the package that speaks AG-UI does the checking."""
+
+
+def ag_ui_input(body: Annotated[dict[str, Any], Body()]) -> AgUiInput:
+    """What was posted."""
+    return AgUiInput.read(body)
 
 
 @router.post(
@@ -34,11 +61,12 @@ STREAM: dict[int | str, dict[str, Any]] = {
     dependencies=[Depends(json_body)],
     response_class=EventSourceResponse,
     responses=STREAM,
+    openapi_extra={"requestBody": {"content": {"application/json": {"schema": INPUT}}}},
     summary="Run a graph for an AG-UI client",
 )
 async def run_ag_ui(
     graph_id: Annotated[str, Path(alias="graphId")],
-    posted: AgUiInput,
+    posted: Annotated[AgUiInput, Depends(ag_ui_input)],
     services: ServicesDep,
     caller: Writer,
     request_id: RequestId,
