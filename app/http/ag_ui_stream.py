@@ -10,8 +10,8 @@ from app.streams.port import LogEntry
 
 SETTLES_S = 0.25
 """After so much silence a run that waits for a person says no more until that person decides."""
-IN_TURN_S = 3.0
-"""The same while the model may still be writing the next call: a turn's calls are decided about together."""
+IN_STEP_S = 3.0
+"""The same while the model may still be writing the next call: a step's calls are decided about together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ async def ag_ui_chunks(
 def _patience_s(encoder: AgUiEncoder) -> float | None:
     if not encoder.asking:
         return None
-    return IN_TURN_S if encoder.in_turn else SETTLES_S
+    return IN_STEP_S if encoder.in_step else SETTLES_S
 
 
 async def _next(batches: AsyncGenerator[Sequence[LogEntry]]) -> Sequence[LogEntry] | None:

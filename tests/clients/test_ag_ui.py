@@ -99,7 +99,7 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     assert told["toolCallId"] == asked["toolCalls"][0]["id"]
     assert json.loads(told["content"])["timezone"] == "Asia/Tokyo"
     assert said["content"] == "Ten to twelve."
-    assert [step["stepName"] for step in of(first, "STEP_FINISHED")] == ["turn 1", "turn 2"]
+    assert [step["stepName"] for step in of(first, "STEP_FINISHED")] == ["step 1", "step 2"]
     assert next(event["name"] for event in of(first, "CUSTOM")) == "run_started"
     assert second["messages"][-1]["content"] == "You are welcome."
     spoken = [text_of(message["content"]) for message in world.simulator.requests[-1].messages]
@@ -166,7 +166,7 @@ async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldO
     assert "TOOL_CALL_RESULT" in kinds(allowed)
     assert len(allowed["pending"]) == 1
     assert ended["messages"][-1]["content"] == "So be it."
-    assert [step["stepName"] for step in of(ended, "STEP_FINISHED")] == ["turn 3"]
+    assert [step["stepName"] for step in of(ended, "STEP_FINISHED")] == ["step 3"]
     assert ended["pending"] == []
     assert len({message["id"] for message in again["messages"]}) == len(again["messages"]) == 6
 

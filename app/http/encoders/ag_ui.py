@@ -71,9 +71,9 @@ class AgUiEncoder:
         return self._story.asking
 
     @property
-    def in_turn(self) -> bool:
-        """Whether the agent has begun a turn and not ended it: there may be more to decide about."""
-        return self._story.in_turn
+    def in_step(self) -> bool:
+        """Whether the agent has begun a step and not ended it: there may be more to decide about."""
+        return self._story.in_step
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""
@@ -94,7 +94,7 @@ class AgUiEncoder:
             # Said in an earlier run of theirs: only what it leaves behind counts.
             for _ in told:
                 pass
-            self._story.begin()
+            self._story.start_over()
             return
         yield from self._start
         self._start.clear()

@@ -89,8 +89,8 @@ class Story:
         self._speakers: dict[str | None, Speaker] = {}
         self._calls: dict[str, _Call] = {}
         self._working: dict[str, bool] = {}
-        self._turns = 0
-        self._turn: str | None = None
+        self._steps = 0
+        self._step: str | None = None
         self._message: str | None = None
         self._final: AssistantFinal | None = None
         self._error: ErrorCode | None = None
@@ -104,16 +104,16 @@ class Story:
         return bool(self._asked) and not self.ended
 
     @property
-    def in_turn(self) -> bool:
-        """Whether the agent has begun a turn and not ended it: there may be more to decide about."""
-        return self._turn is not None
+    def in_step(self) -> bool:
+        """Whether the agent has begun a step and not ended it: there may be more to decide about."""
+        return self._step is not None
 
-    def begin(self) -> None:
+    def start_over(self) -> None:
         """Nothing is open: a run of AG-UI's begins, whatever was said in one before."""
         self._speakers.clear()
         self._working.clear()
         self._asked.clear()
-        self._turn = self._message = None
+        self._step = self._message = None
 
     def tell(self, entry: LogEntry) -> Iterator[BaseEvent]:
         """The events of one entry; none once the run of AG-UI's has ended."""
@@ -145,7 +145,7 @@ class Story:
             case ToolCallResult() as result:
                 yield from self._result(result)
             case Step() as step:
-                yield from self._end_turn(step)
+                yield from self._end_step(step)
             case UserMessageTaken() as message:
                 yield from self._of_user(message)
             case PermissionRequest() as request:
@@ -199,11 +199,11 @@ class Story:
         return self._speakers.setdefault(subagent, Speaker(subagent))
 
     def _heard_of(self, subagent: str | None) -> Iterator[BaseEvent]:
-        """Whoever speaks must have begun: the agent a turn, a subagent its work."""
+        """Whoever speaks must have begun: the agent a step, a subagent its work."""
         if subagent is None:
-            if self._turn is None:
-                self._turn = f"turn {self._turns + 1}"
-                yield StepStartedEvent(step_name=self._turn)
+            if self._step is None:
+                self._step = f"step {self._steps + 1}"
+                yield StepStartedEvent(step_name=self._step)
         elif subagent not in self._working:
             self._working[subagent] = True
             call = self._calls.get(subagent, _Call("agent", None))
@@ -246,17 +246,17 @@ class Story:
             subagent_run_id=parent,
         )
 
-    def _end_turn(self, step: Step) -> Iterator[BaseEvent]:
+    def _end_step(self, step: Step) -> Iterator[BaseEvent]:
         yield from self._speaker(None).close()
         yield from self._heard_of(None)
         budget = step.step_budget
-        yield from self._finish_turn(None if budget is None else {OURS: {"stepBudget": budget}})
-        self._turns, self._message = step.step_index, None
+        yield from self._finish_step(None if budget is None else {OURS: {"stepBudget": budget}})
+        self._steps, self._message = step.step_index, None
 
-    def _finish_turn(self, metadata: dict[str, Any] | None = None) -> Iterator[BaseEvent]:
-        if self._turn is not None:
-            yield StepFinishedEvent(step_name=self._turn, metadata=metadata)
-        self._turn = None
+    def _finish_step(self, metadata: dict[str, Any] | None = None) -> Iterator[BaseEvent]:
+        if self._step is not None:
+            yield StepFinishedEvent(step_name=self._step, metadata=metadata)
+        self._step = None
 
     def _stopped_work(
         self, subagent: str, *, failed: bool, suspended: list[Interrupt] | None = None
@@ -278,7 +278,7 @@ class Story:
             yield from speaker.close()
         for subagent in [subagent for subagent, works in self._working.items() if works]:
             yield self._stopped_work(subagent, failed=failed, suspended=suspended)
-        yield from self._finish_turn()
+        yield from self._finish_step()
 
     def _end(self, usage: list[TokenUsage] | None, reason: str) -> BaseEvent:
         if self._error is None:

@@ -70,7 +70,7 @@ data: {"type":"CUSTOM","name":"run_started","value":{"runId":"r-1","graphId":"cl
 
 data: {"type":"CUSTOM","name":"status","value":{"phase":"thinking","label":"Thinking"}}
 
-data: {"type":"STEP_STARTED","stepName":"turn 1"}
+data: {"type":"STEP_STARTED","stepName":"step 1"}
 
 data: {"type":"REASONING_START","messageId":"msg_1:thinking:4"}
 
@@ -96,7 +96,7 @@ data: {"type":"TOOL_CALL_ARGS","toolCallId":"toolu_1","delta":"{\"timezone\":\"U
 
 data: {"type":"TOOL_CALL_END","toolCallId":"toolu_1"}
 
-data: {"type":"STEP_FINISHED","metadata":{"runtally":{"stepBudget":8}},"stepName":"turn 1"}
+data: {"type":"STEP_FINISHED","metadata":{"runtally":{"stepBudget":8}},"stepName":"step 1"}
 
 data: {"type":"TOOL_CALL_RESULT","messageId":"toolu_1:result","toolCallId":"toolu_1","content":"{\"time\":\"12:00\"}","role":"tool"}
 
@@ -106,7 +106,7 @@ data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"u-1","delta":"in Tokyo"}
 
 data: {"type":"TEXT_MESSAGE_END","messageId":"u-1"}
 
-data: {"type":"STEP_STARTED","stepName":"turn 2"}
+data: {"type":"STEP_STARTED","stepName":"step 2"}
 
 data: {"type":"TEXT_MESSAGE_START","messageId":"msg_2","role":"assistant"}
 
@@ -114,7 +114,7 @@ data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_2","delta":"\ud83d\ude00"}
 
 data: {"type":"TEXT_MESSAGE_END","messageId":"msg_2"}
 
-data: {"type":"STEP_FINISHED","metadata":{"runtally":{"stepBudget":8}},"stepName":"turn 2"}
+data: {"type":"STEP_FINISHED","metadata":{"runtally":{"stepBudget":8}},"stepName":"step 2"}
 
 data: {"type":"RUN_FINISHED","threadId":"t-1","runId":"theirs","result":{"content":"\ud83d\ude00"},"outcome":{"type":"success"},"usage":[{"inputTokens":10,"outputTokens":5,"totalTokens":15}]}
 
@@ -240,9 +240,9 @@ class TestConsent:
         before = parsed(encoder.encode(numbered([STARTED, text, CALL, REQUEST])))
 
         assert encoder.asking
-        assert encoder.in_turn
+        assert encoder.in_step
         after = parsed(encoder.encode([LogEntry(5, Step(step_index=1, step_budget=None))]))
-        assert not encoder.in_turn
+        assert not encoder.in_step
         (end,) = parsed(encoder.interrupt())
 
         assert kinds(before)[-1] == "TOOL_CALL_END"
@@ -288,7 +288,7 @@ class TestConsent:
             *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED"),
             "RUN_FINISHED",
         ]
-        assert said[3]["stepName"] == "turn 2"
+        assert said[3]["stepName"] == "step 2"
 
     @pytest.mark.parametrize(
         "text", ["", "x", "a/b/c", "a//1", "a/1/", "/1/p", "a/1/p/q", "a/-1/p", "a\n/1/p"]
