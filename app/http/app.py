@@ -1,12 +1,13 @@
 """The ASGI app: middleware, routes, and one way to say that something went wrong."""
 
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
 
 from app.bootstrap.services import Services
 from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
+from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routes import (
     accounts,
     ag_ui,
@@ -29,32 +30,14 @@ Runs agent graphs and keeps the tally. Authenticate with `Authorization: Bearer 
 Every error is a problem document (RFC 9457).
 """
 
-_ERRORS: Final = ("4XX", "5XX")
-
-
-class _DocumentedApp(FastAPI):
-    """An app whose OpenAPI document says that errors are problem documents, and nothing else."""
-
-    def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document."""
-        made = self.openapi_schema is not None
-        document = super().openapi()
-        if not made:
-            for path in document["paths"].values():
-                for operation in path.values():
-                    for status in _ERRORS:
-                        content = operation["responses"][status]["content"]
-                        content[problems.MEDIA_TYPE] = content.pop("application/json")
-        return document
-
 
 def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastAPI:
     """Build the app over open services; whoever opened them closes them."""
-    app = _DocumentedApp(
+    app = DocumentedApp(
         title="Runtally",
         version="1",
         description=DESCRIPTION,
-        responses={status: {"model": Problem} for status in _ERRORS},
+        responses={status: {"model": Problem} for status in ERRORS},
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
