@@ -11,6 +11,7 @@ from sse_starlette import EventSourceResponse
 from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.http.ag_ui_input import AgUiInput, before, request_of, up_to_the_user
+from app.http.ag_ui_openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui_resume import resume
 from app.http.ag_ui_stream import Stretch, ag_ui_chunks
 from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer, json_body
@@ -24,28 +25,15 @@ router = APIRouter(prefix="/v1/ag-ui", tags=["ag-ui"])
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The events of AG-UI 1.0, from `RUN_STARTED` to `RUN_FINISHED` or `RUN_ERROR`.",
-        "content": {"text/event-stream": {}},
+        "content": {"text/event-stream": {"schema": {"$ref": f"#/components/schemas/{AG_UI_EVENT}"}}},
     }
 }
 INPUT: dict[str, Any] = {
-    "title": "RunAgentInput",
-    "description": "`RunAgentInput` of AG-UI 1.0.",
-    "externalDocs": {"url": "https://docs.ag-ui.com/spec/1.0/basic/run-input"},
-    "required": ["threadId", "runId", "messages"],
+    "allOf": [{"$ref": f"#/components/schemas/{AG_UI_INPUT}"}],
     "properties": {
-        "threadId": {"type": "string", "pattern": STATE_KEY_PATTERN},
-        "runId": {"type": "string", "pattern": RUN_ID_PATTERN},
-        "messages": {"type": "array", "items": {"type": "object"}},
-        "tools": {"type": "array", "maxItems": 0},
-        "context": {"type": "array", "items": {"type": "object"}},
-        "state": {},
-        "forwardedProps": {},
-        "resume": {"type": "array", "items": {"type": "object"}},
-    },
-    "example": {
-        "threadId": "chat-1",
-        "runId": "run-1",
-        "messages": [{"id": "m-1", "role": "user", "content": "What time is it in Tokyo?"}],
+        "threadId": {"pattern": STATE_KEY_PATTERN},
+        "runId": {"pattern": RUN_ID_PATTERN},
+        "tools": {"maxItems": 0},
     },
 }
 """For readers of the OpenAPI document; the package that speaks AG-UI does the checking."""
