@@ -1,13 +1,13 @@
 """The answers of an AG-UI client to what its agent waits for, and where the run goes on from."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ag_ui.core import AssistantMessage, Message, ResumeEntry, UserMessage
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.events import PermissionRequest, PermissionResolved, UserMessageTaken
+from app.events import PermissionRequest, PermissionResolved, RunStarted, UserMessageTaken
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.control import RunEnded
 from app.http.ag_ui_input import AgUiInput, answer_of, renamed
@@ -43,21 +43,20 @@ async def resume(services: Services, account_id: AccountId, graph_id: str, *, po
     if record.graph_id != graph_id:
         raise Invalid.field("graphId", "is not the graph of the interrupted run")
     said = await services.runs.said(run)
-    if record.finished and not any(isinstance(event, PermissionRequest) for _, event in said):
-        # Its process died: of what was said nothing but the end is left.
-        if any(answer.decide for answer in given):
-            raise RunEnded
-        return Stretch(run, 0, said)
-    heard = [entry for entry in said if entry.position <= after]
-    resolved = {event.request_id: event for _, event in said if isinstance(event, PermissionResolved)}
-    _require_all(run, heard, after, answered={answer.request_id for answer in given}, resolved=resolved)
+    asked = {event.request_id for event in _asked(said, after)}
+    if any(answer.decide is not None and answer.request_id not in asked for answer in given):
+        raise RunEnded if record.finished else PermissionNotFound
+    _require_all(InterruptId(run_id, after, ""), said, answered={answer.request_id for answer in given})
     _require_nothing_new(posted.messages, said, after)
+    resolved = _resolved(said)
     for answer in given:
-        if (done := resolved.get(answer.request_id)) is None:
+        if (done := resolved.get(answer.request_id)) is not None:
+            _require_agreement(answer, done)
+        elif answer.request_id in asked:
             await _give(services, run, answer)
-        elif answer.decide is not None and not _agrees(answer.decide, done):
-            raise _decided(done)
-    return Stretch(run, after, said)
+    # Of a run whose process died only the end may be left, in other positions.
+    is_left = bool(said) and said[-1].position >= after
+    return Stretch(run, after if is_left else 0, said)
 
 
 def _goes_on(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:
@@ -88,31 +87,29 @@ def _given(index: int, entry: ResumeEntry) -> _Given:
     return _Given(index, request_id, decide)
 
 
-def _require_all(
-    run: RunKey,
-    heard: Sequence[LogEntry],
-    after: int,
-    *,
-    answered: set[str],
-    resolved: Container[str],
-) -> None:
-    """Raise unless they answer what was asked, and all of it that is still open."""
-    asked = {event.request_id for _, event in heard if isinstance(event, PermissionRequest)}
-    if not answered <= asked:
-        raise PermissionNotFound
-    for request_id in sorted(asked - answered):
-        if request_id not in resolved:
-            missing = InterruptId(run.run_id, after, request_id)
+def _asked(said: Sequence[LogEntry], up_to: int) -> list[PermissionRequest]:
+    return [event for position, event in said if isinstance(event, PermissionRequest) and position <= up_to]
+
+
+def _resolved(said: Sequence[LogEntry]) -> dict[str, PermissionResolved]:
+    return {event.request_id: event for _, event in said if isinstance(event, PermissionResolved)}
+
+
+def _require_all(heard: InterruptId, said: Sequence[LogEntry], *, answered: set[str]) -> None:
+    """Raise `Invalid` unless all is answered that a client has been asked and that is still open."""
+    # What an attempt has asked that was cut off, nobody waits for.
+    begun = max((position for position, event in said if isinstance(event, RunStarted)), default=0)
+    asked = _asked([entry for entry in said if entry.position > begun], heard.position)
+    settled = answered | _resolved(said).keys()
+    for request in asked:
+        if request.request_id not in settled:
+            missing = heard._replace(request_id=request.request_id)
             raise Invalid.field("resume", f"must answer {missing} too")
 
 
 def _require_nothing_new(messages: Sequence[Message], said: Sequence[LogEntry], after: int) -> None:
     """Raise `Invalid` where the user has said something to the run that waits: it would go unheard."""
-    asked = {
-        event.tool_call_id
-        for position, event in said
-        if isinstance(event, PermissionRequest) and position <= after
-    }
+    asked = {event.tool_call_id for event in _asked(said, after)}
     taken = {event.message_id for _, event in said if isinstance(event, UserMessageTaken)}
     since = False
     for index, message in enumerate(messages):
@@ -130,7 +127,7 @@ async def _give(services: Services, run: RunKey, answer: _Given) -> None:
     deny = Decide(request_id=answer.request_id, decision="deny")
     try:
         await services.commands.give(run, answer.decide or deny)
-    except (PermissionDecided, RunEnded):
+    except (PermissionDecided, PermissionNotFound, RunEnded):
         if answer.decide is not None:
             raise
         # An abandoned one asks for nothing but to go on.
@@ -139,11 +136,12 @@ async def _give(services: Services, run: RunKey, answer: _Given) -> None:
         raise renamed(error.errors, lambda field: place + field.removeprefix("args")) from error
 
 
-def _agrees(wanted: Decide, resolved: PermissionResolved) -> bool:
-    return (wanted.decision, wanted.args) == (resolved.decision, resolved.args)
-
-
-def _decided(resolved: PermissionResolved) -> PermissionDecided:
-    if resolved.reason == "decided":
-        return PermissionDecided()
-    return PermissionDecided("Nobody decided about this tool call in time; it was denied. Cancel to go on.")
+def _require_agreement(answer: _Given, done: PermissionResolved) -> None:
+    """Raise `PermissionDecided` where something else was decided; an abandoned one takes it as it is."""
+    wanted = answer.decide
+    if wanted is None or (wanted.decision, wanted.args) == (done.decision, done.args):
+        return
+    if done.reason == "decided":
+        raise PermissionDecided
+    message = "Nobody decided about this tool call in time; it was denied. Cancel to go on."
+    raise PermissionDecided(message)

@@ -29,9 +29,9 @@ async def ag_ui_chunks(
     batches: AsyncGenerator[Sequence[LogEntry], None], encoder: AgUiEncoder
 ) -> AsyncIterator[bytes]:
     """The frames; `batches` are a run's entries from the first."""
-    yield encoder.opening
     waiting: asyncio.Future[Sequence[LogEntry] | None] | None = None
     try:
+        yield encoder.opening
         while not encoder.ended:
             waiting = waiting or asyncio.ensure_future(_next(batches))
             ready, _ = await asyncio.wait({waiting}, timeout=_patience_s(encoder))

@@ -152,6 +152,7 @@ async def test_a_run_that_has_ended_is_replayed_and_what_contradicts_it_refused(
     never_asked = {"id": "r-1/3/p-1"}
     answered = await post(world, an_answer(never_asked, payload={"approved": True}))
     on = await heard(world, an_answer(never_asked, status="cancelled"))
+    gone = await heard(world, an_answer({"id": "r-1/999/p-1"}, status="cancelled"))
 
     assert first.content == again.content
     assert first.headers["content-type"].startswith("text/event-stream")
@@ -159,6 +160,8 @@ async def test_a_run_that_has_ended_is_replayed_and_what_contradicts_it_refused(
     assert forged.json()["code"] == "history_contradicts"
     assert answered.json()["code"] == "run_ended"
     assert on[-1]["result"] == events_of(first)[-1]["result"]
+    assert on[1]["type"] != gone[1]["type"]
+    assert gone[1:-1] == events_of(first)[1:-1]
     assert len(world.simulator.requests) == 1
 
 

@@ -177,8 +177,9 @@ class Story:
     ) -> Iterator[BaseEvent]:
         """What AG-UI has no event for, under the name and with the fields it has on our own wire."""
         if isinstance(event, RunStarted):
-            # A later attempt begins anew; what the first one had open was cut off.
-            yield from self._close()
+            # A later attempt begins anew: what the first one had open was cut off, and waits no more.
+            self._asked.clear()
+            yield from self._close(failed=True)
         elif isinstance(event, PermissionResolved):
             self._asked.pop(event.request_id, None)
         value = event.model_dump(mode="json", by_alias=True, exclude={"type", "parent_tool_call_id"})

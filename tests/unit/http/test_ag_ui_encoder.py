@@ -202,7 +202,10 @@ def test_a_later_attempt_begins_with_nothing_open() -> None:
     text = TextDelta(message_id="m", delta="x")
 
     said = told([STARTED, text, STARTED, text, DONE])
+    encoder = an_encoder()
+    encoder.encode(numbered([STARTED, CALL, REQUEST, STARTED]))
 
+    assert not encoder.asking
     assert kinds(said).count("TEXT_MESSAGE_START") == kinds(said).count("TEXT_MESSAGE_END") == 2
 
 
