@@ -11,6 +11,7 @@ from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routes import (
     accounts,
     ag_ui,
+    ai_sdk,
     catalogues,
     control,
     files,
@@ -51,6 +52,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         sessions.router,
         generate.router,
         ag_ui.router,
+        ai_sdk.router,
         receipts.router,
         usage.router,
         accounts.router,
