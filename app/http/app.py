@@ -11,6 +11,8 @@ from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routes import (
     accounts,
+    ag_ui,
+    ai_sdk,
     browser_session,
     catalogues,
     control,
@@ -69,6 +71,8 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         files.router,
         sessions.router,
         generate.router,
+        ag_ui.router,
+        ai_sdk.router,
         receipts.router,
         usage.router,
         accounts.router,

@@ -147,6 +147,12 @@ class RunService:
         last = found[limit - 1]
         return found[:limit], Cursor(last.created_at, last.key.run_id).encode()
 
+    async def said(self, run: RunKey) -> Sequence[LogEntry]:
+        """What a run has said so far; raises `RunNotFound`."""
+        if not (await self.get(run)).finished and (held := await self._log.read(run)):
+            return held
+        return await self._kept(run, 0)
+
     async def follow(
         self,
         run: RunKey,
