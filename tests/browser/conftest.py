@@ -7,12 +7,12 @@ from uuid import uuid4
 import asyncpg
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from tests.browser.site import Model, Site, in_its_own_task
 from tests.conftest import TEMPLATE
 from tests.e2e import office
-from tests.e2e.stories import a_world
+from tests.e2e.stories import PATIENCE_S, a_world
 from tests.programs import require
 
 _ARGUMENTS = [
@@ -42,6 +42,7 @@ You lead.
 async def browser() -> AsyncIterator[Browser]:
     """The system's Chromium."""
     require("chromium")
+    expect.set_options(timeout=PATIENCE_S * 1000)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=_ARGUMENTS)
         yield browser

@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
 from tests.browser.site import PHONE, Site, accessibility_problems, screenshot
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office
-from tests.e2e.stories import ASSISTANT, CLOCK, a_client, a_request
+from tests.e2e.stories import ASSISTANT, CLOCK, a_client, a_request, until_sent
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -94,13 +94,16 @@ async def test_a_person_speaks_to_an_agent_at_work_and_stops_it(site: Site) -> N
     site.model.script = in_turn(
         Reply([ToolUse(TASK)]), Reply([Text("Both of you are heard now")], hold=hold), HttpError(500)
     )
-    async with site.visit(await site.key()) as page:
+    key = await site.key()
+    async with site.visit(key) as page, a_client(site.world.url, key.secret) as http:
         await ask(page, "Begin", graph=WORKER)
         await office().working.wait()
         await expect(page.get_by_text("Using long task")).to_be_visible()
         await ask(page, "And hurry")
         await expect(page.get_by_text("The agent hears it at its next step.")).to_be_visible()
         await screenshot(page, "chat-meanwhile")
+        (run,) = (await http.get("/v1/runs")).json()["items"]
+        await until_sent(site.world, run["runId"], key=key.secret)
         office().may_end.set()
         await hold.reached.wait()
         await expect(page.get_by_text("Both of you")).to_be_visible()
