@@ -9,11 +9,13 @@ from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.routes import (
     accounts,
+    alarms,
     catalogues,
     control,
     files,
     generate,
     health,
+    keys,
     receipts,
     runs,
     sessions,
@@ -68,6 +70,8 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         generate.router,
         receipts.router,
         usage.router,
+        alarms.router,
+        keys.router,
         accounts.router,
         webhooks.router,
         catalogues.router,

@@ -1,21 +1,27 @@
 """Receipts: what dashboards read."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from app.auth.accounts import Principal
 from app.billing.reports import BillingReports
-from app.billing.repository import Receipt, ReceiptFilter
+from app.billing.repository import Receipt, ReceiptBasis
+from app.billing.search_repository import ReceiptFilter
 from app.http.csv_export import CSV, csv_line, wants_csv
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
 from app.http.schemas import Page, ReceiptShape
 from app.paging import MAX_PAGE
+from app.usage import Origin
 
 router = APIRouter(prefix="/v1/receipts", tags=["receipts"])
+
+EXPORT_PAGE = 2_000
+"""Receipts of an export that are in memory at once."""
 
 
 def receipt_filter(
@@ -24,9 +30,12 @@ def receipt_filter(
     model: StoredText | None = None,
     created_from: Annotated[Moment | None, Query(alias="from")] = None,
     created_to: Annotated[Moment | None, Query(alias="to", description="Exclusive.")] = None,
+    api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
+    basis: ReceiptBasis | None = None,
+    origin: Origin | None = None,
 ) -> ReceiptFilter:
     """Collect the filters of a request."""
-    return ReceiptFilter(run_id, graph_id, model, created_from, created_to)
+    return ReceiptFilter(run_id, graph_id, model, created_from, created_to, api_key_id, basis, origin)
 
 
 @router.get(
@@ -41,10 +50,13 @@ async def list_receipts(
     wanted: Annotated[ReceiptFilter, Depends(receipt_filter)],
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
+    format_: Annotated[
+        Literal["json", "csv"] | None, Query(alias="format", description="Wins over `Accept`.")
+    ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Any:
-    """Receipts of the key's account, newest first. `Accept: text/csv` exports all that match."""
-    if wants_csv(accept):
+    """Receipts of the key's account, newest first; as CSV (`format`, or `Accept`) all that match."""
+    if format_ == "csv" or (format_ is None and wants_csv(accept)):
         return await _exported(services.billing, caller, wanted)
     receipts, next_cursor = await services.billing.search(
         caller.account_id, wanted, limit=limit, cursor=cursor
@@ -59,7 +71,7 @@ async def _exported(
     wanted: ReceiptFilter,
 ) -> StreamingResponse:
     async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
-        return await receipts.search(caller.account_id, wanted, limit=MAX_PAGE, cursor=cursor)
+        return await receipts.search(caller.account_id, wanted, limit=EXPORT_PAGE, cursor=cursor)
 
     # Read before the response begins, so that an error can still be a problem document.
     page, cursor = await page_after(None)
