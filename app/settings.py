@@ -14,6 +14,7 @@ _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HEADER_VALUE = re.compile(r"[!-~]+")
+_ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
 
 class SettingsError(Exception):
@@ -75,8 +76,9 @@ class Settings(BaseSettings):
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
 
-    @field_validator("tools", "allowed_host_roots", mode="before")
+    @field_validator("tools", "allowed_host_roots", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -118,6 +120,17 @@ class Settings(BaseSettings):
             raise ValueError(message)
         return value
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(_is_origin(origin) for origin in value):
+            message = (
+                "must be origins as browsers send them, comma-separated: "
+                "https://chat.example.org, http://localhost:3000 (lower case, no path, no usual port, no *)"
+            )
+            raise ValueError(message)
+        return value
+
     @field_validator("graphs_dir", "claude_config_dir")
     @classmethod
     def _exists(cls, value: Path | None) -> Path | None:
@@ -137,6 +150,12 @@ class Settings(BaseSettings):
         except UnicodeDecodeError:
             message = "The file .env is not UTF-8 text."
             raise SettingsError(message) from None
+
+
+def _is_origin(text: str) -> bool:
+    # A browser leaves the usual port out: with it the text would never match.
+    usual = ":443" if text.startswith("https://") else ":80"
+    return _ORIGIN.fullmatch(text) is not None and not text.endswith(usual)
 
 
 def _line(detail: Any) -> str:

@@ -1,1 +1,1 @@
-"""Accounts and API keys."""
+"""Accounts, API keys and browser sessions."""

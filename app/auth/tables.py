@@ -1,4 +1,4 @@
-"""Accounts and API keys."""
+"""Accounts, API keys and the browser sessions they open."""
 
 from sqlalchemy import Column, ForeignKey, LargeBinary, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -25,4 +25,13 @@ api_keys = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("last_used_at", UtcDateTime),
     Column("revoked_at", UtcDateTime),
+)
+
+browser_sessions = Table(
+    "browser_sessions",
+    metadata,
+    Column("token_hash", LargeBinary, primary_key=True),
+    Column("api_key_id", Uuid, ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False, index=True),
 )

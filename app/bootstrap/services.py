@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from app.auth.accounts import Accounts
+from app.auth.browser_sessions import BrowserSessions
 from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
@@ -58,6 +59,7 @@ class Services:
     settings: Settings
     database: Database
     accounts: Accounts
+    browser_sessions: BrowserSessions
     runs: RunService
     commands: RunCommands
     conversations: Conversations
@@ -117,6 +119,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             settings=settings,
             database=ground.database,
             accounts=accounts,
+            browser_sessions=BrowserSessions(ground.database, accounts),
             runs=runs,
             commands=commands,
             conversations=conversations,

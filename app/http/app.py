@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from app.bootstrap.services import Services
 from app.http import problems
@@ -10,12 +11,14 @@ from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.routes import (
     accounts,
     alarms,
+    browser_session,
     catalogues,
     control,
     files,
     generate,
     health,
     keys,
+    pages,
     receipts,
     runs,
     sessions,
@@ -31,6 +34,19 @@ Every error is a problem document (RFC 9457).
 """
 
 _ERRORS: Final = ("4XX", "5XX")
+_CORS: Final[dict[str, Any]] = {
+    # Where an origin shares our site, as chat.example.org does api.example.org's, the cookie serves it too.
+    "allow_credentials": True,
+    "allow_methods": ("GET", "HEAD", "POST", "PATCH", "DELETE"),
+    "allow_headers": (
+        *("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"),
+        *("X-Request-ID", "traceparent", "tracestate"),
+    ),
+    "expose_headers": (
+        *("X-Request-ID", "Location", "Retry-After", "RateLimit", "RateLimit-Policy"),
+        "x-vercel-ai-ui-message-stream",
+    ),
+}
 
 
 class _DocumentedApp(FastAPI):
@@ -76,11 +92,16 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         webhooks.router,
         catalogues.router,
         health.router,
+        browser_session.router,
+        pages.router,
     ):
         app.include_router(router)
+    app.mount("/assets", pages.files)
     # The last one added is the outermost.
     app.add_middleware(Heads)
     app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)
+    if origins := services.settings.cors_origins:
+        app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
     app.add_middleware(RequestIds)
     return app

@@ -23,6 +23,12 @@ def test_tools_are_separated_by_commas() -> None:
     assert load(RUNTALLY_TOOLS="a.b, c,").tools == ("a.b", "c")
 
 
+def test_origins_are_taken_as_browsers_send_them() -> None:
+    origins = ("https://chat.example.org", "http://localhost:3000", "http://[::1]:8080", "https://a.b:8443")
+
+    assert load(RUNTALLY_CORS_ORIGINS=", ".join(origins)).cors_origins == origins
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
@@ -35,6 +41,12 @@ def test_tools_are_separated_by_commas() -> None:
         ("RUNTALLY_MAX_CONCURRENT_RUNS", "0"),
         ("RUNTALLY_RUN_TIMEOUT_S", "soon"),
         ("RUNTALLY_GRAPHS_DIR", "/nonexistent/graphs"),
+        ("RUNTALLY_CORS_ORIGINS", "*"),
+        ("RUNTALLY_CORS_ORIGINS", "https://chat.example.org/"),
+        ("RUNTALLY_CORS_ORIGINS", "https://Chat.example.org"),
+        ("RUNTALLY_CORS_ORIGINS", "https://chat.example.org:443"),
+        ("RUNTALLY_CORS_ORIGINS", "http://localhost:3000, null"),
+        ("RUNTALLY_CORS_ORIGINS", "https://*.example.org"),
     ],
 )
 def test_a_wrong_value_is_named_and_not_repeated(variable: str, value: str) -> None:

@@ -1,0 +1,76 @@
+"""The SQL of browser sessions."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import delete, func, insert, select
+
+from app.auth.tables import accounts, api_keys, browser_sessions
+from app.db import Reader, Transaction
+from app.ids import AccountId, ApiKeyId
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """A session that is not over, and the key it stands for."""
+
+    account_id: AccountId
+    account: str
+    api_key_id: ApiKeyId
+    key_name: str | None
+    key_prefix: str
+    scopes: tuple[str, ...]
+    expires_at: datetime
+
+
+async def insert_session(
+    tx: Transaction, token_hash: bytes, api_key_id: ApiKeyId, *, lifetime: timedelta
+) -> None:
+    """Insert a session that begins now."""
+    await tx.execute(
+        insert(browser_sessions).values(
+            token_hash=token_hash,
+            api_key_id=api_key_id,
+            created_at=func.now(),
+            expires_at=func.now() + lifetime,
+        )
+    )
+
+
+async def live_session(reader: Reader, token_hash: bytes) -> BrowserSession | None:
+    """The session, unless it is over or its key is revoked."""
+    found = await reader.execute(
+        select(
+            api_keys.c.account_id,
+            accounts.c.name,
+            api_keys.c.id,
+            api_keys.c.name,
+            api_keys.c.prefix,
+            api_keys.c.scopes,
+            browser_sessions.c.expires_at,
+        )
+        .join(api_keys, api_keys.c.id == browser_sessions.c.api_key_id)
+        .join(accounts, accounts.c.id == api_keys.c.account_id)
+        .where(
+            browser_sessions.c.token_hash == token_hash,
+            browser_sessions.c.expires_at > func.now(),
+            api_keys.c.revoked_at.is_(None),
+        )
+    )
+    row = found.one_or_none()
+    if row is None:
+        return None
+    account_id, account, key_id, name, prefix, scopes, expires_at = row
+    return BrowserSession(
+        AccountId(account_id), account, ApiKeyId(key_id), name, prefix, tuple(scopes), expires_at
+    )
+
+
+async def delete_session(tx: Transaction, token_hash: bytes) -> None:
+    """Delete a session."""
+    await tx.execute(delete(browser_sessions).where(browser_sessions.c.token_hash == token_hash))
+
+
+async def delete_expired(tx: Transaction) -> None:
+    """Delete every session that is over."""
+    await tx.execute(delete(browser_sessions).where(browser_sessions.c.expires_at <= func.now()))

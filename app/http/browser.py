@@ -1,0 +1,86 @@
+"""Browsers: the cookie they hold, where their requests come from, and what pages may do in them."""
+
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from fastapi import Request, Response
+
+from app.errors import Forbidden
+
+COOKIE: Final = "runtally_session"
+_HOST_COOKIE: Final = f"__Host-{COOKIE}"
+"""By https. A browser takes this name from this very host only, never from a neighbouring one."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+Sender: TypeAlias = Literal["ours", "foreign", "unknown"]
+
+PAGE_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Kept, but asked about each time: after an update nobody sees half of the old pages.
+    "Cache-Control": "no-cache",
+}
+
+
+class ForeignPage(Forbidden):
+    """A page of another site may not use this session."""
+
+    code = "foreign_page"
+
+
+def session_token(request: Request) -> str | None:
+    """What the browser holds of its session."""
+    token = request.cookies.get(_HOST_COOKIE)
+    if token is None and request.url.scheme != "https":
+        token = request.cookies.get(COOKIE)
+    return token
+
+
+def keep_session(request: Request, response: Response, token: str, *, lifetime: timedelta) -> None:
+    """Have the browser hold a session, out of reach of every script."""
+    secure = _is_secure(request)
+    response.set_cookie(
+        _HOST_COOKIE if secure else COOKIE,
+        token,
+        max_age=int(lifetime.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        secure=secure,
+    )
+
+
+def forget_session(response: Response) -> None:
+    """Have the browser forget its session."""
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(_HOST_COOKIE, httponly=True, samesite="strict", secure=True)
+
+
+def sender_of(request: Request, origins: tuple[str, ...]) -> Sender:
+    """Whose page has sent a request, by what browsers let no page forge.
+
+    `origins` are those of other sites that may. Old browsers, and new ones by plain http, send no
+    `Sec-Fetch-Site`; the host in `Origin` tells then.
+    """
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if origin in origins or site == "same-origin":
+        return "ours"
+    if site is None and origin is None:
+        return "unknown"
+    if site is None and urlsplit(origin or "").netloc == request.headers.get("host"):
+        return "ours"
+    return "foreign"
+
+
+def _is_secure(request: Request) -> bool:
+    # A proxy that ends TLS may not say so; the browser does.
+    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")

@@ -1,0 +1,44 @@
+"""The pages, and the files they are made of."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.staticfiles import StaticFiles
+
+from app.http.browser import PAGE_HEADERS
+
+WEB = Path(__file__).parents[2] / "web"
+
+router = APIRouter(include_in_schema=False)
+
+
+class PageFiles(StaticFiles):
+    """The files of `app/web`, under the rules pages live by."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=WEB)
+
+    def file_response(
+        self, full_path: Any, stat_result: os.stat_result, *args: Any, **kwargs: Any
+    ) -> Response:
+        """A file, or that the browser has it already."""
+        response = super().file_response(full_path, stat_result, *args, **kwargs)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+files = PageFiles()
+
+
+@router.get("/")
+async def chat_page(request: Request) -> Response:
+    """The chat page."""
+    return await files.get_response("chat.html", request.scope)
+
+
+@router.get("/billing")
+async def billing_page(request: Request) -> Response:
+    """The billing page."""
+    return await files.get_response("billing.html", request.scope)

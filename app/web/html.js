@@ -1,0 +1,8 @@
+// What every component is written with.
+
+import htm from "./vendor/htm.js";
+import { h } from "./vendor/preact.js";
+
+export const html = htm.bind(h);
+export { Fragment, render } from "./vendor/preact.js";
+export * from "./vendor/preact-hooks.js";

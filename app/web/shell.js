@@ -1,0 +1,172 @@
+// What both pages have around them: who is signed in, signing in and out, and the way to the other page.
+
+import { get, onSignedOut, post, remove } from "./api.js";
+import { html, render, useEffect, useRef, useState } from "./html.js";
+
+const PAGES = [
+  { name: "chat", label: "Chat", href: "./" },
+  { name: "billing", label: "Billing", href: "./billing" },
+];
+const UNKNOWN = Symbol("nobody has asked yet");
+
+/**
+ * Show a page. `Page` gets `who`: `{account, keyName, keyPrefix, scopes, expiresAt}` and `may(scope)`.
+ * `name` is "chat" or "billing".
+ */
+export function startPage({ name, Page }) {
+  render(html`<${Shell} name=${name} Page=${Page} />`, document.getElementById("app"));
+}
+
+function Shell({ name, Page }) {
+  const [who, setWho] = useState(UNKNOWN);
+  const [notice, setNotice] = useState("");
+  const [unreachable, setUnreachable] = useState(false);
+
+  const ask = async () => {
+    setUnreachable(false);
+    try {
+      setWho(known(await get("v1/browser-session")));
+    } catch {
+      setUnreachable(true);
+    }
+  };
+  const leave = async () => {
+    try {
+      await remove("v1/browser-session");
+      setNotice("You are signed out.");
+      setWho(null);
+    } catch (error) {
+      setNotice(error.message);
+    }
+  };
+  useEffect(() => {
+    onSignedOut(() => {
+      setNotice("Your session has ended. Sign in again to go on.");
+      setWho(null);
+    });
+    ask();
+  }, []);
+
+  if (unreachable) return html`<${Unreachable} again=${ask} />`;
+  if (who === UNKNOWN) return html`<p class="waiting" role="status">Loading…</p>`;
+  const enter = (found) => {
+    setNotice("");
+    setWho(known(found));
+  };
+  if (who === null) return html`<${SignIn} notice=${notice} enter=${enter} />`;
+  return html`
+    <a class="skip" href="#main">Skip to content</a>
+    <${TopBar} name=${name} who=${who} leave=${leave} />
+    ${notice && html`<p class="notice notice-bad" role="alert">${notice}</p>`}
+    <${Page} who=${who} />
+  `;
+}
+
+function known(session) {
+  return session && { ...session, may: (scope) => session.scopes.includes(scope) };
+}
+
+function TopBar({ name, who, leave }) {
+  return html`
+    <header class="top">
+      <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
+      <nav aria-label="Pages">
+        ${PAGES.map(
+          (page) => html`
+            <a href=${page.href} aria-current=${page.name === name ? "page" : undefined}>${page.label}</a>
+          `,
+        )}
+      </nav>
+      <details class="who" onKeyDown=${closeOnEscape}>
+        <summary>
+          <span class="who-account">${who.account}</span>
+        </summary>
+        <div class="who-card">
+          <dl>
+            <dt>Account</dt>
+            <dd>${who.account}</dd>
+            <dt>API key</dt>
+            <dd>${who.keyName ?? "without a name"} <code>${who.keyPrefix}…</code></dd>
+            <dt>May</dt>
+            <dd>${who.scopes.map((scope) => html`<code class="scope">${scope}</code> `)}</dd>
+            <dt>Signed in until</dt>
+            <dd>${new Date(who.expiresAt).toLocaleString()}</dd>
+          </dl>
+          <button type="button" class="button" onClick=${leave}>Sign out</button>
+        </div>
+      </details>
+    </header>
+  `;
+}
+
+function closeOnEscape(event) {
+  if (event.key !== "Escape") return;
+  event.currentTarget.open = false;
+  event.currentTarget.querySelector("summary").focus();
+}
+
+function SignIn({ notice, enter }) {
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  const field = useRef(null);
+  useEffect(() => field.current.focus(), []);
+
+  const submit = async (event) => {
+    event.preventDefault();
+    const apiKey = field.current.value.trim();
+    if (!apiKey) return refuse("Enter an API key.");
+    setBusy(true);
+    try {
+      enter(await post("v1/browser-session", { apiKey }));
+    } catch (error) {
+      setBusy(false);
+      refuse(error.status === 401 ? "This API key is not valid, or it was revoked." : error.message);
+    }
+  };
+  const refuse = (text) => {
+    setProblem(text);
+    field.current.select();
+    field.current.focus();
+  };
+
+  return html`
+    <main class="sign-in" id="main">
+      <form class="card" onSubmit=${submit} aria-labelledby="sign-in-title" novalidate>
+        <img src="./assets/icon.svg" alt="" width="40" height="40" />
+        <h1 id="sign-in-title">Sign in to Runtally</h1>
+        ${notice && html`<p class="notice" role="status">${notice}</p>`}
+        <label class="field">
+          <span>API key</span>
+          <input
+            ref=${field}
+            type="password"
+            name="api-key"
+            autocomplete="current-password"
+            autocapitalize="off"
+            spellcheck=${false}
+            placeholder="rt_…"
+            aria-invalid=${problem ? "true" : undefined}
+            aria-describedby=${problem ? "sign-in-problem" : "sign-in-hint"}
+          />
+        </label>
+        ${problem && html`<p class="problem" id="sign-in-problem" role="alert">${problem}</p>`}
+        <button class="button button-primary" disabled=${busy}>${busy ? "Signing in…" : "Sign in"}</button>
+        <p class="hint" id="sign-in-hint">
+          The key is traded for a session that this page cannot read. It ends after seven days, or when you sign out.
+        </p>
+      </form>
+    </main>
+  `;
+}
+
+function Unreachable({ again }) {
+  return html`
+    <main class="sign-in" id="main">
+      <div class="card">
+        <h1>The server cannot be reached</h1>
+        <p>It may be starting anew, or your connection may be down.</p>
+        <button type="button" class="button button-primary" onClick=${again}>Try again</button>
+      </div>
+    </main>
+  `;
+}

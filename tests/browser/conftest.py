@@ -1,0 +1,54 @@
+"""One browser, and one server for each file of tests. Those tests run in the session's event loop."""
+
+import shutil
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from tests.browser.site import Model, Site, in_its_own_task
+from tests.conftest import TEMPLATE
+from tests.e2e import office
+from tests.e2e.stories import a_world
+from tests.programs import require
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """The system's Chromium."""
+    require("chromium")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=_ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def site(
+    postgres: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Site]:
+    """A server with the office's tools and graphs, whose model says what the test wants."""
+    directory = tmp_path_factory.mktemp("site")
+    name = f"site_{uuid4().hex}"
+    admin = await asyncpg.connect(postgres)
+    await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
+    served = a_world(directory, url, model, **office.settings(directory))
+    async with in_its_own_task(served) as world:
+        yield Site(world, model, browser)
+    await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await admin.close()

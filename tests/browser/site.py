@@ -1,0 +1,159 @@
+"""A running server, and people who look at its pages with a browser."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page
+
+from app.auth.keys import SCOPES
+from app.ids import ApiKeyId
+from app.simulator.script import Answer, ApiRequest, HttpError, Responder
+from tests.clients import node
+from tests.e2e.stories import PATIENCE_S, World
+
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+DESKTOP, PHONE = (1280, 800), (390, 844)
+
+Opened = TypeVar("Opened")
+
+_numbers = itertools.count(1)
+
+_REPORT_VIOLATIONS = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
+"""
+_AXE = """
+axe.run(document, {resultTypes: ["violations"]}).then((found) => found.violations
+  .filter((violation) => ["serious", "critical"].includes(violation.impact))
+  .map((violation) => [violation.id, ...violation.nodes.map((node) => node.html)].join("\\n  ")))
+"""
+
+
+@dataclass
+class Model:
+    """The scripted model behind the site; each test gives it a script."""
+
+    script: Responder = field(default=lambda _request: HttpError(500))
+
+    def __call__(self, request: ApiRequest) -> Answer | Awaitable[Answer]:
+        """Answer as the script says."""
+        return self.script(request)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key of an account of its own."""
+
+    id: ApiKeyId
+    account: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A running server and the browser that looks at it."""
+
+    world: World
+    model: Model
+    browser: Browser
+
+    async def key(self, *scopes: str) -> Key:
+        """A new account and a key of it; with all scopes but `admin` unless told."""
+        account = f"account-{next(_numbers)}"
+        chosen = scopes or tuple(scope for scope in SCOPES if scope != "admin")
+        record, secret = await self.world.services.accounts.create_key(account, chosen, name="a browser's")
+        return Key(record.id, account, secret)
+
+    @asynccontextmanager
+    async def visit(
+        self,
+        key: Key | None = None,
+        *,
+        path: str = "/",
+        size: tuple[int, int] = DESKTOP,
+        dark: bool = False,
+        complaints: Sequence[str] = (),
+    ) -> AsyncIterator[Page]:
+        """Open a page, signed in when there is a key. At the end the browser may have complained of nothing.
+
+        `complaints` are parts of those that are expected.
+        """
+        context = await self.browser.new_context(
+            base_url=self.world.url,
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+            locale="en-GB",
+            timezone_id="UTC",
+        )
+        context.set_default_timeout(PATIENCE_S * 1000)
+        heard: list[str] = []
+        try:
+            if key is not None:
+                await sign_in(context, key)
+            page = await context.new_page()
+            await page.add_init_script(_REPORT_VIOLATIONS)
+            page.on("console", lambda message: heard.extend(_complaint(message)))
+            page.on("pageerror", lambda error: heard.append(f"uncaught: {error}"))
+            await page.goto(path)
+            yield page
+        finally:
+            await context.close()
+        unexpected = [told for told in heard if not any(part in told for part in complaints)]
+        assert unexpected == []
+
+
+@asynccontextmanager
+async def in_its_own_task(context: AbstractAsyncContextManager[Opened]) -> AsyncIterator[Opened]:
+    """Enter and leave in one task, as a server must be; fixtures are not promised that."""
+    ready: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+
+    async def keep() -> None:
+        async with context as opened:
+            ready.set_result(opened)
+            await stop.wait()
+
+    keeping = asyncio.create_task(keep())
+    waited: list[asyncio.Future[Any]] = [ready, keeping]
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if not keeping.done():
+            yield ready.result()
+    finally:
+        stop.set()
+        await keeping
+
+
+def _complaint(message: ConsoleMessage) -> list[str]:
+    return [f"{message.text} {message.location['url']}"] if message.type in {"error", "warning"} else []
+
+
+async def sign_in(context: BrowserContext, key: Key) -> None:
+    """Have a browser hold a session, without the form."""
+    response = await context.request.post("/v1/browser-session", data={"apiKey": key.secret})
+    assert response.ok, await response.text()
+
+
+async def screenshot(page: Page, name: str) -> None:
+    """Leave a picture for people to look at."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    await page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
+
+
+async def accessibility_problems(page: Page) -> list[str]:
+    """What axe-core calls serious or critical; past the policy, which lets no foreign script in."""
+    axe = node.install() / "axe-core" / "axe.min.js"
+    debugger = await page.context.new_cdp_session(page)
+    await debugger.send("Runtime.evaluate", {"expression": axe.read_text(encoding="utf-8") + ";0"})
+    run = {"expression": _AXE, "awaitPromise": True, "returnByValue": True}
+    answer = await debugger.send("Runtime.evaluate", run)
+    await debugger.detach()
+    assert "exceptionDetails" not in answer, json.dumps(answer)
+    return cast("list[str]", cast("dict[str, Any]", answer)["result"]["value"])

@@ -1,0 +1,64 @@
+"""Signing in and out, as a person does it."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.site import PHONE, Site, accessibility_problems, screenshot
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+REFUSED = "status of 401"
+
+
+async def test_a_person_signs_in_and_out(site: Site) -> None:
+    key = await site.key()
+
+    async with site.visit() as page:
+        await expect(page.get_by_label("API key")).to_be_focused()
+        await screenshot(page, "sign-in")
+        assert await accessibility_problems(page) == []
+        await page.get_by_label("API key").fill(f" {key.secret} ")
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_text(key.account).first.click()
+        await expect(page.get_by_text("receipts:read")).to_be_visible()
+        await screenshot(page, "who")
+        assert await accessibility_problems(page) == []
+
+        (cookie,) = await page.context.cookies()
+        assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == (
+            "runtally_session",
+            True,
+            "Strict",
+        )
+        assert key.secret not in str(await page.context.storage_state())
+
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_text("You are signed out.")).to_be_visible()
+        assert await page.context.cookies() == []
+        await page.reload()
+        await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+async def test_a_wrong_key_is_refused_in_plain_words(site: Site) -> None:
+    async with site.visit(size=PHONE, dark=True, complaints=[REFUSED]) as page:
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert")).to_have_text("Enter an API key.")
+        await page.get_by_label("API key").fill("rt_" + "x" * 43)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_have_text("This API key is not valid, or it was revoked.")
+        await expect(page.get_by_label("API key")).to_be_focused()
+        await screenshot(page, "sign-in-refused-phone-dark")
+        assert await accessibility_problems(page) == []
+
+
+async def test_a_page_says_that_the_server_is_away(site: Site) -> None:
+    key = await site.key()
+
+    async with site.visit(key, complaints=["net::ERR_FAILED"]) as page:
+        await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+        await page.route("**/v1/browser-session", lambda route: route.abort())
+        await page.reload()
+        await expect(page.get_by_role("heading", name="cannot be reached")).to_be_visible()
+        await page.unroute("**/v1/browser-session")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()

@@ -1,0 +1,51 @@
+import httpx
+
+from app.simulator.script import in_turn
+from tests.e2e.stories import WorldOf, a_request
+
+FRIEND = "https://chat.example.org"
+ASKS = {
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization, content-type, idempotency-key, last-event-id",
+}
+
+
+def allowed(response: httpx.Response) -> str | None:
+    """The origin that may read this."""
+    found: str | None = response.headers.get("access-control-allow-origin")
+    return found
+
+
+async def test_without_a_setting_no_other_origin_may_read_anything(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    asked = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **ASKS})
+    read = await world.http.get("/v1/runs", headers={"Origin": FRIEND})
+
+    assert asked.status_code == 405
+    assert not [name for response in (asked, read) for name in response.headers if "access-control" in name]
+
+
+async def test_an_origin_that_is_set_may_call_and_read(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=f"{FRIEND}, http://localhost:3000")
+
+    asked = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **ASKS})
+    read = await world.http.get("/v1/runs", headers={"Origin": FRIEND})
+    failed = await world.http.post("/v1/runs", json=a_request(runId="/"), headers={"Origin": FRIEND})
+
+    assert (asked.status_code, allowed(asked)) == (200, FRIEND)
+    assert asked.headers["access-control-allow-credentials"] == "true"
+    assert allowed(read) == FRIEND
+    assert "Origin" in read.headers["vary"]
+    assert "Retry-After" in read.headers["access-control-expose-headers"]
+    assert (failed.status_code, allowed(failed)) == (422, FRIEND)
+    assert failed.headers["x-request-id"]
+
+
+async def test_an_origin_that_is_not_set_may_not(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=FRIEND)
+
+    for origin in ("https://evil.example.org", f"{FRIEND}.evil.net", "null", "http://chat.example.org"):
+        asked = await world.http.options("/v1/runs", headers={"Origin": origin, **ASKS})
+        read = await world.http.get("/v1/runs", headers={"Origin": origin})
+        assert (asked.status_code, allowed(asked), allowed(read)) == (400, None, None), origin

@@ -1,0 +1,55 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from app.http.routes.pages import WEB
+from app.simulator.script import in_turn
+from tests.architecture.tree import ROOT, pyproject
+from tests.e2e.stories import WorldOf, a_client
+
+_PACKAGES = re.compile(r"""(?:from|import)\s*\(?["']([^"']+)["']""")
+
+
+async def test_pages_and_their_files_allow_nothing_from_elsewhere(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    async with a_client(world.url) as browser:
+        del browser.headers["Authorization"]
+        for path in ("/", "/assets/chat.js", "/assets/style.css", "/assets/icon.svg"):
+            response = await browser.get(path)
+            policy = response.headers["content-security-policy"]
+            assert response.status_code == 200, path
+            assert {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} <= set(
+                policy.split("; ")
+            )
+            assert "unsafe" not in policy
+            assert response.headers["x-content-type-options"] == "nosniff"
+            again = await browser.get(path, headers={"If-None-Match": response.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+        assert "javascript" in (await browser.get("/assets/chat.js")).headers["content-type"]
+        for path in ("/assets/", "/assets/none.js", "/assets/..%2f..%2fpyproject.toml", "/assets/%00"):
+            assert (await browser.get(path)).json()["code"] == "not_found", path
+
+
+def test_every_file_of_the_pages_is_part_of_the_package() -> None:
+    patterns = pyproject()["tool"]["setuptools"]["package-data"]["app"]
+    packaged = {path for pattern in patterns for path in (ROOT / "app").glob(pattern) if path.is_file()}
+
+    assert {path for path in WEB.rglob("*") if path.is_file()} - packaged == set()
+
+
+@pytest.mark.parametrize("path", sorted(WEB.rglob("*.js")), ids=lambda path: path.name)
+def test_modules_import_files_that_are_there(path: Path) -> None:
+    imported = _PACKAGES.findall(path.read_text(encoding="utf-8"))
+
+    assert [name for name in imported if not (path.parent / name).is_file()] == []
+
+
+def test_vendored_libraries_have_a_licence_and_a_version() -> None:
+    listed = (WEB / "vendor" / "README.md").read_text(encoding="utf-8")
+
+    for path in (WEB / "vendor").glob("*.js"):
+        package = path.stem.partition("-")[0]
+        assert (WEB / "vendor" / f"{package}.LICENSE").is_file(), path.name
+        assert re.search(rf"\| `{path.name}` \| `\S+` \| \d+\.\d+\.\d+ \|", listed), path.name
