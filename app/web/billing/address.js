@@ -1,5 +1,6 @@
 // What the page shows, kept in its address: every view can be linked to, reloaded and gone back to.
 
+import { urlOf } from "../api.js";
 import { useEffect, useState } from "../html.js";
 
 const DAY_MS = 86_400_000;
@@ -29,7 +30,7 @@ export const PERIODS = [
   ["custom", "From … to …"],
 ];
 
-/** The view, and a function that changes parts of it; `{replace: true}` adds no step to go back to. */
+/** The view, and a function that changes parts of it: a step to go back to. */
 export function useView() {
   const [view, setView] = useState(read);
   useEffect(() => {
@@ -37,9 +38,11 @@ export function useView() {
     addEventListener("popstate", goTo);
     return () => removeEventListener("popstate", goTo);
   }, []);
-  const show = (changes, { replace = false } = {}) => {
+  const show = (changes) => {
     const next = { ...view, ...changes };
-    history[replace ? "replaceState" : "pushState"](null, "", addressOf(next));
+    const address = urlOf(addressOf(next));
+    if (address === location.href) return;
+    history.pushState(null, "", address);
     setView(next);
   };
   return [view, show];

@@ -6,7 +6,7 @@ import { moment, several } from "./figures.js";
 import { Loaded, useAnswers } from "./load.js";
 
 export function Alarms({ window }) {
-  const alarms = useAnswers(withQuery("v1/alarms", window));
+  const alarms = useAnswers([withQuery("v1/alarms", window)]);
   return html`
     <section class="alarms" aria-label="Alarms">
       <${Loaded} of=${alarms} what="alarms" show=${([found]) => html`<${Found} found=${found} />`} />

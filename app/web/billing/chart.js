@@ -5,6 +5,7 @@ import uPlot from "../vendor/uplot.js";
 import { length, money, ofCredits } from "./figures.js";
 
 const DAY_S = 86_400;
+const TICKS_S = [1, 2, 5, 7, 14, 30, 61, 91].map((days) => days * DAY_S);
 const HEIGHT = 260;
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
@@ -20,9 +21,10 @@ export function Chart({ table, labelOf }) {
     return () => DARK.removeEventListener("change", changed);
   }, []);
   useEffect(() => {
-    const plot = new uPlot(options(place.current, table, point), stacked(table), place.current);
-    const watch = new ResizeObserver(() => plot.setSize({ width: place.current.clientWidth, height: HEIGHT }));
-    watch.observe(place.current);
+    const room = place.current;
+    const plot = new uPlot(options(room, table, point), stacked(table), room);
+    const watch = new ResizeObserver(() => plot.setSize({ width: room.clientWidth, height: HEIGHT }));
+    watch.observe(room);
     return () => {
       watch.disconnect();
       plot.destroy();
@@ -91,9 +93,8 @@ function options(place, table, point) {
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: { x: { time: true, range: () => ends }, y: { range: (_, __, highest) => [0, highest * 1.08 || 1] } },
     axes: [
-      { ...axis, grid: { show: false }, space: 56, incrs: [1, 2, 5, 7, 14, 30, 61, 91].map((days) => days * DAY_S),
-        values: (_, marks) => marks.map(dayAndMonth) },
-      { ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 68, values: (_, marks) => marks.map(dollars) },
+      { ...axis, grid: { show: false }, size: 34, space: 56, incrs: TICKS_S, values: (_, marks) => marks.map(dayAndMonth) },
+      { ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 60, values: (_, marks) => marks.map(dollars) },
     ],
     series: [
       {},

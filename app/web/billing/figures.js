@@ -4,6 +4,7 @@ const DECIMALS = 10;
 const PER_CREDIT = 1000n;
 const PER_DOLLAR = 10n ** BigInt(DECIMALS);
 const CENT = PER_DOLLAR / 100n;
+const SPARE_ZEROS = /(\.\d\d\d*?)0+$/;
 
 const counts = new Intl.NumberFormat("en-US");
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
@@ -20,8 +21,13 @@ export function ofCredits(credits) {
   return BigInt(credits) * PER_CREDIT;
 }
 
-/** An amount in dollars, with as many decimals as its size needs, or as many as told. */
-export function money(units, decimals = usualDecimals(units)) {
+/** An amount in dollars, with as many decimals as its size needs. */
+export function money(units) {
+  return fixed(units, usualDecimals(units)).replace(SPARE_ZEROS, "$1");
+}
+
+/** An amount with so many decimals, to stand below others. */
+export function fixed(units, decimals) {
   const step = 10n ** BigInt(DECIMALS - decimals);
   const size = units < 0n ? -units : units;
   const rounded = (size + step / 2n) / step;
@@ -31,7 +37,7 @@ export function money(units, decimals = usualDecimals(units)) {
 
 /** An amount to its last decimal. */
 export function exactMoney(units) {
-  return money(units, DECIMALS).replace(/(\.\d\d\d*?)0+$/, "$1");
+  return fixed(units, DECIMALS).replace(SPARE_ZEROS, "$1");
 }
 
 /** Only for where a bar ends, never for a number anybody reads. */
@@ -46,6 +52,7 @@ export const roughly = (number) => (number < 10_000 ? counts.format(number) : co
 export function percent(part, whole) {
   if (BigInt(whole) === 0n) return "0%";
   const thousandths = Number((BigInt(part) * 1000n) / BigInt(whole));
+  if (thousandths === 0 && BigInt(part) > 0n) return "<0.1%";
   return `${(thousandths / 10).toFixed(thousandths < 100 && thousandths % 10 !== 0 ? 1 : 0)}%`;
 }
 

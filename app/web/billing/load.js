@@ -4,17 +4,18 @@ import { get } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 
 /**
- * The answers to these paths, asked again whenever one changes: `{answers, problem, loading, again}`.
- * While new ones are on their way the old ones stay. A path of null is not asked.
+ * The answers to these paths, asked again whenever one changes: `{answers, about, problem, loading, again}`.
+ * While new ones are on their way the old ones stay, and `about` with them: what they were asked for.
+ * A path of null is not asked.
  */
-export function useAnswers(...paths) {
-  const [state, setState] = useState({ answers: null, problem: null, loading: true });
+export function useAnswers(paths, about = null) {
+  const [state, setState] = useState({ answers: null, about, problem: null, loading: true });
   const [tries, setTries] = useState(0);
   useEffect(() => {
     let wanted = true;
     setState((held) => ({ ...held, problem: null, loading: true }));
     Promise.all(paths.map((path) => (path === null ? null : get(path)))).then(
-      (answers) => wanted && setState({ answers, problem: null, loading: false }),
+      (answers) => wanted && setState({ answers, about, problem: null, loading: false }),
       (problem) => wanted && setState((held) => ({ ...held, problem, loading: false })),
     );
     return () => {
@@ -28,7 +29,7 @@ export function useAnswers(...paths) {
 export function Loaded({ of, what, show }) {
   if (of.problem !== null) return html`<${Problem} of=${of} what=${what} />`;
   if (of.answers === null) return html`<p class="waiting" role="status">Loading ${what}…</p>`;
-  return html`<div class=${of.loading ? "refreshing" : ""} aria-busy=${of.loading}>${show(of.answers)}</div>`;
+  return html`<div class=${of.loading ? "refreshing" : ""} aria-busy=${of.loading}>${show(of.answers, of.about)}</div>`;
 }
 
 function Problem({ of, what }) {

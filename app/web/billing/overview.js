@@ -32,16 +32,15 @@ function Period({ view, show, days }) {
   const wanted = { ...window, model: view.model, graphId: view.graph, apiKeyId: view.key };
   const usage = (parameters, filters = wanted) => withQuery("v1/usage", { ...parameters, ...filters });
 
-  const names = useAnswers(
+  const names = useAnswers([
     usage({ groupBy: "model" }, window),
     usage({ groupBy: "graph" }, window),
     usage({ groupBy: "key" }, window),
     "v1/keys?limit=200",
-  );
+  ]);
   const sums = useAnswers(
-    usage({ groupBy: "day", splitBy: view.split }),
-    usage({ groupBy: view.split }),
-    "v1/balance",
+    [usage({ groupBy: "day", splitBy: view.split }), usage({ groupBy: view.split }), "v1/balance"],
+    days,
   );
   const labels = namesOf(names.answers);
   return html`
@@ -50,9 +49,9 @@ function Period({ view, show, days }) {
     <${Loaded}
       of=${sums}
       what="what was spent"
-      show=${([perDay, perPart, balance]) => html`
+      show=${([perDay, perPart, balance], asked) => html`
         <${Totals} total=${perDay.total} balance=${balance} />
-        <${Spend} view=${view} show=${show} days=${days} perDay=${perDay} perPart=${perPart} keyName=${labels.keyName} />
+        <${Spend} view=${view} show=${show} days=${asked} perDay=${perDay} perPart=${perPart} keyName=${labels.keyName} />
       `}
     />
     <${Receipts} view=${view} show=${show} wanted=${wanted} keyName=${labels.keyName} />
@@ -61,12 +60,15 @@ function Period({ view, show, days }) {
 
 /** What there is to choose from, and what people call a key. */
 function namesOf(answers) {
-  const [models, graphs, used, keys] = answers ?? [{ items: [] }, { items: [] }, { items: [] }, { items: [] }];
+  const nothing = { items: [] };
+  const [models, graphs, used, keys] = answers ?? [nothing, nothing, nothing, nothing];
   const known = new Map(keys.items.map((key) => [key.id, key]));
   const keyName = (id) => {
+    if (answers === null) return "…";
     const key = known.get(id);
     if (key === undefined) return `key ${id.slice(0, 8)}…`;
-    return key.name === null ? `${key.prefix}…` : `${key.name} (${key.prefix}…)`;
+    if (key.name === null) return `${key.prefix}…`;
+    return keys.items.filter(({ name }) => name === key.name).length > 1 ? `${key.name} (${key.prefix}…)` : key.name;
   };
   const groups = (report) => report.items.map((item) => item.group);
   return { keyName, options: { model: groups(models), graph: groups(graphs), key: groups(used) } };

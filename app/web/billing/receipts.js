@@ -3,7 +3,7 @@
 import { urlOf } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
 import { addressOf, withQuery } from "./address.js";
-import { count, exactMoney, money, moment, ofCredits } from "./figures.js";
+import { count, exactMoney, fixed, moment, ofCredits } from "./figures.js";
 import { Choice } from "./filters.js";
 import { Loaded, useAnswers } from "./load.js";
 
@@ -17,7 +17,7 @@ export function Receipts({ view, show, wanted, keyName }) {
   // Cursors of the pages seen so far; the last is the one shown.
   const [trail, setTrail] = useState({ search, cursors: [""] });
   const cursors = trail.search === search ? trail.cursors : [""];
-  const page = useAnswers(withQuery("v1/receipts", { ...filters, limit: PAGE, cursor: cursors.at(-1) }));
+  const page = useAnswers([withQuery("v1/receipts", { ...filters, limit: PAGE, cursor: cursors.at(-1) })]);
   const turnTo = (next) => setTrail({ search, cursors: next });
 
   return html`
@@ -73,18 +73,19 @@ function RunField({ view, show }) {
     show({ runId: text.trim() });
   };
   return html`
-    <form class="field" onSubmit=${search}>
-      <label for="run-id"><span>Run id</span></label>
-      <input
-        id="run-id"
-        type="search"
-        value=${text}
-        autocomplete="off"
-        spellcheck=${false}
-        placeholder="Any"
-        onInput=${(event) => setText(event.target.value)}
-        onChange=${search}
-      />
+    <form onSubmit=${search}>
+      <label class="field">
+        <span>Run id</span>
+        <input
+          type="search"
+          value=${text}
+          autocomplete="off"
+          spellcheck=${false}
+          placeholder="Any"
+          onInput=${(event) => setText(event.target.value)}
+          onChange=${search}
+        />
+      </label>
     </form>
   `;
 }
@@ -98,6 +99,7 @@ export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
         <thead>
           <tr>
             <th scope="col">Charged at (UTC)</th>
+            <th scope="col" class="number">Charged</th>
             ${linked && html`<th scope="col">Run</th><th scope="col">Graph</th>`}
             <th scope="col">Model</th>
             ${linked ? html`<th scope="col">API key</th>` : html`<th scope="col">Message</th>`}
@@ -107,7 +109,6 @@ export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
             <th scope="col" class="number">Cache read</th>
             <th scope="col" class="number">Cache write</th>
             <th scope="col" class="number">Output</th>
-            <th scope="col" class="number">Charged</th>
           </tr>
         </thead>
         <tbody>
@@ -123,6 +124,7 @@ function Row({ receipt, keyName, linked }) {
   return html`
     <tr>
       <td><time datetime=${receipt.createdAt}>${moment(receipt.createdAt)}</time></td>
+      <td class="number" title=${exactMoney(charged)}>${fixed(charged, 6)}</td>
       ${linked &&
       html`
         <td><a class="id" href=${addressOf({ run: receipt.runId })} title=${receipt.runId}>${receipt.runId}</a></td>
@@ -140,7 +142,6 @@ function Row({ receipt, keyName, linked }) {
       <td class="number">
         ${receipt.outputEstimated ? html`<abbr title="Counted from what was received">~</abbr>` : ""}${count(receipt.outputTokens)}
       </td>
-      <td class="number" title=${exactMoney(charged)}>${money(charged, 6)}</td>
     </tr>
   `;
 }

@@ -10,7 +10,7 @@ import { Timeline } from "./timeline.js";
 export function RunPage({ runId, who, view }) {
   const path = `v1/runs/${encodeURIComponent(runId)}`;
   const mayRead = who.may("runs:read");
-  const answers = useAnswers(mayRead ? path : null, `${path}/receipts`);
+  const answers = useAnswers([mayRead ? path : null, `${path}/receipts`]);
   return html`
     <main id="main" class="page billing" tabindex="-1">
       <p><a href=${addressOf({ ...view, run: "" })}>← All of billing</a></p>

@@ -3,7 +3,7 @@
 import { html, useMemo } from "../html.js";
 import { addressOf, eachDay } from "./address.js";
 import { Chart } from "./chart.js";
-import { count, exactMoney, money, ofCredits, ofDollars, percent } from "./figures.js";
+import { count, exactMoney, fixed, money, ofCredits, ofDollars, percent } from "./figures.js";
 
 const SPLITS = [
   ["model", "Model", "models"],
@@ -12,7 +12,8 @@ const SPLITS = [
 ];
 
 export function Spend({ view, show, days, perDay, perPart, keyName }) {
-  const labelOf = (part) => (part === null ? `Other ${pluralOf(view.split)}` : view.split === "key" ? keyName(part) : part);
+  const split = perDay.splitBy;
+  const labelOf = (part) => (part === null ? `Other ${pluralOf(split)}` : split === "key" ? keyName(part) : part);
   const table = useMemo(() => byDay(days, perDay), [days.first, days.last, perDay]);
   return html`
     <section class="card spend" aria-labelledby="spend-title">
@@ -32,7 +33,7 @@ export function Spend({ view, show, days, perDay, perPart, keyName }) {
         ? html`<${Nothing} view=${view} />`
         : html`
             <${Chart} table=${table} labelOf=${labelOf} />
-            <${Parts} view=${view} show=${show} perPart=${perPart} table=${table} labelOf=${labelOf} />
+            <${Parts} split=${split} show=${show} perPart=${perPart} table=${table} labelOf=${labelOf} />
             <details class="as-table">
               <summary>Show each day as a table</summary>
               <${Days} table=${table} labelOf=${labelOf} />
@@ -77,20 +78,20 @@ function Nothing({ view }) {
   `;
 }
 
-function Parts({ view, show, perPart, table, labelOf }) {
+function Parts({ split, show, perPart, table, labelOf }) {
   const items = [...perPart.items].sort((one, other) => other.chargedCredits - one.chargedCredits);
   const colour = new Map(table.parts.map((part, index) => [part, part === null ? "other" : index]));
   return html`
-    <div class="scroll-x" role="region" aria-label=${`Sums by ${view.split}`} tabindex="0">
+    <div class="scroll-x" role="region" aria-label=${`Sums by ${split}`} tabindex="0">
       <table class="figures">
-        <caption class="visually-hidden">Sums of the period by ${view.split}, the most charged first</caption>
+        <caption class="visually-hidden">Sums of the period by ${split}, the most charged first</caption>
         <thead>
           <tr>
-            <th scope="col">${SPLITS.find(([name]) => name === view.split)[1]}</th>
-            <th scope="col" class="number">Messages</th>
-            <th scope="col" class="number">Saved by the cache</th>
+            <th scope="col">${SPLITS.find(([name]) => name === split)[1]}</th>
             <th scope="col" class="number">Charged</th>
             <th scope="col" class="number">Share</th>
+            <th scope="col" class="number">Messages</th>
+            <th scope="col" class="number">Saved by the cache</th>
           </tr>
         </thead>
         <tbody>
@@ -103,17 +104,17 @@ function Parts({ view, show, perPart, table, labelOf }) {
                     type="button"
                     class="link"
                     title="Show only this"
-                    onClick=${() => show({ [view.split]: item.group })}
+                    onClick=${() => show({ [split]: item.group })}
                   >
                     ${labelOf(item.group)}
                   </button>
                 </th>
-                <td class="number">${count(item.receipts)}</td>
-                <td class="number">${money(ofDollars(item.cacheSavingsUsd), 4)}</td>
                 <td class="number" title=${exactMoney(ofCredits(item.chargedCredits))}>
-                  ${money(ofCredits(item.chargedCredits), 4)}
+                  ${fixed(ofCredits(item.chargedCredits), 4)}
                 </td>
                 <td class="number">${percent(item.chargedCredits, perPart.total.chargedCredits)}</td>
+                <td class="number">${count(item.receipts)}</td>
+                <td class="number">${fixed(ofDollars(item.cacheSavingsUsd), 4)}</td>
               </tr>
             `,
           )}
@@ -127,7 +128,7 @@ function Days({ table, labelOf }) {
   const newestFirst = table.days.map((day, index) => [day, table.rows[index]]).reverse();
   const used = newestFirst.filter(([, row]) => row.some((credits) => credits > 0n));
   return html`
-    <div class="scroll-x" role="region" aria-label="Charged per day" tabindex="0">
+    <div class="scroll-x" role="region" aria-label="Each day" tabindex="0">
       <table class="figures">
         <caption class="visually-hidden">Charged on each day on which something was, newest first</caption>
         <thead>
@@ -142,8 +143,8 @@ function Days({ table, labelOf }) {
             ([day, row]) => html`
               <tr key=${day}>
                 <th scope="row">${day}</th>
-                ${row.map((credits) => html`<td class="number">${money(ofCredits(credits), 4)}</td>`)}
-                <td class="number">${money(ofCredits(row.reduce((sum, credits) => sum + credits, 0n)), 4)}</td>
+                ${row.map((credits) => html`<td class="number">${fixed(ofCredits(credits), 4)}</td>`)}
+                <td class="number">${fixed(ofCredits(row.reduce((sum, credits) => sum + credits, 0n)), 4)}</td>
               </tr>
             `,
           )}
