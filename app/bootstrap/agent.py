@@ -50,7 +50,7 @@ async def open_agent(
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
         access = await stack.enter_async_context(open_access(settings, cli, directory))
-        sandbox = Sandbox()
+        sandbox = Sandbox(behind_gateway=access.login is None)
         starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
         stack.push_async_callback(starter.aclose)
         executor = ClaudeAgentExecutor(

@@ -39,7 +39,7 @@ async def examine(
         *check_variables(environ, of_file, settings),
         *catalogues.checks,
         _webhooks(settings),
-        check_sandbox(),
+        await check_sandbox(settings, catalogues.graphs.all()),
     ]
     async with AsyncExitStack() as stack:
         opening = _Opening(settings, stack, catalogues, cli)

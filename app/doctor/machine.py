@@ -2,16 +2,18 @@
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.bootstrap.storage import open_journal
 from app.doctor.report import Check
+from app.executors.catalog import GraphSpec
 from app.executors.claude_agent.cli import PINNED_VERSION, Cli
+from app.executors.claude_agent.sandbox import Sandbox
 from app.ids import new_uuid
 from app.settings import Settings
 
 _LITTLE_BYTES = 1024**3
-_SANDBOX = {"bwrap": "bubblewrap", "socat": "socat"}
 
 
 async def check_cli(cli: Cli, directory: Path) -> Check:
@@ -22,12 +24,15 @@ async def check_cli(cli: Cli, directory: Path) -> Check:
     return Check("cli", "ok", f"{version}, the one bundled with the SDK")
 
 
-def check_sandbox() -> Check:
-    """Whether the programs are there that agents' commands would be confined by."""
-    missing = [package for program, package in _SANDBOX.items() if shutil.which(program) is None]
-    if missing:
-        return Check("sandbox", "ok", f"not installed: {', '.join(missing)}; no graph needs it")
-    return Check("sandbox", "ok", "bubblewrap and socat are installed")
+async def check_sandbox(settings: Settings, graphs: Sequence[GraphSpec]) -> Check:
+    """Whether agents with native tools can be confined; matters to graphs that have some."""
+    problem = await Sandbox(behind_gateway=settings.claude_auth == "api_key").problem()
+    needing = ", ".join(graph.id for graph in graphs if graph.native_tools)
+    if problem is None:
+        return Check("sandbox", "ok", "native tools can be confined")
+    if needing:
+        return Check("sandbox", "error", f"these graphs refuse to run: {needing}: {problem}")
+    return Check("sandbox", "ok", f"not usable, and no graph needs it: {problem}")
 
 
 def check_data_directory(settings: Settings) -> Check:

@@ -8,6 +8,7 @@ from starlette.middleware.cors import CORSMiddleware
 from app.bootstrap.services import Services
 from app.http import problems
 from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
+from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routes import (
     accounts,
     alarms,
@@ -29,11 +30,10 @@ from app.http.schemas import Problem
 from app.http.sse import HEARTBEAT_S
 
 DESCRIPTION: Final = """
-Runs agent graphs and keeps the tally. Authenticate with `Authorization: Bearer rt_…`.
+Runs agent graphs and keeps the tally. Authenticate with `Authorization: Bearer rt_…`, or sign in on `/`.
 Every error is a problem document (RFC 9457).
 """
 
-_ERRORS: Final = ("4XX", "5XX")
 _CORS: Final[dict[str, Any]] = {
     # Where an origin shares our site, as chat.example.org does api.example.org's, the cookie serves it too.
     "allow_credentials": True,
@@ -49,30 +49,17 @@ _CORS: Final[dict[str, Any]] = {
 }
 
 
-class _DocumentedApp(FastAPI):
-    """An app whose OpenAPI document says that errors are problem documents, and nothing else."""
-
-    def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document."""
-        made = self.openapi_schema is not None
-        document = super().openapi()
-        if not made:
-            for path in document["paths"].values():
-                for operation in path.values():
-                    for status in _ERRORS:
-                        content = operation["responses"][status]["content"]
-                        content[problems.MEDIA_TYPE] = content.pop("application/json")
-        return document
-
-
 def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastAPI:
     """Build the app over open services; whoever opened them closes them."""
-    app = _DocumentedApp(
+    app = DocumentedApp(
         title="Runtally",
         version="1",
         description=DESCRIPTION,
-        responses={status: {"model": Problem} for status in _ERRORS},
+        responses={status: {"model": Problem} for status in ERRORS},
         redirect_slashes=False,
+        # Ours is made of files that are known: other people's scripts would have the session's rights.
+        docs_url=None,
+        redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.services = services

@@ -31,6 +31,17 @@ PAGE_HEADERS: Final = {
     "Cache-Control": "no-cache",
 }
 
+_VIEWER = "https://cdn.jsdelivr.net/npm/swagger-ui-dist@5.35.0/"
+DOCS_HEADERS: Final = {
+    **PAGE_HEADERS,
+    # It has the session's rights, so what it loads is pinned: docs.html says by hash what the files must be.
+    "Content-Security-Policy": (
+        f"default-src 'none'; script-src 'self' {_VIEWER}; style-src 'self' 'unsafe-inline' {_VIEWER}; "
+        "img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+}
+
 
 class ForeignPage(Forbidden):
     """A page of another site may not use this session."""

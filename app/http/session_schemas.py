@@ -1,13 +1,14 @@
 """The JSON of conversations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from app.billing.repository import RunTotals
 from app.graph import ErrorCode, FinishReason, InputModel
-from app.http.schemas import Moment, Shape
-from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.http.schemas import Moment, Money, Shape
+from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
 from app.runs.conversations import Said, SessionView
 from app.runs.repository import RunRecord
 from app.sessions.repository import Session
@@ -18,6 +19,7 @@ class SessionShape(Shape):
     """A conversation."""
 
     state_key: str
+    title: str | None
     turns: int
     forked_from: str | None
     forked_at: str | None
@@ -48,13 +50,18 @@ class MessageShape(Shape):
 
 
 class ResultShape(Shape):
-    """How a run of the conversation ended; null while it has not."""
+    """How a run of the conversation ended; null while it has not.
+
+    `costUsd` is what it was charged so far; null for keys without `receipts:read`.
+    """
 
     type: Literal["result"]
     run_id: str
+    graph_id: str
     ok: bool | None
     error: ErrorCode | None
     finish_reason: FinishReason | None
+    cost_usd: Money | None
 
 
 class SessionDetail(SessionShape):
@@ -63,10 +70,10 @@ class SessionDetail(SessionShape):
     messages: Sequence[MessageShape | ResultShape]
 
     @classmethod
-    def of_view(cls, view: SessionView) -> "SessionDetail":
-        """Show a conversation whole: after what a run said comes how it ended."""
+    def of_view(cls, view: SessionView, totals: Mapping[str, RunTotals] | None) -> "SessionDetail":
+        """Show a conversation whole: after what a run said comes how it ended, and what it cost."""
         shown = SessionShape.of(view.session)
-        return cls(**shown.model_dump(), messages=list(_messages(view)))
+        return cls(**shown.model_dump(), messages=list(_messages(view, totals)))
 
 
 class Fork(InputModel):
@@ -76,17 +83,19 @@ class Fork(InputModel):
     state_key: Annotated[str, Field(pattern=STATE_KEY_PATTERN)] | None = None
 
 
-def _messages(view: SessionView) -> Iterator[MessageShape | ResultShape]:
-    runs = {str(run.key.run_id): run for run in view.runs}
-    last: str | None = None
+def _messages(
+    view: SessionView, totals: Mapping[str, RunTotals] | None
+) -> Iterator[MessageShape | ResultShape]:
+    results = {run.key.run_id: _result(run, totals) for run in view.runs}
+    last: RunId | None = None
     for said in view.said:
-        run_id = said.message.run_id
-        if run_id != last and last in runs:
-            yield _result(runs[last])
+        run_id = None if said.message.run_id is None else RunId(said.message.run_id)
+        if run_id != last and last in results:
+            yield results[last]
         last = run_id
         yield _message(said)
-    if last in runs:
-        yield _result(runs[last])
+    if last in results:
+        yield results[last]
 
 
 def _message(said: Said) -> MessageShape:
@@ -113,12 +122,14 @@ def _message(said: Said) -> MessageShape:
             return MessageShape(**common, content=message.content)
 
 
-def _result(run: RunRecord) -> ResultShape:
+def _result(run: RunRecord, totals: Mapping[str, RunTotals] | None) -> ResultShape:
     final = run.final
     return ResultShape(
         type="result",
         run_id=run.key.run_id,
+        graph_id=run.graph_id,
         ok=None if final is None else final.ok,
         error=None if final is None else final.error,
         finish_reason=None if final is None else final.finish_reason,
+        cost_usd=None if totals is None else totals[run.key.run_id].cost_usd,
     )

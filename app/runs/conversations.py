@@ -3,15 +3,23 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from app.db import Database, Transaction
 from app.errors import Conflict, NotFound
 from app.events import ToolCallResult
-from app.graph import GraphRunRequest, OnConflict
+from app.graph import GraphRunRequest, Message
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.paging import Cursor
 from app.runs.history import unpack
-from app.runs.repository import RunRecord, find_run, stored_events, unfinished_turns
+from app.runs.repository import (
+    RunRecord,
+    find_run,
+    request_of,
+    stored_events,
+    turns_of,
+    unfinished_turns,
+)
 from app.sessions.recognition import unsaid
 from app.sessions.repository import (
     Session,
@@ -24,6 +32,8 @@ from app.sessions.repository import (
 )
 from app.sessions.store import PostgresSessionStore
 from app.sessions.transcript import Entry, SessionMessage, has_turns, last_entry_of, messages_of
+
+_TITLE_CHARS = 120
 
 
 class SessionNotFound(NotFound):
@@ -65,7 +75,7 @@ class SessionView:
     session: Session
     said: list[Said]
     runs: list[RunRecord]
-    """The runs that said it, in the order they did; how each of them ended is there."""
+    """The runs of these messages; how each of them ended is there."""
 
 
 class Conversations:
@@ -99,6 +109,8 @@ class Conversations:
         results: dict[str, ToolCallResult] = {}
         runs: list[RunRecord] = []
         async with self._database.snapshot() as reader:
+            unheard = [run for run in await turns_of(reader, session) if run.key not in keys]
+            questions = [_asked(run, await request_of(reader, run.key)) for run in unheard]
             for key in keys:
                 if (run := await find_run(reader, key)) is not None:
                     runs.append(run)
@@ -107,7 +119,9 @@ class Conversations:
                         results[event.tool_call_id] = event
         messages = messages_of(entries, tool_id_of=self._tool_id_of)
         said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
-        return SessionView(session, said, runs)
+        for run, question in zip(unheard, questions, strict=True):
+            said.insert(_place(run, said, runs), question)
+        return SessionView(session, said, [*runs, *unheard])
 
     async def fork(
         self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
@@ -129,6 +143,7 @@ class Conversations:
             account_id=account_id,
             state_key=new_key or str(new_uuid()),
             session_id=await self._store.fork(session, up_to_entry=up_to),
+            title=session.title,
             turns=0,
             forked_from=state_key,
             forked_at=last,
@@ -170,17 +185,17 @@ class Conversations:
             unsaid(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
 
     async def take_turn(
-        self, tx: Transaction, account_id: AccountId, state_key: str, *, on_conflict: OnConflict
+        self, tx: Transaction, account_id: AccountId, state_key: str, *, request: GraphRunRequest
     ) -> tuple[Session, list[RunKey]]:
         """The next turn of a conversation, and the runs to interrupt for it.
 
         Raises `SessionBusy` for a run that does not want to wait.
         """
-        session = await take_turn(tx, account_id, state_key)
+        session = await take_turn(tx, account_id, state_key, title=_title(request))
         earlier = await unfinished_turns(tx, session, before=session.turns)
-        if earlier and on_conflict == "reject":
+        if earlier and request.on_conflict == "reject":
             raise SessionBusy
-        return session, earlier if on_conflict == "interrupt" else []
+        return session, earlier if request.on_conflict == "interrupt" else []
 
     async def _get(self, account_id: AccountId, state_key: str) -> Session:
         async with self._database.snapshot() as reader:
@@ -198,3 +213,26 @@ class Conversations:
 def _in_order(entries: Sequence[Entry]) -> dict[str, None]:
     """The runs that said something, in the order they did."""
     return {entry.run_id: None for entry in entries if entry.run_id is not None}
+
+
+def _title(request: GraphRunRequest) -> str | None:
+    words = " ".join(request.messages[-1].text.split())
+    return words[:_TITLE_CHARS] or None
+
+
+def _asked(run: RunRecord, request: dict[str, Any]) -> Said:
+    """What was asked of a run that is not in the transcript: it waits, or never got so far."""
+    question = Message.model_validate(request["messages"][-1]).text
+    at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return Said(SessionMessage("user_message", run.key.run_id, at, content=question), None)
+
+
+def _place(run: RunRecord, said: Sequence[Said], runs: Sequence[RunRecord]) -> int:
+    """Before the first thing that was said in a later turn of the same conversation."""
+    later = {
+        other.key.run_id
+        for other in runs
+        if other.state_key == run.state_key and (other.turn or 0) > (run.turn or 0)
+    }
+    places = (index for index, each in enumerate(said) if each.message.run_id in later)
+    return next(places, len(said))

@@ -178,6 +178,21 @@ async def unfinished_turns(reader: Reader, session: Session, *, before: int | No
     return [RunKey(session.account_id, RunId(row.run_id)) for row in await reader.execute(statement)]
 
 
+async def turns_of(reader: Reader, session: Session) -> list[RunRecord]:
+    """Every run a conversation was given, oldest first."""
+    statement = (
+        select(*_COLUMNS)
+        .where(
+            runs.c.account_id == session.account_id,
+            runs.c.state_key == session.state_key,
+            # Before that, another conversation had this key.
+            runs.c.created_at >= session.created_at,
+        )
+        .order_by(runs.c.turn)
+    )
+    return [_record(row) for row in await reader.execute(statement)]
+
+
 async def note_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
     """Keep how far a wish to stop the run has come."""
     await tx.execute(update(runs).where(_is(key)).values(interruption=interruption))

@@ -225,7 +225,7 @@ class RunService:
         async with self._database.transaction() as tx:
             if request.state_key is not None:
                 session, to_interrupt = await self._conversations.take_turn(
-                    tx, account_id, request.state_key, on_conflict=request.on_conflict
+                    tx, account_id, request.state_key, request=request
                 )
             new = NewRun(
                 key=context.run,

@@ -32,6 +32,8 @@ class Session:
     account_id: AccountId
     state_key: str
     session_id: UUID
+    title: str | None
+    """How its first question begins; None where nobody knows."""
     turns: int
     forked_from: str | None
     forked_at: str | None
@@ -44,8 +46,8 @@ class Session:
         return Transcript(str(self.account_id), str(self.session_id))
 
 
-async def take_turn(tx: Transaction, account_id: AccountId, state_key: str) -> Session:
-    """Give the conversation one more turn, making it if there is none.
+async def take_turn(tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None) -> Session:
+    """Give the conversation one more turn, making it if there is none; with this title then.
 
     Until the transaction ends nobody else takes one: turns are numbered in order of commitment.
     """
@@ -55,6 +57,7 @@ async def take_turn(tx: Transaction, account_id: AccountId, state_key: str) -> S
             account_id=account_id,
             state_key=state_key,
             session_id=uuid4(),
+            title=title,
             turns=1,
             created_at=func.now(),
             updated_at=func.now(),
@@ -76,6 +79,7 @@ async def insert_session(tx: Transaction, session: Session) -> bool:
             account_id=session.account_id,
             state_key=session.state_key,
             session_id=session.session_id,
+            title=session.title,
             turns=session.turns,
             forked_from=session.forked_from,
             forked_at=session.forked_at,

@@ -22,6 +22,7 @@ sessions = Table(
     Column("account_id", Uuid, ForeignKey("accounts.id"), primary_key=True),
     Column("state_key", Text, primary_key=True),
     Column("session_id", Uuid, nullable=False, comment="What the SDK calls it"),
+    Column("title", Text, comment="How its first question begins"),
     Column("turns", Integer, nullable=False, comment="How many runs it has been given"),
     Column("forked_from", Text, comment="The state key it was forked from"),
     Column("forked_at", Text, comment="The last run it has in common with that one"),

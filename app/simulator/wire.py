@@ -9,7 +9,9 @@ from app.simulator.script import Block, HttpError, Reply, Text, Thinking, ToolUs
 TOKENS_PER_MESSAGE = 7
 
 JSON_PIECE = 12
-"""Tool input is streamed in pieces of this many characters."""
+"""Tool input is streamed in pieces of this many characters, or longer ones where those were too many."""
+
+MOST_PIECES = 5000
 
 
 def events(reply: Reply, *, model: str) -> list[dict[str, Any]]:
@@ -96,8 +98,9 @@ def _deltas(block: Block) -> Iterator[dict[str, Any]]:
             yield {"type": "signature_delta", "signature": block.signature}
         case ToolUse():
             text = json.dumps(block.input) if block.raw is None else block.raw
-            for start in range(0, len(text), JSON_PIECE):
-                piece = text[start : start + JSON_PIECE]
+            length = max(JSON_PIECE, len(text) // MOST_PIECES)
+            for start in range(0, len(text), length):
+                piece = text[start : start + length]
                 yield {"type": "input_json_delta", "partial_json": piece}
 
 

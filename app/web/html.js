@@ -4,5 +4,5 @@ import htm from "./vendor/htm.js";
 import { h } from "./vendor/preact.js";
 
 export const html = htm.bind(h);
-export { Fragment, render } from "./vendor/preact.js";
+export { Component, Fragment, render } from "./vendor/preact.js";
 export * from "./vendor/preact-hooks.js";

@@ -4,7 +4,6 @@ No link is followed, nothing but a plain file is opened, and neither depth nor n
 the reader.
 """
 
-import errno
 import hashlib
 import os
 import stat
@@ -14,10 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.graph import relative_path
+from app.workspaces.unlinked import DIRECTORY, FILE, opened
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_GONE_OR_OTHER = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM}
 _DEPTH = 64
 _CHUNK = 1024 * 1024
 
@@ -49,7 +46,7 @@ class Patience:
 
 def plain_files(root: Path, patience: Patience) -> Iterator[PlainFile | None]:
     """Every plain file; None for what must be left out: too deep, too many, of no name for us."""
-    with _opened(root, None, _DIRECTORY) as directory:
+    with opened(root, None, DIRECTORY) as directory:
         if directory is not None:
             yield from _below(directory, "", patience, depth=0)
 
@@ -79,7 +76,7 @@ def _below(directory: int, path: str, patience: Patience, *, depth: int) -> Iter
             if depth > _DEPTH or not _is_nameable(below):
                 yield None
             elif entry.is_dir(follow_symlinks=False):
-                with _opened(entry.name, directory, _DIRECTORY) as inside:
+                with opened(entry.name, directory, DIRECTORY) as inside:
                     if inside is not None:
                         yield from _below(inside, below, patience, depth=depth + 1)
             elif entry.is_file(follow_symlinks=False):
@@ -105,33 +102,18 @@ def _is_nameable(path: str) -> bool:
 @contextmanager
 def _file(root: Path, path: str) -> Iterator[int]:
     *directories, name = path.split("/")
-    opened = os.open(root, _DIRECTORY)
+    parent = os.open(root, DIRECTORY)
     try:
         for directory in directories:
-            below = os.open(directory, _DIRECTORY, dir_fd=opened)
-            os.close(opened)
-            opened = below
-        descriptor = os.open(name, _FILE, dir_fd=opened)
+            below = os.open(directory, DIRECTORY, dir_fd=parent)
+            os.close(parent)
+            parent = below
+        descriptor = os.open(name, FILE, dir_fd=parent)
     finally:
-        os.close(opened)
+        os.close(parent)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileNotFoundError(path)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
-    try:
-        descriptor = os.open(name, flags, dir_fd=directory)
-    except OSError as error:
-        if error.errno not in _GONE_OR_OTHER:
-            raise
-        yield None
-        return
-    try:
         yield descriptor
     finally:
         os.close(descriptor)

@@ -4,7 +4,6 @@ What was checked at start may have changed since. So every file is opened first,
 a link, and then asked what it is and where.
 """
 
-import errno
 import hashlib
 import os
 import stat
@@ -17,14 +16,11 @@ from typing import NamedTuple
 import structlog
 
 from app.workspaces.spec import Mount, WorkspaceSpec, lies_within, real_host_path
+from app.workspaces.unlinked import DIRECTORY, FILE, opened
 
 log = structlog.get_logger(__name__)
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DEPTH = 64
-_NO_FILE = {errno.ELOOP, errno.ENXIO, errno.ENOENT, errno.EACCES}
-"""A link, a socket, gone, or not ours to read."""
 
 
 class WorkspaceTooLarge(Exception):
@@ -106,7 +102,7 @@ class MountCopy:
         if not real.is_dir():
             yield from self._file(real, None, "")
             return
-        with _opened(real, None, _DIRECTORY) as descriptor:
+        with _opened(real, None, DIRECTORY) as descriptor:
             if descriptor is not None and self._is_allowed(descriptor):
                 yield from self._below(descriptor, "", 0)
 
@@ -122,7 +118,7 @@ class MountCopy:
             if entry.is_symlink():
                 yield from self._followed(directory, entry.name, below, depth)
             elif entry.is_dir(follow_symlinks=False):
-                with _opened(entry.name, directory, _DIRECTORY) as descriptor:
+                with _opened(entry.name, directory, DIRECTORY) as descriptor:
                     if descriptor is not None:
                         yield from self._below(descriptor, below, depth + 1)
             elif self.mount.wants(below):
@@ -133,14 +129,14 @@ class MountCopy:
             return
         target = Path(os.path.realpath(f"/proc/self/fd/{directory}/{name}"))
         if target.is_dir():
-            with _opened(target, None, _DIRECTORY) as descriptor:
+            with _opened(target, None, DIRECTORY) as descriptor:
                 if descriptor is not None and self._is_allowed(descriptor):
                     yield from self._below(descriptor, path, depth + 1)
         elif self.mount.wants(path):
             yield from self._file(target, None, path)
 
     def _file(self, name: str | Path, directory: int | None, path: str) -> Iterator[_Found]:
-        with _opened(name, directory, _FILE) as descriptor:
+        with _opened(name, directory, FILE) as descriptor:
             if descriptor is None:
                 return
             status = os.fstat(descriptor)
@@ -157,18 +153,10 @@ class MountCopy:
 
 @contextmanager
 def _opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
-    try:
-        descriptor = os.open(name, flags, dir_fd=directory)
-    except OSError as error:
-        if error.errno not in _NO_FILE | {errno.ENOTDIR}:
-            raise
-        log.warning("a file of a mount was left out", reason=error.strerror)
-        yield None
-        return
-    try:
+    with opened(name, directory, flags) as descriptor:
+        if descriptor is None:
+            log.warning("a file of a mount was left out", reason="a link, gone, or not ours to read")
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _copy(descriptor: int, target: Path, *, at_most: int) -> Laid:

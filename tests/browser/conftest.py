@@ -25,6 +25,17 @@ _ARGUMENTS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
 ]
+_LEAD = """---
+description: Leads.
+tools: [core__get_current_time]
+agents:
+  clock-watcher:
+    description: Knows the time.
+    prompt: You are the clock-watcher.
+    tools: [core__get_current_time]
+---
+You lead.
+"""
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -41,13 +52,14 @@ async def browser() -> AsyncIterator[Browser]:
 async def site(
     postgres: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Site]:
-    """A server with the office's tools and graphs, whose model says what the test wants."""
+    """A server with the office's tools, its graphs and one with a subagent; the tests write its model."""
     directory = tmp_path_factory.mktemp("site")
     name = f"site_{uuid4().hex}"
     admin = await asyncpg.connect(postgres)
     await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
     model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
     served = a_world(directory, url, model, **office.settings(directory))
+    (directory / "graphs" / "lead.md").write_text(_LEAD)
     async with in_its_own_task(served) as world:
         yield Site(world, model, browser)
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,10 @@ def install() -> Path:
     return _INSTALLED.parent
 
 
-async def node(program: str, *arguments: str, given: str = "") -> str:
-    """What a program of this folder prints, given this on its standard input.
+async def node(
+    program: str, *arguments: str, given: str = "", variables: Mapping[str, str] | None = None
+) -> str:
+    """What a program prints, given this on its standard input and these environment variables.
 
     The test fails with what it complained of when it fails or takes too long.
     """
@@ -40,7 +43,7 @@ async def node(program: str, *arguments: str, given: str = "") -> str:
     process = await asyncio.create_subprocess_exec(
         *(_path("node"), program, *arguments),
         cwd=HERE,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": os.environ["PATH"], **(variables or {})},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -52,8 +55,23 @@ async def node(program: str, *arguments: str, given: str = "") -> str:
         process.kill()
         await process.wait()
         pytest.fail(f"{program} takes longer than {_PATIENCE_S:.0f} s")
-    assert process.returncode == 0, f"{program}: {complained.decode()}"
+    assert process.returncode == 0, f"{program}: {complained.decode()}{printed.decode()}"
     return printed.decode()
+
+
+async def compile_typescript(
+    directory: Path, *programs: str, document: str, check_only: bool = False
+) -> None:
+    """Compile strictly, beside `api.ts`: the types of this OpenAPI document. Types of packages are there."""
+    (directory / "openapi.json").write_text(document)
+    (directory / "package.json").write_text('{"type": "module"}')
+    packages = await asyncio.to_thread(install)
+    (directory / "node_modules").symlink_to(packages)
+    types = [str(directory / "openapi.json"), "--output", str(directory / "api.ts")]
+    await node(str(packages / "openapi-typescript/bin/cli.js"), *types, "--default-non-nullable", "false")
+    options = ["--strict", "--module", "nodenext", "--target", "es2022", "--skipLibCheck", "--types", "node"]
+    paths = [str(directory / program) for program in programs]
+    await node(str(packages / "typescript/bin/tsc"), *options, *paths, *(["--noEmit"] if check_only else []))
 
 
 def _path(program: str) -> str:

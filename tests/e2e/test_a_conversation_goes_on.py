@@ -9,6 +9,7 @@ import pytest
 
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.stories import (
+    ASSISTANT,
     CLOCK,
     World,
     WorldOf,
@@ -160,9 +161,11 @@ async def test_a_conversation_shows_what_was_said_and_done(world_of: WorldOf) ->
     assert messages[-1] == {
         "type": "result",
         "runId": run_id,
+        "graphId": ASSISTANT,
         "ok": True,
         "error": None,
         "finishReason": "stop",
+        "costUsd": (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]["costUsd"],
     }
     assert (listed["stateKey"], listed["turns"]) == ("chat-1", 1)
 

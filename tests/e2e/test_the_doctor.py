@@ -20,6 +20,8 @@ from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import PROVIDER_KEY, the_settings
 from tests.e2e.test_the_machines_own_login import ROUTING
 from tests.e2e.test_tools_of_other_peoples_servers import TOKEN, graphs, program
+from tests.e2e.workshop import EDITOR
+from tests.e2e.workshop import settings as the_editor
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
@@ -156,6 +158,7 @@ async def test_a_probe_that_fails_is_no_success(tmp_path: Path, database_url: st
 
 async def test_a_missing_login_is_an_error_whatever_keys_there_are(tmp_path: Path, database_url: str) -> None:
     (tmp_path / "login").mkdir()
+    own = {name: str(value) for name, value in the_editor(tmp_path).items()}
     async with hello() as simulator:
         code, printed, _ = await doctor(
             tmp_path,
@@ -165,11 +168,15 @@ async def test_a_missing_login_is_an_error_whatever_keys_there_are(tmp_path: Pat
             RUNTALLY_CLAUDE_CONFIG_DIR=str(tmp_path / "login"),
             ANTHROPIC_API_KEY=PROVIDER_KEY,
             ANTHROPIC_BASE_URL=simulator.url,
+            **own,
         )
 
     checks = by_name(json.loads(printed))
     assert code == 1
     assert "claude auth login" in checks["auth"]["detail"]
+    # Native tools beside a login: what could read it is refused.
+    assert checks["sandbox"]["status"] == "error"
+    assert f"{EDITOR}: with RUNTALLY_CLAUDE_AUTH=local_session" in checks["sandbox"]["detail"]
     assert checks["probe"]["status"] == "error"
     assert simulator.requests == []
 

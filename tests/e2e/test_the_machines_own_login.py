@@ -18,6 +18,8 @@ from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, s
 from tests.e2e.stories import CALCULATOR, PROVIDER_KEY, OpenWorld, a_request, said
 from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, graphs, looks_at_the_clock
 from tests.e2e.the_bill import bill, wire
+from tests.e2e.workshop import EDITOR
+from tests.e2e.workshop import settings as the_editor
 
 ROUTING = {
     **dict.fromkeys(
@@ -190,3 +192,15 @@ async def test_what_the_sdk_does_not_show_of_subagents_is_charged_in_one_receipt
     ]
     assert len(receipts) == len(sent) - 1
     assert run["billing"]["drift"] == 1
+
+
+async def test_native_tools_and_the_login_are_never_together(open_world: OpenWorld, tmp_path: Path) -> None:
+    options = {**logged_in(tmp_path), **the_editor(tmp_path)}
+    async with open_world(in_turn(), **options) as world:
+        refused = await world.http.post("/v1/runs", json=a_request("go", graphId=EDITOR))
+        asked = world.simulator.requests
+
+    assert (refused.status_code, refused.json()["code"]) == (503, "sandbox_unavailable")
+    assert "login" not in refused.text
+    assert asked == []
+    assert not [start for start in starts(tmp_path) if start.is_run]

@@ -32,6 +32,20 @@ async def test_pages_and_their_files_allow_nothing_from_elsewhere(world_of: Worl
             assert (await browser.get(path)).json()["code"] == "not_found", path
 
 
+async def test_the_api_document_is_shown_by_files_that_are_known(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    page = await world.http.get("/docs")
+
+    foreign = re.findall(r'<(?:script|link)[^>]*"https://[^>]*>', page.text)
+    assert len(foreign) == 2
+    assert all('integrity="sha384-' in tag and 'crossorigin="anonymous"' in tag for tag in foreign)
+    sources = re.findall(r'"(https://\S+/)[^/"]+"', page.text)
+    scripts = page.headers["content-security-policy"].partition("script-src ")[2].partition(";")[0]
+    assert scripts.split() == ["'self'", sources[0]]
+    assert (await world.http.get("/redoc")).status_code == 404
+
+
 def test_every_file_of_the_pages_is_part_of_the_package() -> None:
     patterns = pyproject()["tool"]["setuptools"]["package-data"]["app"]
     packaged = {path for pattern in patterns for path in (ROOT / "app").glob(pattern) if path.is_file()}

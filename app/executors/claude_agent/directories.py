@@ -48,9 +48,10 @@ def _sweep(lock_file: Path) -> None:
 
 
 class Seen(NamedTuple):
-    """Where the CLI finds its folder and its working directory; in a jail, not where they are."""
+    """Where the CLI finds what is its own; in a jail, not where it is."""
 
     path: Path
+    config: Path
     work: Path
 
 
@@ -68,7 +69,8 @@ class RunDirectory:
             (self.path / name).mkdir()
         self.work = workspace or self.path / "work"
         """The CLI's working directory."""
-        self.seen = Seen(self.path, self.work) if workspace is None else Seen(AGENT, Path(WORKSPACE))
+        jailed = Seen(AGENT, AGENT / "config", Path(WORKSPACE))
+        self.seen = Seen(self.path, self.config, self.work) if workspace is None else jailed
 
     @property
     def config(self) -> Path:

@@ -104,10 +104,6 @@ class ClaudeAgentExecutor:
         if not context.spec.native_tools:
             yield None
             return
-        if self._access.login is not None:
-            # Its commands could read the login; behind the gateway there is no key in reach.
-            log.error("native tools need RUNTALLY_CLAUDE_AUTH=api_key")
-            raise ExecutionFailed("internal")
         try:
             await self._sandbox.require()
             async with self._workspaces.open(context.run, context.spec.workspace) as workspace:

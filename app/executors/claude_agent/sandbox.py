@@ -17,6 +17,8 @@ _PROBE_S = 10.0
 _COMMANDS = "command -v socat >/dev/null && bwrap --unshare-user --unshare-net --ro-bind / / true"
 """What the CLI's sandbox for commands needs, tried where it will need it: inside the jail."""
 
+_NO_GATEWAY = "with RUNTALLY_CLAUDE_AUTH=local_session a command could read the machine's login"
+
 
 class SandboxUnavailable(Unavailable):
     """This graph's tools run in a sandbox only, and this server has none that works."""
@@ -27,7 +29,9 @@ class SandboxUnavailable(Unavailable):
 class Sandbox:
     """Bubblewrap and socat, tried out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, behind_gateway: bool) -> None:
+        """`behind_gateway`: no key or login is where a command could read it."""
+        self._behind_gateway = behind_gateway
         self._works = False
         self._lock = asyncio.Lock()
 
@@ -40,10 +44,14 @@ class Sandbox:
         """Raise `SandboxUnavailable` unless a jail, and a sandbox inside it, can be made."""
         async with self._lock:
             # Only success is remembered: what is missing can be installed meanwhile.
-            if not self._works and (problem := await _problem()) is not None:
+            if not self._works and (problem := await self.problem()) is not None:
                 log.error("there is no sandbox for native tools", reason=problem)
                 raise SandboxUnavailable
             self._works = True
+
+    async def problem(self) -> str | None:
+        """Why native tools cannot be confined, in words for the operator; None when they can."""
+        return await _problem() if self._behind_gateway else _NO_GATEWAY
 
 
 async def _problem() -> str | None:

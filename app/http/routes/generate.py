@@ -10,6 +10,7 @@ from app.bootstrap.services import Services
 from app.graph import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 from app.http.dependencies import HeartbeatS, IdempotencyKey, RequestId, ServicesDep, Writer, json_body
 from app.http.encoders.native import NativeEncoder
+from app.http.openapi import STREAM
 from app.http.schemas import GeneratedObject, GeneratedText
 from app.http.sse import event_stream
 from app.ids import RunKey
@@ -17,10 +18,7 @@ from app.ids import RunKey
 router = APIRouter(prefix="/v1/generate", tags=["generate"])
 
 TEXT: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The answer, or with `stream` the run's events.",
-        "content": {"text/event-stream": {}},
-    }
+    200: {**STREAM[200], "description": "The answer, or with `stream` the run's events."}
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.staticfiles import StaticFiles
 
-from app.http.browser import PAGE_HEADERS
+from app.http.browser import DOCS_HEADERS, PAGE_HEADERS
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -42,3 +42,11 @@ async def chat_page(request: Request) -> Response:
 async def billing_page(request: Request) -> Response:
     """The billing page."""
     return await files.get_response("billing.html", request.scope)
+
+
+@router.get("/docs")
+async def docs_page(request: Request) -> Response:
+    """The API's document, to read and to try."""
+    response = await files.get_response("docs.html", request.scope)
+    response.headers.update(DOCS_HEADERS)
+    return response

@@ -1,7 +1,7 @@
 """Runs: start, follow, look up, and what they were charged."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 from sse_starlette import EventSourceResponse
@@ -23,6 +23,7 @@ from app.http.dependencies import (
     run_key,
 )
 from app.http.encoders.native import NativeEncoder
+from app.http.openapi import STREAM
 from app.http.schemas import AcceptedRun, Page, PreviewShape, ReceiptShape, RunShape
 from app.http.sse import event_stream
 from app.paging import MAX_PAGE
@@ -30,9 +31,6 @@ from app.runs.repository import RunRecord
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
-STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The run's events.", "content": {"text/event-stream": {}}}
-}
 MAX_POSITION = 2**31 - 1
 
 

@@ -41,7 +41,11 @@ async def list_sessions(
 @router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
 async def get_session(state_key: StateKey, services: ServicesDep, caller: RunReader) -> SessionDetail:
     """What was said in it, run by run. Of a tool's result you see what the tool allows clients to."""
-    return SessionDetail.of_view(await services.conversations.view(caller.account_id, state_key))
+    view = await services.conversations.view(caller.account_id, state_key)
+    if not caller.may("receipts:read"):
+        return SessionDetail.of_view(view, None)
+    runs = [run.key.run_id for run in view.runs]
+    return SessionDetail.of_view(view, await services.billing.totals(caller.account_id, runs))
 
 
 @router.post(

@@ -1,0 +1,64 @@
+// The conversations there are.
+
+import { html, useEffect, useRef } from "../html.js";
+
+const DAY_MS = 86_400_000;
+
+/**
+ * `open(key)` shows one, null a new one; `more()` lists further ones, null where there are none. On a narrow
+ * screen it lies over the page while it is `shown`.
+ */
+export function Sidebar({ sessions, current, open, more, shown, close }) {
+  const nav = useRef(null);
+  useEffect(() => {
+    if (shown) nav.current.querySelector("a").focus();
+  }, [shown]);
+  const follow = (key) => (event) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    open(key);
+  };
+  return html`
+    <nav
+      class="sidebar"
+      id="conversations"
+      ref=${nav}
+      aria-label="Conversations"
+      data-shown=${shown}
+      onKeyDown=${(event) => shown && event.key === "Escape" && close()}
+    >
+      <div class="sidebar-head">
+        <a class="button" href="./" onClick=${follow(null)}>New conversation</a>
+        <button type="button" class="button button-plain sidebar-close" onClick=${close}>Close</button>
+      </div>
+      ${sessions.length === 0 && html`<p class="hint sidebar-empty">Your conversations will be listed here.</p>`}
+      <ul>
+        ${sessions.map(
+          (session) => html`
+            <li key=${session.stateKey}>
+              <a
+                href="?conversation=${encodeURIComponent(session.stateKey)}"
+                aria-current=${session.stateKey === current ? "true" : undefined}
+                onClick=${follow(session.stateKey)}
+              >
+                <span class="sidebar-title">${session.title ?? session.stateKey}</span>
+                <span class="sidebar-when">${session.forkedFrom && "Fork · "}${when(session.updatedAt)}</span>
+              </a>
+            </li>
+          `,
+        )}
+      </ul>
+      ${more && html`<button type="button" class="button button-small" onClick=${more}>Show earlier ones</button>`}
+    </nav>
+  `;
+}
+
+function when(moment) {
+  const date = new Date(moment);
+  const age = Date.now() - date.getTime();
+  if (age < DAY_MS && date.getDate() === new Date().getDate()) {
+    return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  }
+  const year = age > 300 * DAY_MS ? { year: "numeric" } : {};
+  return date.toLocaleDateString([], { day: "numeric", month: "short", ...year });
+}

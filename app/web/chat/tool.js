@@ -1,0 +1,159 @@
+// A tool call: what it was asked, what came of it, and the person it may wait for.
+
+import { Component, html, useState } from "../html.js";
+import { Value } from "./text.js";
+import { apiProblem, toolProblem, toolTitle } from "./words.js";
+
+const AGENT = "Agent";
+
+/**
+ * `item` is a tool call of a `Run`; `version` says when to draw it again. `decide(tool, decision)` and
+ * `unfold()` are null where nothing can be decided, or nothing is left to unfold. `inside(items)` draws what
+ * its subagent did.
+ */
+export class ToolCall extends Component {
+  shouldComponentUpdate(next) {
+    return next.item !== this.props.item || next.version !== this.props.version || next.live !== this.props.live;
+  }
+
+  render({ item, live, decide, unfold, inside }) {
+    const waits = live && item.permission !== null && item.permission.decision === null;
+    return html`
+      <details class="tool" open=${waits || (item.items.length > 0 && !item.ended)} data-state=${stateOf(item, live)}>
+        <summary>
+          <span class="tool-mark" aria-hidden="true"></span>
+          <span class="tool-name">${item.name === AGENT ? agentTitle(item.args) : toolTitle(item.name)}</span>
+          <span class="tool-gist">${item.name === AGENT ? "" : gist(item.args)}</span>
+          <span class="tool-state">${stateWords(item, live)}</span>
+        </summary>
+        <div class="tool-body">
+          ${waits && html`<${Consent} tool=${item} decide=${decide} />`}
+          ${!waits && html`<h3>Arguments</h3><${Value} value=${item.args} label="Arguments" />`}
+          ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
+          ${item.items.length > 0 && html`<div class="tool-inside">${inside(item.items)}</div>`}
+          ${item.name === AGENT &&
+          item.items.length === 0 &&
+          unfold &&
+          html`<${Unfold} unfold=${unfold} />`}
+          ${item.ended && item.isError && html`<p class="problem">${toolProblem(item.result)}</p>`}
+          ${item.ended && !item.isError && html`<${Result} result=${item.result} />`}
+        </div>
+      </details>
+    `;
+  }
+}
+
+function Result({ result }) {
+  if (result === null || Object.keys(result).length === 0) {
+    return html`<p class="hint">What it answered is for the model only.</p>`;
+  }
+  return html`<h3>Result</h3><${Value} value=${result} label="Result" />`;
+}
+
+function Unfold({ unfold }) {
+  const [problem, setProblem] = useState("");
+  const show = () => unfold().catch((error) => setProblem(apiProblem(error)));
+  return html`
+    <button type="button" class="button button-small" onClick=${show}>Show what it did</button>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+  `;
+}
+
+function Consent({ tool, decide }) {
+  const wanted = JSON.stringify(tool.permission.args, null, 2);
+  const [text, setText] = useState(null);
+  const [message, setMessage] = useState("");
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+
+  const settle = async (decision, button) => {
+    const args = text === null || text === wanted ? undefined : parsed(text);
+    if (decision === "allow" && args === null) return setProblem("The arguments are not valid JSON.");
+    setBusy(true);
+    setProblem("");
+    try {
+      await decide(tool, decision === "allow" ? { decision, args } : { decision, message: message.trim() });
+      // The button goes away; whoever works by keyboard stays where they were.
+      button.closest("details")?.querySelector("summary").focus();
+    } catch (error) {
+      setProblem(error.errors?.length ? error.errors.map(fieldProblem).join(" ") : apiProblem(error));
+      setBusy(false);
+    }
+  };
+
+  return html`
+    <form class="consent" onSubmit=${(event) => event.preventDefault()} aria-label="Decide about ${toolTitle(tool.name)}">
+      <p><strong>The agent wants to ${toolTitle(tool.name)}.</strong> It waits for you to decide.</p>
+      ${text === null
+        ? html`<${Value} value=${tool.permission.args} label="Arguments" />`
+        : html`
+            <label class="field">
+              <span>Arguments, as JSON</span>
+              <textarea
+                class="mono"
+                rows=${Math.min(12, text.split("\n").length + 1)}
+                value=${text}
+                spellcheck=${false}
+                onInput=${(event) => setText(event.target.value)}
+              ></textarea>
+            </label>
+          `}
+      <label class="field">
+        <span>If you deny, tell the agent why (optional)</span>
+        <input value=${message} onInput=${(event) => setMessage(event.target.value)} />
+      </label>
+      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <div class="row">
+        <button type="button" class="button button-primary" disabled=${busy} onClick=${(event) => settle("allow", event.currentTarget)}>Allow</button>
+        <button type="button" class="button button-bad" disabled=${busy} onClick=${(event) => settle("deny", event.currentTarget)}>Deny</button>
+        ${text === null &&
+        html`
+          <button type="button" class="button button-plain" onClick=${() => setText(wanted)}>
+            Change the arguments
+          </button>
+        `}
+      </div>
+      <p class="hint">If nobody decides, it is denied at ${timeOf(tool.permission.expiresAt)}.</p>
+    </form>
+  `;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function fieldProblem({ field, message }) {
+  return `${field.replace(/^args\.?/, "") || "The arguments"}: ${message}.`;
+}
+
+function timeOf(moment) {
+  return new Date(moment).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
+function stateOf(item, live) {
+  if (item.ended) return item.isError ? "failed" : "done";
+  if (!live) return "left";
+  return item.permission?.decision === null ? "waits" : "runs";
+}
+
+function stateWords(item, live) {
+  const denied = item.permission?.decision === "deny";
+  if (denied) return item.permission.reason === "expired" ? "Denied: nobody decided" : "Denied";
+  return { failed: "Failed", done: "Done", left: "Not finished", waits: "Waits for you", runs: "Running" }[
+    stateOf(item, live)
+  ];
+}
+
+function agentTitle(args) {
+  return args?.subagent_type ? `Subagent ${args.subagent_type}` : "Subagent";
+}
+
+function gist(args) {
+  if (args === null || typeof args !== "object") return "";
+  const words = Object.values(args).filter((value) => ["string", "number", "boolean"].includes(typeof value));
+  return words.join(" · ").slice(0, 120);
+}

@@ -1,0 +1,110 @@
+// What was said, from the first question to the answer that is being written.
+
+import { Component, html } from "../html.js";
+import { dollars } from "./cost.js";
+import { Plain, Prose } from "./text.js";
+import { ToolCall } from "./tool.js";
+import { busyWith, runProblem } from "./words.js";
+
+/** One question and what came of it. `actions`: `decide`, `unfold`, `fork`, `again`; null where one may not. */
+export function Turn({ turn, busy, actions }) {
+  const { run } = turn;
+  return html`
+    <article class="turn">
+      ${turn.question !== null &&
+      html`
+        <h2 class="visually-hidden">You</h2>
+        <div class="said"><${Plain} text=${turn.question} /></div>
+      `}
+      <h2 class="visually-hidden">Answer</h2>
+      ${run.queued !== null && html`<p class="note">${busyWith(run)}</p>`}
+      <div class="answer"><${Items} items=${run.items} turn=${turn} actions=${actions} /></div>
+      ${run.done && html`<${End} turn=${turn} busy=${busy} actions=${actions} />`}
+    </article>
+  `;
+}
+
+function Items({ items, turn, actions }) {
+  return items.map((item, index) => {
+    const version = item.version;
+    switch (item.kind) {
+      case "text":
+        return html`<${Prose} key=${index} text=${item.text} />`;
+      case "thinking":
+        return html`<${Thinking} key=${index} item=${item} version=${version} />`;
+      case "tool":
+        return html`
+          <${ToolCall}
+            key=${item.id}
+            item=${item}
+            version=${version}
+            live=${!turn.run.done}
+            decide=${actions.decide && ((tool, decision) => actions.decide(turn, tool, decision))}
+            unfold=${!turn.whole && (() => actions.unfold(turn))}
+            inside=${(within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
+          />
+        `;
+      case "user":
+        return html`<${Interjection} key=${index} text=${item.text} heard=${item.heard} />`;
+      default:
+        return html`<p key=${index} class="note">${item.text}</p>`;
+    }
+  });
+}
+
+class Thinking extends Component {
+  shouldComponentUpdate(next) {
+    return next.version !== this.props.version || next.item !== this.props.item;
+  }
+
+  render({ item }) {
+    return html`
+      <details class="thinking">
+        <summary>${item.open ? "Thinking…" : "What it thought"}</summary>
+        <${Plain} text=${item.text} />
+      </details>
+    `;
+  }
+}
+
+function Interjection({ text, heard }) {
+  return html`
+    <h2 class="visually-hidden">You, meanwhile</h2>
+    <div class="said" data-heard=${heard}>
+      <${Plain} text=${text} />
+      ${!heard && html`<p class="hint">Sent. The agent hears it at its next step.</p>`}
+    </div>
+    <h2 class="visually-hidden">Answer goes on</h2>
+  `;
+}
+
+function End({ turn, busy, actions }) {
+  const { run } = turn;
+  const failed = run.error !== null;
+  const stopped = run.error === "aborted";
+  return html`
+    ${failed &&
+    html`
+      <div class=${stopped ? "notice end-stopped" : "notice notice-bad"}>
+        <p>${runProblem(run.error, run.finishReason)}</p>
+        ${actions.again &&
+        !busy &&
+        turn.question &&
+        html`
+          <button type="button" class="button button-small" onClick=${() => actions.again(turn)}>Ask again</button>
+        `}
+      </div>
+    `}
+    <footer class="turn-end">
+      ${turn.graphId && html`<span>${turn.graphId}</span>`}
+      ${turn.costUsd !== null && html`<span class="turn-cost">${dollars(turn.costUsd)}</span>`}
+      ${actions.fork &&
+      turn.runId &&
+      html`
+        <button type="button" class="button button-plain button-small" onClick=${() => actions.fork(turn)}>
+          Fork from here
+        </button>
+      `}
+    </footer>
+  `;
+}

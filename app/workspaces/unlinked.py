@@ -1,0 +1,30 @@
+"""Opening what a name means without following a link."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NOT_FOR_US = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM}
+
+
+@contextmanager
+def opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
+    """A descriptor while the body runs; None for a link, and for what is gone, no such thing or not ours.
+
+    The name is looked up in an open directory, where one is given.
+    """
+    try:
+        descriptor = os.open(name, flags, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_US:
+            raise
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

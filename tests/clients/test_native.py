@@ -1,0 +1,60 @@
+"""Our own wire, read by the clients people use: `eventsource` under Node, `httpx-sse`, typed TypeScript."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.simulator.script import HttpError, Reply, Text, ToolUse, in_turn
+from tests.clients.node import HERE, compile_typescript, node
+from tests.e2e.stories import CALCULATOR, KEY, World, WorldOf, a_request
+
+NASTY = "one\u2028two\u2029three\u0085four\r\nfive \U0001f469\u200d\U0001f680 \x0b six"
+HUGE = "x" * 1_000_000
+
+
+async def told(world: World, run_id: str) -> list[dict[str, Any]]:
+    """What `httpx-sse` hears."""
+    heard = [event async for event in world.follow(run_id)]
+    return [{"id": str(event.id), "type": event.type, "data": event.data} for event in heard]
+
+
+@pytest.mark.parametrize("cut_after", [700, 500_000], ids=["between two events", "amid a line of 1 MB"])
+async def test_a_reader_whose_connection_breaks_hears_everything_once(
+    world_of: WorldOf, cut_after: int
+) -> None:
+    world = await world_of(
+        in_turn(
+            Reply([Text(NASTY), ToolUse(CALCULATOR, {"expression": "6*7"})]),
+            Reply([Text(HUGE), Text(" end")]),
+        )
+    )
+    await world.run(a_request(runId="wire-1", graphId="claude_agents:analyst"))
+
+    reader = {"url": world.url, "key": KEY, "runId": "wire-1", "cutAfter": cut_after}
+    printed = json.loads(await node("native.mjs", given=json.dumps(reader)))
+
+    assert printed["connections"] == 2
+    assert printed["heard"] == await told(world, "wire-1")
+    deltas = [event["data"]["delta"] for event in printed["heard"] if event["type"] == "text_delta"]
+    assert "".join(deltas) == NASTY + HUGE + " end"
+
+
+async def test_what_is_streamed_has_the_types_of_the_document(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(
+        in_turn(
+            Reply([Text("Let me see."), ToolUse(CALCULATOR, {"expression": "6*7"})]),
+            Reply([Text("42")]),
+            HttpError(400, "invalid_request_error"),
+        )
+    )
+    events = [*await world.run(a_request()), *await world.run(a_request())]
+    streamed = json.dumps([event.data for event in events])
+    program = (HERE / "typed.ts").read_text().replace("[/* what was streamed */]", streamed)
+    (tmp_path / "typed.ts").write_text(program)
+
+    document = (await world.http.get("/openapi.json")).text
+    await compile_typescript(tmp_path, "typed.ts", document=document, check_only=True)
+
+    assert {event.type for event in events} >= {"tool_call_result", "assistant_final", "error", "done"}

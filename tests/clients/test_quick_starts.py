@@ -1,0 +1,85 @@
+"""The quick starts do what they say: each of their programs, as it stands, against a server."""
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from app.simulator.script import ApiRequest, Reply, Text
+from tests.clients.node import HERE, compile_typescript, node
+from tests.e2e.stories import KEY, World, WorldOf
+
+DOCS = HERE.parents[1] / "docs"
+ANSWER = "Paris is the capital of France."
+
+
+def programs(document: str, language: str) -> list[tuple[str, str]]:
+    """The title of each chapter with a program in it, and the program."""
+    chapters = re.split("^## ", (DOCS / document).read_text("utf-8"), flags=re.MULTILINE)
+    found = []
+    for chapter in chapters:
+        title, _, text = chapter.partition("\n")
+        blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+        found += [(title, block) for block in blocks]
+    return found
+
+
+PYTHON = programs("QUICKSTART_PYTHON.md", "python")
+TYPESCRIPT = programs("QUICKSTART_TYPESCRIPT.md", "typescript")
+
+
+@pytest_asyncio.fixture
+async def world(world_of: WorldOf) -> World:
+    def respond(request: ApiRequest) -> Reply:
+        italy = "Italy" in request.last_text
+        return Reply([Text("And Rome of Italy." if italy else ANSWER)], final_usage={"output_tokens": 9})
+
+    return await world_of(respond)
+
+
+def there(world: World) -> dict[str, str]:
+    return {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY, "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (PYTHON[0], [ANSWER, "ended: stop"]),
+        (PYTHON[1], [ANSWER]),
+        (PYTHON[2], [ANSWER, "And Rome of Italy.", "turns: 2", "USD"]),
+    ],
+    ids=[title for title, _ in PYTHON],
+)
+async def test_the_python_programs_work(
+    world: World, tmp_path: Path, program: tuple[str, str], printed: list[str]
+) -> None:
+    (tmp_path / "program.py").write_text(program[1])
+
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "program.py"),
+        cwd=tmp_path,
+        env=there(world),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, complained = await process.communicate()
+
+    assert (process.returncode, complained) == (0, b"")
+    assert all(text in said.decode() for text in printed)
+
+
+async def test_the_typescript_programs_compile_and_work(world: World, tmp_path: Path) -> None:
+    names = [f"program{number}" for number, _ in enumerate(TYPESCRIPT)]
+    for name, (_, program) in zip(names, TYPESCRIPT, strict=True):
+        (tmp_path / f"{name}.ts").write_text(program)
+
+    document = (await world.http.get("/openapi.json")).text
+    await compile_typescript(tmp_path, *(f"{name}.ts" for name in names), document=document)
+    said = [await node(str(tmp_path / f"{name}.js"), variables=there(world)) for name in names]
+
+    assert len(said) == len(TYPESCRIPT)
+    assert all(ANSWER in text for text in said), said

@@ -1,0 +1,46 @@
+// Compiled, not run: what a server has streamed must have the types that its OpenAPI document gives.
+import type { components } from "./api.js";
+
+type ClientEvent = components["schemas"]["ClientEvent"];
+
+export const streamed: ClientEvent[] = [/* what was streamed */];
+
+// @ts-expect-error the types are not so wide that anything would do
+export const wrong: ClientEvent = { type: "text_delta", messageId: 1, delta: "x" };
+
+// Every type of event can be told by its `type`, and there is none beyond these.
+export function shown(event: ClientEvent): string {
+  switch (event.type) {
+    case "run_started":
+      return event.model;
+    case "queued":
+      return `${event.position}`;
+    case "text_delta":
+    case "thinking_delta":
+      return event.delta;
+    case "status":
+      return event.label;
+    case "step":
+      return `${event.stepIndex} of ${event.stepBudget ?? "any"}`;
+    case "tool_call_start":
+    case "permission_request":
+      return event.toolName;
+    case "tool_call_result":
+      return event.isError ? "failed" : "done";
+    case "user_message":
+    case "assistant_final":
+      return event.content;
+    case "permission_resolved":
+      return event.decision;
+    case "interrupted":
+      return event.state;
+    case "error":
+      return event.error;
+    case "done":
+      return event.finishReason;
+    default: {
+      const beyond: never = event;
+      return beyond;
+    }
+  }
+}

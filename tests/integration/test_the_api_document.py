@@ -1,0 +1,90 @@
+"""The OpenAPI document says what the API takes and answers, with examples that are true."""
+
+from typing import Any
+
+import jsonschema
+import pytest_asyncio
+
+from app.events import CLIENT_EVENTS
+from app.http.openapi import CLIENT_EVENT, event_schemas, examples
+from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
+from app.streams.event_json import from_json
+from tests.e2e.stories import CALCULATOR, WorldOf, a_request
+
+Operations = dict[str, dict[str, Any]]
+
+
+@pytest_asyncio.fixture
+async def document(world_of: WorldOf) -> dict[str, Any]:
+    world = await world_of(in_turn())
+    described: dict[str, Any] = (await world.http.get("/openapi.json")).json()
+    return described
+
+
+def operations(document: dict[str, Any]) -> Operations:
+    every = [operation for path in document["paths"].values() for operation in path.values()]
+    return {operation["operationId"]: operation for operation in every}
+
+
+def answers(operation: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Media types of what it answers when all is well."""
+    return {
+        media_type: content
+        for status, response in operation["responses"].items()
+        if status.startswith("2")
+        for media_type, content in response.get("content", {}).items()
+    }
+
+
+def is_valid(document: dict[str, Any], schema: dict[str, Any], value: object) -> None:
+    whole = {**schema, "components": document["components"]}
+    jsonschema.Draft202012Validator(whole).validate(value)
+
+
+async def test_every_operation_has_examples_and_no_other_has(document: dict[str, Any]) -> None:
+    found = operations(document)
+
+    assert set(examples()) <= set(found)
+    for name, operation in found.items():
+        bodies = operation.get("requestBody", {}).get("content", {})
+        for content in [*bodies.values(), *answers(operation).values()]:
+            assert "example" in content, name
+
+
+async def test_examples_are_what_the_schemas_say(document: dict[str, Any]) -> None:
+    for operation in operations(document).values():
+        bodies = operation.get("requestBody", {}).get("content", {})
+        for media_type, content in [*bodies.items(), *answers(operation).items()]:
+            if media_type == "application/json":
+                is_valid(document, content["schema"], content["example"])
+            elif media_type == "text/event-stream" and "schema" in content:
+                data = [line for line in content["example"].split("\n") if line.startswith("data: ")]
+                assert data
+                assert all(from_json(line.removeprefix("data: ")) for line in data)
+
+
+async def test_what_is_streamed_is_what_the_document_says(world_of: WorldOf) -> None:
+    thought = Reply([Thinking("Hm."), Text("Let me see."), ToolUse(CALCULATOR, {"expression": "6*7"})])
+    world = await world_of(in_turn(thought, Reply([Text("42")])))
+    described = (await world.http.get("/openapi.json")).json()
+    stream = described["paths"]["/v1/runs/stream"]["post"]["responses"]["200"]["content"]["text/event-stream"]
+
+    events = await world.run(a_request(graphId="claude_agents:analyst"))
+
+    kinds = {event.type for event in events}
+    assert {"run_started", "thinking_delta", "tool_call_result", "assistant_final", "done"} <= kinds
+    for event in events:
+        is_valid(described, stream["schema"], event.data)
+
+
+def test_every_event_says_what_is_always_there() -> None:
+    schemas = event_schemas()
+
+    named = schemas[CLIENT_EVENT]["discriminator"]["mapping"].values()
+    assert len(named) == len(CLIENT_EVENTS.json_schema()["oneOf"])
+    for reference in named:
+        schema = schemas[reference.rpartition("/")[2]]
+        assert "type" in schema["required"]
+        assert "parentToolCallId" not in schema["required"]
+    assert {"content", "structuredOutput"} <= set(schemas["AssistantFinal"]["required"])
+    assert "args" not in schemas["PermissionResolved"]["required"]
