@@ -34,6 +34,7 @@ from app.db import Database
 from app.embedded import EmbeddedPostgres
 from app.ids import AccountId
 from app.paging import Cursor
+from app.runs.repository import Drifted, drifted_runs
 
 Sums: TypeAlias = list[UsageOf]
 Result = TypeVar("Result")
@@ -43,6 +44,8 @@ DAYS = 365
 MODELS = [f"claude-model-{number}" for number in range(1, 6)]
 GRAPHS = [f"claude_agents:graph-{number}" for number in range(1, 5)]
 KEYS_PER_ACCOUNT = 2
+SHOWN = 20
+"""Alarms that are named, of all that are counted."""
 CHUNK = 100_000
 """Receipts of one statement."""
 
@@ -79,6 +82,17 @@ SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0,
                        ($8::uuid[])[1 + dice % cardinality($8::uuid[])] AS key,
                        ($9::text[])[1 + dice / 11 % cardinality($9::text[])] AS graph,
                        ($10::text[])[1 + dice / 101 % cardinality($10::text[])] AS model) AS chosen
+"""
+
+# One run in a thousand whose meters disagreed.
+_FILL_RUNS = """
+INSERT INTO runs (account_id, run_id, api_key_id, graph_id, model, status, request, request_hash, meters,
+                  process_id, heartbeat_at, created_at, started_at, ended_at)
+SELECT account_id, run_id, min(api_key_id::text)::uuid, min(graph_id), min(model), 'succeeded', '{}', '',
+       json_build_object('sdk', count(*), 'gateway', count(*),
+                         'drift', CASE WHEN hashtext(run_id) % 1000 = 0 THEN 1 ELSE 0 END),
+       uuidv7(), max(created_at), min(created_at), min(created_at), max(created_at)
+  FROM charge_receipts GROUP BY account_id, run_id
 """
 
 _RAW = """
@@ -122,7 +136,9 @@ async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Ask
         print(f"\rfilling: {last + 1:,} of {asked.rows:,} receipts, {rate:,.0f} a second", end="", flush=True)
     took = time.perf_counter() - began
     print()
+    await connection.execute(_FILL_RUNS)
     # What autovacuum would have done in a year.
+    await connection.execute("VACUUM ANALYZE runs")
     await connection.execute("VACUUM ANALYZE charge_receipts")
     await connection.execute("VACUUM ANALYZE usage_rollups")
     return took
@@ -216,10 +232,15 @@ class Asking:
             account, "day", "graph", replace(window, model=MODELS[0])
         )
         questions["receipts without a price"] = lambda window: self.reports.unpriced(
-            account, since=window.since, until=window.until, limit=20
+            account, since=window.since, until=window.until, limit=SHOWN
         )
+        questions["runs with drift"] = partial(self._drifted, account)
         questions["the balance"] = lambda _: CreditLedger(self.database).credit(account)
         return questions
+
+    async def _drifted(self, account: AccountId, window: UsageFilter) -> Drifted:
+        async with self.database.snapshot() as reader:
+            return await drifted_runs(reader, account, since=window.since, until=window.until, limit=SHOWN)
 
     async def _usage(
         self, account: AccountId, group: GroupBy, split: GroupBy | None, window: UsageFilter

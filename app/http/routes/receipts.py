@@ -20,9 +20,6 @@ from app.usage import Origin
 
 router = APIRouter(prefix="/v1/receipts", tags=["receipts"])
 
-EXPORT_PAGE = 2_000
-"""Receipts of an export that are in memory at once."""
-
 
 def receipt_filter(
     run_id: Annotated[StoredText | None, Query(alias="runId")] = None,
@@ -71,7 +68,7 @@ async def _exported(
     wanted: ReceiptFilter,
 ) -> StreamingResponse:
     async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
-        return await receipts.search(caller.account_id, wanted, limit=EXPORT_PAGE, cursor=cursor)
+        return await receipts.search(caller.account_id, wanted, limit=MAX_PAGE, cursor=cursor)
 
     # Read before the response begins, so that an error can still be a problem document.
     page, cursor = await page_after(None)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "3d9a70b4e1c8"
-down_revision: str | None = "a41c7e20d93b"
+down_revision: str | None = "c58e1f06b2d7"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
