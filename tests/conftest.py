@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,9 @@ async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
         yield server.url
 
 
-@pytest_asyncio.fixture
-async def database_url(postgres: str) -> AsyncIterator[str]:
-    """A migrated database of the test's own."""
+@asynccontextmanager
+async def a_database(postgres: str) -> AsyncIterator[str]:
+    """A migrated database on this server; yields its URL."""
     name = f"test_{uuid4().hex}"
     admin = await asyncpg.connect(postgres)
     try:
@@ -46,6 +47,13 @@ async def database_url(postgres: str) -> AsyncIterator[str]:
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:
         await admin.close()
+
+
+@pytest_asyncio.fixture
+async def database_url(postgres: str) -> AsyncIterator[str]:
+    """A migrated database of the test's own."""
+    async with a_database(postgres) as url:
+        yield url
 
 
 @pytest_asyncio.fixture

@@ -11,6 +11,7 @@ from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routes import (
     accounts,
+    ai_sdk,
     alarms,
     browser_session,
     catalogues,
@@ -71,6 +72,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         files.router,
         sessions.router,
         generate.router,
+        ai_sdk.router,
         receipts.router,
         usage.router,
         alarms.router,

@@ -1,6 +1,6 @@
 """From a run's events to a response that streams them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -24,9 +24,16 @@ def event_stream(
     heartbeat_s: float = HEARTBEAT_S,
 ) -> EventSourceResponse:
     """Stream what a run says. A client that leaves closes `batches`, and that is all."""
+    return chunk_stream(_chunks(batches, encoder), encoder.headers, heartbeat_s=heartbeat_s)
+
+
+def chunk_stream(
+    chunks: AsyncIterator[bytes], headers: Mapping[str, str], *, heartbeat_s: float
+) -> EventSourceResponse:
+    """Stream frames that are encoded already."""
     return EventSourceResponse(
-        _chunks(batches, encoder),
-        headers={**_HEADERS, **encoder.headers},
+        chunks,
+        headers={**_HEADERS, **headers},
         ping=heartbeat_s,
         ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
         sep="\n",

@@ -29,6 +29,7 @@ from app.sessions.repository import (
     lock_session,
     newest_sessions,
     take_turn,
+    was_spoken,
 )
 from app.sessions.store import PostgresSessionStore
 from app.sessions.transcript import Entry, SessionMessage, has_turns, last_entry_of, messages_of
@@ -183,6 +184,23 @@ class Conversations:
         entries = await self._store.entries(session.transcript)
         if has_turns(entries):
             unsaid(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
+
+    async def under_way(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
+        """The runs of a conversation that have not ended, oldest first; none where there is none."""
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, state_key)
+            keys = [] if session is None else await unfinished_turns(reader, session)
+            found = [await find_run(reader, key) for key in keys]
+        return [run for run in found if run is not None]
+
+    async def goes_on(self, account_id: AccountId, state_key: str) -> bool:
+        """Whether another run of it would find that something was said before, once its turn comes."""
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, state_key)
+            if session is None:
+                return False
+            busy = bool(await unfinished_turns(reader, session))
+            return busy or await was_spoken(reader, session.transcript)
 
     async def take_turn(
         self, tx: Transaction, account_id: AccountId, state_key: str, *, request: GraphRunRequest

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
-from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy import delete, exists, func, select, tuple_
 from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
@@ -153,6 +153,15 @@ async def load_entries(reader: Reader, transcript: Transcript) -> list[Entry]:
     """Every line of a transcript, in order."""
     statement = select(_entries.entry, _entries.run_id).where(_in(transcript)).order_by(_entries.position)
     return [Entry(row.entry, row.run_id) for row in await reader.execute(statement)]
+
+
+async def was_spoken(reader: Reader, transcript: Transcript) -> bool:
+    """Whether a user said anything in it; without reading all that was said."""
+    statement = select(
+        exists().where(_in(transcript), _entries.entry["type"].as_string() == "user"),
+    )
+    found: bool = (await reader.execute(statement)).scalar_one()
+    return found
 
 
 async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, datetime]]:

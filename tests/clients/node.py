@@ -60,15 +60,16 @@ async def node(
 
 
 async def compile_typescript(
-    directory: Path, *programs: str, document: str, check_only: bool = False
+    directory: Path, *programs: str, document: str | None = None, check_only: bool = False
 ) -> None:
     """Compile strictly, beside `api.ts`: the types of this OpenAPI document. Types of packages are there."""
-    (directory / "openapi.json").write_text(document)
     (directory / "package.json").write_text('{"type": "module"}')
     packages = await asyncio.to_thread(install)
     (directory / "node_modules").symlink_to(packages)
-    types = [str(directory / "openapi.json"), "--output", str(directory / "api.ts")]
-    await node(str(packages / "openapi-typescript/bin/cli.js"), *types, "--default-non-nullable", "false")
+    if document is not None:
+        (directory / "openapi.json").write_text(document)
+        types = [str(directory / "openapi.json"), "--output", str(directory / "api.ts")]
+        await node(str(packages / "openapi-typescript/bin/cli.js"), *types, "--default-non-nullable", "false")
     options = ["--strict", "--module", "nodenext", "--target", "es2022", "--skipLibCheck", "--types", "node"]
     paths = [str(directory / program) for program in programs]
     await node(str(packages / "typescript/bin/tsc"), *options, *paths, *(["--noEmit"] if check_only else []))

@@ -1,0 +1,214 @@
+// What a chat of the AI SDK makes of our wire: node ai_sdk.mjs URL KEY PACKAGE
+// PACKAGE is "ai" (the newest release) or "ai-oldest" (5.0.0). Prints one JSON object, a member a story.
+
+const [url, key, name] = process.argv.slice(2);
+const {
+  AbstractChat,
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  readUIMessageStream,
+} = await import(name);
+
+const OLDEST = name === "ai-oldest";
+const ASSISTANT = "claude_agents:assistant";
+const MAILER = "claude_agents:mailer";
+const AUTH = { Authorization: `Bearer ${key}` };
+
+function post(path, body) {
+  return fetch(url + path, {
+    method: "POST",
+    headers: { ...AUTH, "content-type": "application/json" },
+    body: JSON.stringify(body ?? {}),
+  });
+}
+
+function transportTo(graph, headers = {}) {
+  return new DefaultChatTransport({
+    api: `${url}/v1/ai-sdk/${graph}/chat`,
+    headers: { ...AUTH, ...headers },
+  });
+}
+
+class Memory {
+  status = "ready";
+  error = undefined;
+  messages = [];
+  pushMessage = (message) => (this.messages = [...this.messages, message]);
+  popMessage = () => (this.messages = this.messages.slice(0, -1));
+  replaceMessage = (index, message) => (this.messages = this.messages.with(index, structuredClone(message)));
+  snapshot = (thing) => structuredClone(thing);
+}
+
+class Chat extends AbstractChat {
+  constructor(init) {
+    super({ ...init, state: new Memory() });
+  }
+}
+
+function chatWith(graph, init = {}) {
+  const heard = { data: [], errors: [] };
+  const chat = new Chat({
+    transport: transportTo(graph, init.headers),
+    onData: (part) => heard.data.push(structuredClone(part)),
+    onError: (error) => void heard.errors.push(error.message),
+    ...init,
+  });
+  return { chat, heard };
+}
+
+function told({ chat, heard }) {
+  return { id: chat.id, status: chat.status, messages: chat.messages, ...heard };
+}
+
+async function said(graph, ...texts) {
+  const made = chatWith(graph);
+  for (const text of texts) await made.chat.sendMessage({ text });
+  return told(made);
+}
+
+function question(id, text) {
+  return { id, role: "user", parts: [{ type: "text", text }] };
+}
+
+async function opened(chatId, text, abortSignal, upTo = "text-delta") {
+  const transport = transportTo(ASSISTANT);
+  const messages = [question(`${chatId}-1`, text)];
+  const stream = await transport.sendMessages({
+    chatId, messages, abortSignal, trigger: "submit-message", messageId: undefined,
+  });
+  const reader = stream.getReader();
+  const chunks = [];
+  for (let kind; kind !== upTo; kind = chunks.at(-1).type) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error("the stream has ended before it said anything");
+    chunks.push(value);
+  }
+  return { transport, messages, reader, chunks };
+}
+
+async function last(stream) {
+  let message;
+  const errors = [];
+  for await (const each of readUIMessageStream({ stream, onError: (e) => errors.push(e.message) })) message = each;
+  return { message, errors };
+}
+
+async function until(isSo, patience = 200) {
+  while (!isSo()) {
+    if (patience-- === 0) throw new Error(`waited in vain for ${isSo}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+const STORIES = {
+  text: () => said(ASSISTANT, "odd text"),
+  line: () => said(ASSISTANT, "a long line"),
+  turns: () => said(ASSISTANT, "the time", "and then"),
+  toolError: () => said(ASSISTANT, "a bad call"),
+  runError: () => said(ASSISTANT, "a failure"),
+
+  async chunks() {
+    const chunks = [];
+    for (const text of ["the time", "a failure"]) {
+      const { chunks: first, reader } = await opened(`${name}-${text.replace(" ", "-")}`, text, undefined, "start");
+      chunks.push(...first);
+      for (let read; !(read = await reader.read()).done; ) chunks.push(read.value);
+    }
+    return chunks;
+  },
+
+  async stop() {
+    const { reader, chunks } = await opened(`${name}-stop`, "hold on");
+    const path = `/v1/ai-sdk/${ASSISTANT}/chat/${name}-stop/stop`;
+    const stopped = await post(path);
+    for (let read; !(read = await reader.read()).done; ) chunks.push(read.value);
+    const again = await post(path);
+    return { chunks, statuses: [stopped.status, again.status] };
+  },
+
+  async reconnect() {
+    const leaving = new AbortController();
+    const { transport, chunks } = await opened(`${name}-leave`, "hold on", leaving.signal);
+    leaving.abort();
+    const stream = await transport.reconnectToStream({ chatId: `${name}-leave` });
+    const [heard, shown] = stream.tee();
+    const reader = heard.getReader();
+    const replayed = [];
+    while (replayed.length < chunks.length) replayed.push((await reader.read()).value);
+    reader.cancel();
+    await post("/v1/runs/wait", { graphId: ASSISTANT, messages: [{ role: "user", content: "let go" }] });
+    const { message, errors } = await last(shown);
+    return { same: JSON.stringify(chunks) === JSON.stringify(replayed), message, errors };
+  },
+
+  async nothing() {
+    return await transportTo(ASSISTANT).reconnectToStream({ chatId: "nobody-speaks-here" });
+  },
+
+  async twice() {
+    const chatId = `${name}-twice`;
+    const request = { chatId, messages: [question("q", "odd text")], trigger: "submit-message" };
+    const first = await last(await transportTo(ASSISTANT).sendMessages(request));
+    const second = await last(await transportTo(ASSISTANT).sendMessages(request));
+    return [first.message, second.message];
+  },
+
+  async retry() {
+    const made = chatWith(ASSISTANT);
+    await made.chat.sendMessage({ text: "fails at first" });
+    const before = structuredClone(told(made));
+    made.heard.errors = [];
+    await made.chat.regenerate();
+    return { before, after: told(made) };
+  },
+};
+
+if (OLDEST) {
+  STORIES.consent = async () => {
+    const made = chatWith(MAILER, {
+      onData(part) {
+        made.heard.data.push(structuredClone(part));
+        if (part.type !== "data-permission" || part.data.state !== "requested") return;
+        const { runId, requestId } = part.data;
+        void post(`/v1/runs/${runId}/permissions/${requestId}`, { decision: "allow" });
+      },
+    });
+    await made.chat.sendMessage({ text: "write to oldest@example.org" });
+    return told(made);
+  };
+} else {
+  const asked = (message) => message?.parts.find((part) => part.state === "approval-requested");
+  const decided = async (prompt, approvals) => {
+    const posts = [];
+    const made = chatWith(MAILER, {
+      transport: new DefaultChatTransport({
+        api: `${url}/v1/ai-sdk/${MAILER}/chat`,
+        headers: { ...AUTH, "X-AI-SDK-Version": "7" },
+        fetch(...request) {
+          posts.push(request[0]);
+          return fetch(...request);
+        },
+      }),
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    });
+    await made.chat.sendMessage({ text: prompt });
+    const before = structuredClone(told(made));
+    for (const approval of approvals) {
+      await until(() => made.chat.status === "ready" && asked(made.chat.lastMessage));
+      const { id } = asked(made.chat.lastMessage).approval;
+      await made.chat.addToolApprovalResponse({ id, ...approval });
+    }
+    const count = approvals.length + 1;
+    await until(() => posts.length === count && made.chat.status !== "submitted" && made.chat.status !== "streaming");
+    return { before, after: told(made), posts: posts.length };
+  };
+  STORIES.approve = () => decided("write to newest@example.org", [{ approved: true }]);
+  STORIES.deny = () => decided("write to nobody@example.org", [{ approved: false, reason: "Never." }]);
+  STORIES.both = () => decided("write twice", [{ approved: false }, { approved: true }]);
+}
+
+const results = {};
+for (const [story, tell] of Object.entries(STORIES)) {
+  results[story] = await tell().catch((error) => ({ failed: String(error.stack) }));
+}
+console.log(JSON.stringify(results));

@@ -1,0 +1,261 @@
+"""The Vercel AI SDK's own chats against a running server: the oldest release with this wire, the newest."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from app.simulator.script import Answer, ApiRequest, Block, Hold, HttpError, Reply, Text, ToolUse, text_of
+from tests.clients.node import compile_typescript, node
+from tests.conftest import a_database
+from tests.e2e.office import MAIL, office, settings
+from tests.e2e.stories import CLOCK, KEY, a_world
+
+ODD = 'one\u2028two\u2029three\u0085four\r\nfive \U0001f469\u200d\U0001f680 "six" \\ </script>'
+HUGE = "x" * 1_000_000
+ANSWERS: dict[str, list[Block]] = {
+    "odd text": [Text(ODD)],
+    "a long line": [Text(HUGE)],
+    "the time": [Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})],
+    "a bad call": [ToolUse(CLOCK, {"timezone": "Mars/Olympus"})],
+    "hold on": [Text("one two three four")],
+}
+RELEASES = ["ai-oldest", "ai"]
+
+
+class Model:
+    """What the scripted model says, by what it is told."""
+
+    def __init__(self) -> None:
+        self.holds: list[Hold] = []
+        self.failed = 0
+
+    def __call__(self, request: ApiRequest) -> Answer:
+        if request.tool_results:
+            return Reply([Text("So be it.")])
+        prompt = request.last_text
+        if prompt == "let go":
+            self.let_go()
+        return self._mails(prompt) if prompt.startswith("write") else self._answer(prompt)
+
+    def let_go(self) -> None:
+        """Hold nobody any more."""
+        for hold in self.holds:
+            hold.until.set()
+
+    def _answer(self, prompt: str) -> Answer:
+        if prompt == "a failure" or (prompt == "fails at first" and self.failed < len(RELEASES)):
+            self.failed += prompt == "fails at first"
+            return HttpError(400, "invalid_request_error")
+        hold = Hold(index=4) if prompt == "hold on" else None
+        if hold is not None:
+            self.holds.append(hold)
+        return Reply(ANSWERS.get(prompt, [Text(f"You said: {prompt.splitlines()[-1]}")]), hold=hold)
+
+    def _mails(self, prompt: str) -> Answer:
+        _, _, to = prompt.partition(" to ")
+        receivers = [to] if to else ["a@example.org", "b@example.org"]
+        return Reply([ToolUse(MAIL, {"to": receiver, "text": "Hi"}) for receiver in receivers])
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What each release's chats made of our streams, by story; what the model was asked; what was sent."""
+
+    stories: dict[str, dict[str, Any]]
+    asked: list[ApiRequest]
+    sent: list[tuple[str, str]]
+
+    def of(self, release: str, story: str) -> Any:
+        """What the chats of a release made of a story."""
+        told = self.stories[release][story]
+        assert not (isinstance(told, dict) and "failed" in told), told["failed"]
+        return told
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def told(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """One server, both releases at once."""
+    directory, model = tmp_path_factory.mktemp("ai-sdk"), Model()
+    async with (
+        a_database(postgres) as database_url,
+        a_world(directory, database_url, model, **settings(directory)) as world,
+    ):
+        printed = await asyncio.gather(*(node("ai_sdk.mjs", world.url, KEY, each) for each in RELEASES))
+        model.let_go()
+        stories = dict(zip(RELEASES, map(json.loads, printed), strict=True))
+        return Told(stories, list(world.simulator.requests), list(office().sent))
+
+
+each_release = pytest.mark.parametrize("release", RELEASES)
+
+
+def answer(chat: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a chat's last message, which is the assistant's, without the marks of steps."""
+    assert (chat["status"], chat["errors"]) == ("ready", [])
+    message = chat["messages"][-1]
+    assert message["role"] == "assistant"
+    assert message["metadata"]["runId"] == message["id"]
+    return [part for part in message["parts"] if part["type"] != "step-start"]
+
+
+def text(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": content, "state": "done"}
+
+
+@each_release
+def test_text_arrives_as_it_was_said(told: Told, release: str) -> None:
+    assert answer(told.of(release, "text")) == [text(ODD)]
+    assert answer(told.of(release, "line")) == [text(HUGE)]
+    metadata = told.of(release, "text")["messages"][-1]["metadata"]
+    assert (metadata["finishReason"], metadata["usage"]["promptTokens"]) == ("stop", 10)
+
+
+@each_release
+def test_a_tool_is_called_and_the_conversation_goes_on(told: Told, release: str) -> None:
+    chat = told.of(release, "turns")
+
+    first, second = chat["messages"][1], answer(chat)
+    call = first["parts"][2]
+    assert [part["type"] for part in first["parts"]] == [
+        *("step-start", "text", "tool-core__get_current_time"),
+        *("step-start", "text"),
+    ]
+    assert (call["state"], call["input"], call["output"]["timezone"]) == (
+        "output-available",
+        {"timezone": "UTC"},
+        "UTC",
+    )
+    assert second == [text("You said: and then")]
+    assert {part["type"] for part in chat["data"]} == {"data-status", "data-step"}
+
+
+def test_the_model_hears_each_turn_once(told: Told) -> None:
+    for request in told.asked:
+        if request.last_text == "and then":
+            said = [text_of(message["content"]) for message in request.messages]
+            assert [each for each in said if each] == ["the time", "Let me see.", "So be it.", "and then"]
+
+
+@each_release
+def test_a_tool_that_fails_says_so_and_the_run_goes_on(told: Told, release: str) -> None:
+    call, words = answer(told.of(release, "toolError"))
+
+    assert (call["type"], call["state"]) == ("tool-core__get_current_time", "output-error")
+    assert call["errorText"] == "The tool call failed: invalid_args."
+    assert words == text("So be it.")
+
+
+@each_release
+def test_a_failed_run_is_an_error_in_our_words(told: Told, release: str) -> None:
+    chat = told.of(release, "runError")
+
+    assert (chat["status"], chat["errors"]) == ("error", ["The run did not succeed: invalid_request."])
+    metadata = chat["messages"][-1]["metadata"]
+    assert (metadata["error"], metadata["finishReason"]) == ("invalid_request", "error")
+
+
+@each_release
+async def test_what_is_streamed_has_the_types_of_the_release(
+    told: Told, release: str, tmp_path: Path
+) -> None:
+    chunks = [*told.of(release, "chunks"), *told.of(release, "stop")["chunks"]]
+    (tmp_path / "chunks.ts").write_text(
+        f'import type {{ UIMessageChunk }} from "{release}";\n'
+        f"export const streamed: UIMessageChunk[] = {json.dumps(chunks)};\n"
+        "// @ts-expect-error the type is not so wide that anything would do\n"
+        'export const wrong: UIMessageChunk = { type: "text-delta", id: 1, delta: "x" };\n'
+    )
+
+    await compile_typescript(tmp_path, "chunks.ts", check_only=True)
+
+    assert {chunk["type"] for chunk in chunks} >= {"tool-output-available", "error", "abort", "finish"}
+
+
+@each_release
+def test_a_chat_is_stopped(told: Told, release: str) -> None:
+    stopped = told.of(release, "stop")
+
+    kinds = [chunk["type"] for chunk in stopped["chunks"]]
+    assert kinds[-4:] == ["text-end", "finish-step", "abort", "finish"]
+    assert stopped["chunks"][-1]["messageMetadata"]["finishReason"] == "aborted"
+    assert stopped["statuses"] == [202, 204]
+
+
+@each_release
+def test_a_chat_left_amid_a_message_hears_all_of_it_again(told: Told, release: str) -> None:
+    resumed = told.of(release, "reconnect")
+
+    assert resumed["same"]
+    assert resumed["message"]["parts"] == [{"type": "step-start"}, text("one two three four")]
+    assert resumed["errors"] == []
+
+
+@each_release
+def test_where_nothing_is_under_way_there_is_nothing_to_resume(told: Told, release: str) -> None:
+    assert told.of(release, "nothing") is None
+
+
+@each_release
+def test_the_same_post_again_is_the_same_run(told: Told, release: str) -> None:
+    first, second = told.of(release, "twice")
+
+    assert first == second
+
+
+@each_release
+def test_what_failed_can_be_asked_again(told: Told, release: str) -> None:
+    retried = told.of(release, "retry")
+
+    assert retried["before"]["status"] == "error"
+    assert answer(retried["after"]) == [text("You said: fails at first")]
+
+
+def test_the_oldest_release_is_asked_for_consent_in_a_data_part(told: Told) -> None:
+    chat = told.of("ai-oldest", "consent")
+
+    call, permission, words = answer(chat)
+    assert (call["state"], call["output"]) == ("output-available", {"to": "oldest@example.org"})
+    assert (permission["type"], permission["data"]["state"]) == ("data-permission", "allowed")
+    assert words == text("So be it.")
+    asked = [part["data"]["state"] for part in chat["data"] if part["type"] == "data-permission"]
+    assert asked == ["requested", "allowed"]
+    assert ("oldest@example.org", "Hi") in told.sent
+
+
+def test_a_person_approves_in_the_newest_release(told: Told) -> None:
+    story = told.of("ai", "approve")
+
+    (asked,) = answer(story["before"])
+    call, words = answer(story["after"])
+    assert (asked["state"], call["state"]) == ("approval-requested", "output-available")
+    assert call["approval"]["approved"]
+    assert words == text("So be it.")
+    assert len(story["after"]["messages"]) == 2
+    assert story["posts"] == 2
+    assert ("newest@example.org", "Hi") in told.sent
+
+
+def test_a_person_denies_in_the_newest_release(told: Told) -> None:
+    call, words = answer(told.of("ai", "deny")["after"])
+
+    assert (call["state"], call["approval"]["reason"]) == ("output-denied", "Never.")
+    assert words == text("So be it.")
+    assert "nobody@example.org" not in [receiver for receiver, _ in told.sent]
+    results = [result for request in told.asked for result in request.tool_results]
+    assert any("Never." in str(result["content"]) for result in results)
+
+
+def test_a_person_decides_about_one_call_after_the_other(told: Told) -> None:
+    story = told.of("ai", "both")
+
+    first, second, _ = answer(story["after"])
+    assert (first["state"], second["state"]) == ("output-denied", "output-available")
+    assert story["posts"] == 3
+    assert [each for each in told.sent if each[0] in {"a@example.org", "b@example.org"}] == [
+        ("b@example.org", "Hi")
+    ]

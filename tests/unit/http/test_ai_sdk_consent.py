@@ -1,0 +1,114 @@
+"""The AI SDK's wire, where a person is asked for consent."""
+
+from app.events import Step, ToolCallResult, ToolCallStart
+from app.http.encoders.ai_sdk import AiSdkEncoder
+from app.streams.port import LogEntry
+from tests.unit.http.ai_sdk_parts import (
+    ARGS,
+    STARTED,
+    STOPPED,
+    answers,
+    asks,
+    calls,
+    ends,
+    entries_of,
+    kinds_of,
+    parts_in,
+    parts_of,
+    says,
+)
+
+
+def test_version_5_is_asked_for_consent_in_a_data_part() -> None:
+    parts = parts_of(STARTED, calls("t"), asks("t"), answers("t", args={"to": "al"}), ends("t"))
+
+    request = {"requestId": "p-t", "toolCallId": "t", "toolName": "mail", "args": ARGS, "expiresAt": "later"}
+    asked, allowed = [part for part in parts if part["type"] == "data-permission"]
+    assert asked == {
+        "type": "data-permission",
+        "id": "p-t",
+        "data": {**request, "runId": "r-1", "state": "requested"},
+    }
+    assert allowed["data"] == {**request, "runId": "r-1", "state": "allowed", "reason": "decided"}
+    assert [part["input"] for part in parts if part["type"] == "tool-input-available"] == [ARGS, {"to": "al"}]
+
+
+def test_version_6_is_asked_by_parts_of_its_own_and_waits() -> None:
+    encoder = AiSdkEncoder("r-1", approvals=True)
+    entries = entries_of(STARTED, calls("t"), asks("t"), answers("t"), ends("t"))
+
+    parts = parts_in(encoder.encode(entries[:3]))
+
+    assert parts[-1] == {"type": "tool-approval-request", "approvalId": "p-t", "toolCallId": "t"}
+    # Version 6 would not post the approval of what is run elsewhere.
+    assert "providerExecuted" not in parts[-2]
+    assert encoder.waits
+    assert kinds_of(parts_in(encoder.pause())) == ["finish-step", "finish"]
+    assert encoder.pause().endswith(b"data: [DONE]\n\n")
+    assert kinds_of(parts_in(encoder.encode(entries[3:]))) == ["tool-output-available t"]
+    assert not encoder.waits
+
+
+def test_a_denied_call_is_denied_and_has_no_other_output() -> None:
+    events = (STARTED, calls("t"), asks("t"), answers("t", "deny"), ends("t", is_error=True))
+
+    assert kinds_of(parts_of(*events, approvals=True))[-1] == "tool-output-denied t"
+
+
+def test_a_client_that_answered_hears_only_what_came_after_the_request() -> None:
+    encoder = AiSdkEncoder("r-1", approvals=True, answered=frozenset({"p-t"}))
+
+    before = encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
+    after = encoder.encode([LogEntry(4, answers("t")), LogEntry(5, ends("t")), LogEntry(6, STOPPED)])
+
+    assert before == b""
+    assert kinds_of(parts_in(after)) == ["start", "tool-output-available t", "finish-step", "finish"]
+
+
+def test_what_was_answered_is_not_waited_for_until_it_is_resolved() -> None:
+    encoder = AiSdkEncoder("r-1", approvals=True, answered=frozenset({"p-t"}))
+    encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
+
+    assert not encoder.waits
+
+
+def test_calls_that_come_together_are_asked_for_one_after_the_other() -> None:
+    """Else the step would hold a call without an answer, and the client never post the others."""
+    asked = (STARTED, calls("a"), calls("b"), Step(step_index=1, step_budget=None), asks("a"))
+    then = (answers("a", "deny"), asks("b"), answers("b"), ends("b"), says("m", "Done."))
+
+    parts = parts_of(*asked, *then, approvals=True)
+
+    assert [kind for kind in kinds_of(parts)[1:] if kind != "data-step"] == [
+        *("start-step", "tool-input-available a", "tool-approval-request a", "tool-output-denied a"),
+        *("finish-step", "start-step", "tool-input-available b", "tool-approval-request b"),
+        *("tool-output-available b", "finish-step", "start-step", "text-start", "text-delta"),
+    ]
+
+
+def test_a_call_asked_for_beside_one_that_runs_has_a_step_of_its_own() -> None:
+    parts = parts_of(STARTED, calls("a"), calls("b"), asks("b"), ends("a"), approvals=True)
+
+    assert kinds_of(parts)[1:] == [
+        *("start-step", "tool-input-available a", "finish-step"),
+        *("start-step", "tool-input-available b", "tool-approval-request b", "tool-output-available a"),
+    ]
+
+
+def test_calls_asked_for_together_share_a_step() -> None:
+    parts = parts_of(STARTED, calls("a"), calls("b"), asks("a"), asks("b"), approvals=True)
+
+    assert kinds_of(parts).count("start-step") == 1
+
+
+def test_a_subagents_call_is_shown_when_a_person_is_asked_for_it() -> None:
+    inner = ToolCallStart(tool_call_id="i", tool_name="mail", args=ARGS, parent_tool_call_id="a")
+    result = ToolCallResult(tool_call_id="i", result={}, is_error=False, parent_tool_call_id="a")
+
+    parts = parts_of(STARTED, calls("a"), inner, asks("i"), answers("i"), result, ends("a"), approvals=True)
+
+    assert kinds_of(parts)[2:] == [
+        *("tool-input-available a", "data-subagent", "finish-step", "start-step"),
+        *("tool-input-available i", "tool-approval-request i"),
+        *("tool-output-available i", "tool-output-available a"),
+    ]

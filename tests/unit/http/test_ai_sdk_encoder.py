@@ -1,0 +1,298 @@
+"""The AI SDK's wire: which parts a run becomes, byte by byte, and what holds of every run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.events import (
+    AssistantFinal,
+    ClientEvent,
+    Done,
+    Interrupted,
+    Queued,
+    RunError,
+    Status,
+    Step,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+    ToolCallStart,
+    UserMessageTaken,
+)
+from app.graph import ErrorCode, FinalUsage
+from app.http.encoders.ai_sdk import AiSdkEncoder
+from app.http.encoders.encoder import Encoder
+from tests.unit.http.ai_sdk_parts import (
+    STARTED,
+    STOPPED,
+    answers,
+    asks,
+    calls,
+    ends,
+    entries_of,
+    kinds_of,
+    parts_of,
+    says,
+    thinks,
+)
+
+A_RUN: list[ClientEvent] = [
+    Queued(position=2),
+    STARTED,
+    Status(phase="thinking", label="Thinking"),
+    ThinkingDelta(message_id="msg_1", delta="hm"),
+    TextDelta(message_id="msg_1", delta="Let me "),
+    TextDelta(message_id="msg_1", delta="see."),
+    ToolCallStart(tool_call_id="t1", tool_name="core__clock", args={"timezone": "UTC"}),
+    Step(step_index=1, step_budget=None),
+    ToolCallResult(tool_call_id="t1", result={"time": "12:00"}, is_error=False),
+    TextDelta(message_id="msg_s", delta="inside", parent_tool_call_id="t1"),
+    UserMessageTaken(message_id="u1", content="Hurry."),
+    ToolCallStart(tool_call_id="t2", tool_name="core__clock", args={}),
+    ToolCallResult(tool_call_id="t2", result={"error": "invalid_args"}, is_error=True),
+    TextDelta(message_id="msg_3", delta="noon\u2028\U0001f600"),
+    Step(step_index=3, step_budget=8),
+    AssistantFinal(content="noon", structured_output={"hour": 12}),
+    STOPPED,
+]
+
+GOLDEN = rb"""data: {"type":"start","messageId":"r-1","messageMetadata":{"runId":"r-1"}}
+
+data: {"type":"data-queued","data":{"position":2},"transient":true}
+
+data: {"type":"data-status","data":{"phase":"thinking","label":"Thinking"},"transient":true}
+
+data: {"type":"start-step"}
+
+data: {"type":"reasoning-start","id":"reasoning-4"}
+
+data: {"type":"reasoning-delta","id":"reasoning-4","delta":"hm"}
+
+data: {"type":"reasoning-end","id":"reasoning-4"}
+
+data: {"type":"text-start","id":"text-5"}
+
+data: {"type":"text-delta","id":"text-5","delta":"Let me "}
+
+data: {"type":"text-delta","id":"text-5","delta":"see."}
+
+data: {"type":"text-end","id":"text-5"}
+
+data: {"type":"tool-input-available","toolCallId":"t1","toolName":"core__clock","input":{"timezone":"UTC"},"providerExecuted":true}
+
+data: {"type":"data-step","data":{"stepIndex":1,"stepBudget":null},"transient":true}
+
+data: {"type":"tool-output-available","toolCallId":"t1","output":{"time":"12:00"}}
+
+data: {"type":"data-subagent","data":{"type":"text_delta","parentToolCallId":"t1","messageId":"msg_s","delta":"inside"},"transient":true}
+
+data: {"type":"data-user-message","data":{"messageId":"u1","content":"Hurry."},"id":"u1"}
+
+data: {"type":"finish-step"}
+
+data: {"type":"start-step"}
+
+data: {"type":"tool-input-available","toolCallId":"t2","toolName":"core__clock","input":{},"providerExecuted":true}
+
+data: {"type":"tool-output-error","toolCallId":"t2","errorText":"The tool call failed: invalid_args."}
+
+data: {"type":"text-start","id":"text-14"}
+
+data: {"type":"text-delta","id":"text-14","delta":"noon\u2028\ud83d\ude00"}
+
+data: {"type":"data-step","data":{"stepIndex":3,"stepBudget":8},"transient":true}
+
+data: {"type":"text-end","id":"text-14"}
+
+data: {"type":"data-structured-output","data":{"hour":12}}
+
+data: {"type":"finish-step"}
+
+data: {"type":"finish","messageMetadata":{"runId":"r-1","usage":{"promptTokens":10,"completionTokens":5},"finishReason":"stop"}}
+
+data: [DONE]
+
+"""  # noqa: E501
+
+V5_FIELDS = {
+    "start": {"messageId", "messageMetadata"},
+    "start-step": set(),
+    "finish-step": set(),
+    "text-start": {"id"},
+    "text-delta": {"id", "delta"},
+    "text-end": {"id"},
+    "reasoning-start": {"id"},
+    "reasoning-delta": {"id", "delta"},
+    "reasoning-end": {"id"},
+    "tool-input-available": {"toolCallId", "toolName", "input", "providerExecuted"},
+    "tool-output-available": {"toolCallId", "output"},
+    "tool-output-error": {"toolCallId", "errorText"},
+    "message-metadata": {"messageMetadata"},
+    "error": {"errorText"},
+    "abort": set(),
+    "finish": {"messageMetadata"},
+}
+"""What `uiMessageChunkSchema` of 5.0.0 takes of what we say; besides `data-…`."""
+
+
+def test_every_kind_of_event_becomes_the_parts_version_5_knows() -> None:
+    assert AiSdkEncoder("r-1").encode(entries_of(*A_RUN)) == GOLDEN
+
+
+def test_it_is_an_encoder_of_server_sent_events() -> None:
+    encoder: Encoder = AiSdkEncoder("r-1")
+    assert encoder.content_type == "text/event-stream"
+    assert encoder.headers == {"x-vercel-ai-ui-message-stream": "v1"}
+    assert (encoder.opening, encoder.encode([])) == (b"", b"")
+
+
+@pytest.mark.parametrize("error", ["internal", "provider_unavailable"])
+def test_an_error_comes_after_all_a_chat_should_know_of_it(error: ErrorCode) -> None:
+    done = Done(usage=FinalUsage(), finish_reason="error")
+    parts = parts_of(STARTED, TextDelta(message_id="m", delta="It"), RunError(error=error), done)
+
+    metadata = {
+        "runId": "r-1",
+        "usage": {"promptTokens": 0, "completionTokens": 0},
+        "finishReason": "error",
+        "error": error,
+    }
+    assert parts[-5:] == [
+        {"type": "text-end", "id": "text-2"},
+        {"type": "finish-step"},
+        {"type": "message-metadata", "messageMetadata": metadata},
+        {"type": "error", "errorText": f"The run did not succeed: {error}."},
+        {"type": "finish", "messageMetadata": metadata},
+    ]
+
+
+def test_a_cancelled_run_is_aborted_and_leaves_no_call_without_an_end() -> None:
+    done = Done(usage=FinalUsage(), finish_reason="aborted")
+    call = ToolCallStart(tool_call_id="t", tool_name="x", args={})
+    stop = Interrupted(kind="cancel", state="requested")
+
+    parts = parts_of(STARTED, call, stop, RunError(error="aborted"), done)
+
+    assert kinds_of(parts)[3:] == [
+        "data-interrupted",
+        "tool-output-error t",
+        "finish-step",
+        "abort",
+        "finish",
+    ]
+    assert parts[4]["errorText"] == "The tool call failed: interrupted."
+    assert parts[-1]["messageMetadata"]["finishReason"] == "aborted"
+
+
+def test_a_run_of_which_only_the_end_is_left_is_still_a_message() -> None:
+    parts = parts_of(RunError(error="internal"), Done(usage=FinalUsage(), finish_reason="error"))
+
+    assert kinds_of(parts) == ["start", "message-metadata", "error", "finish"]
+
+
+def test_a_later_attempt_goes_on_in_the_same_message() -> None:
+    call = ToolCallStart(tool_call_id="t", tool_name="x", args={})
+    late = ToolCallResult(tool_call_id="t", result={}, is_error=False)
+
+    parts = parts_of(STARTED, call, STARTED, late, TextDelta(message_id="m", delta="On."))
+
+    assert kinds_of(parts)[3:] == [
+        "tool-output-error t",
+        "finish-step",
+        "start-step",
+        "text-start",
+        "text-delta",
+    ]
+    assert kinds_of(parts).count("start") == 1
+
+
+CALL_IDS = st.sampled_from(["a", "b", "c"])
+EVENTS: st.SearchStrategy[ClientEvent] = st.one_of(
+    st.builds(says, st.sampled_from("mn"), st.text(max_size=5)),
+    st.builds(thinks, st.sampled_from("mn"), st.text(max_size=5)),
+    st.builds(says, st.just("s"), st.just("x"), CALL_IDS),
+    st.builds(calls, CALL_IDS),
+    st.builds(asks, CALL_IDS),
+    st.builds(answers, CALL_IDS, st.sampled_from(["allow", "deny"])),
+    st.builds(ends, CALL_IDS, is_error=st.booleans()),
+    st.just(Step(step_index=1, step_budget=None)),
+    st.just(Status(phase="compacting", label="Compacting")),
+    st.just(UserMessageTaken(message_id="u", content="x")),
+    st.just(STARTED),
+)
+"""In any order, also in ones no run has."""
+
+ENDINGS: st.SearchStrategy[list[ClientEvent]] = st.sampled_from(
+    [
+        [AssistantFinal(content="x"), STOPPED],
+        [RunError(error="internal"), Done(usage=FinalUsage(), finish_reason="error")],
+        [RunError(error="aborted"), Done(usage=FinalUsage(), finish_reason="aborted")],
+    ]
+)
+
+
+@given(st.lists(EVENTS, max_size=25), ENDINGS, st.booleans(), st.data())
+def test_a_replay_gives_the_same_bytes_however_it_is_cut(
+    events: list[ClientEvent],
+    ending: list[ClientEvent],
+    approvals: bool,  # noqa: FBT001
+    data: st.DataObject,
+) -> None:
+    entries = entries_of(*events, *ending)
+    cut = data.draw(st.integers(0, len(entries)))
+    encoder = AiSdkEncoder("r-1", approvals=approvals)
+
+    whole = AiSdkEncoder("r-1", approvals=approvals).encode(entries)
+
+    assert encoder.encode(entries[:cut]) + encoder.encode(entries[cut:]) == whole
+    assert whole.isascii()
+    assert b"\r" not in whole
+    assert whole.endswith(b"data: [DONE]\n\n")
+    assert whole.count(b"[DONE]") == 1
+
+
+@given(st.lists(EVENTS, max_size=25), ENDINGS, st.booleans())
+def test_what_is_opened_is_closed_and_nothing_speaks_of_what_is_not_open(
+    events: list[ClientEvent],
+    ending: list[ClientEvent],
+    approvals: bool,  # noqa: FBT001
+) -> None:
+    parts = parts_of(*events, *ending, approvals=approvals)
+    blocks: set[str] = set()
+    tools: set[str] = set()
+    stepping = False
+
+    assert [index for index, part in enumerate(parts) if part["type"] == "start"] == [0]
+    for part in parts:
+        kind, _, verb = part["type"].partition("-")
+        match kind, verb:
+            case (("text" | "reasoning"), "start"):
+                assert stepping
+                blocks.add(part["id"])
+            case (("text" | "reasoning"), _):
+                assert part["id"] in blocks
+                blocks -= {part["id"]} if verb == "end" else set()
+            case "tool", "input-available":
+                assert stepping
+                tools.add(part["toolCallId"])
+            case "tool", _:
+                assert part["toolCallId"] in tools
+                tools -= {part["toolCallId"]} if verb.startswith("output") else set()
+            case (("start" | "finish"), "step"):
+                assert stepping == (kind == "finish")
+                assert not blocks
+                stepping = not stepping
+    assert (stepping, blocks, tools) == (False, set(), set())
+    assert parts[-1]["type"] == "finish"
+
+
+@given(st.lists(EVENTS, max_size=25), ENDINGS)
+def test_version_5_hears_no_part_and_no_field_it_does_not_know(
+    events: list[ClientEvent], ending: list[ClientEvent]
+) -> None:
+    for part in parts_of(*events, *ending):
+        fields = part.keys() - {"type"}
+        if part["type"].startswith("data-"):
+            assert fields <= {"id", "data", "transient"}
+        else:
+            assert fields <= V5_FIELDS[part["type"]]
