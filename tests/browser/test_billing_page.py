@@ -132,7 +132,7 @@ async def test_an_alarm_leads_to_its_run(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         unpriced = page.get_by_role("group").filter(has_text="1 message without a price")
         await unpriced.get_by_text("1 message without a price").click()
-        await expect(unpriced.get_by_role("listitem")).to_contain_text([f"{books.unpriced} {UNHEARD_OF}"])
+        await expect(unpriced.get_by_role("listitem")).to_contain_text([f"{books.unpriced} · {UNHEARD_OF}"])
         await page.get_by_text("The two meters disagreed in 1 run, on 1 message").click()
         await screenshot(page, "billing-alarms")
         await page.get_by_role("link", name=books.drifted).first.click()

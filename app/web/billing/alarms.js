@@ -50,7 +50,7 @@ function Alarm({ bad = false, title, advice, count, items }) {
         ${items.map(
           (item) => html`
             <li>
-              <a href=${addressOf({ run: item.runId })}><code>${item.runId}</code></a> ${item.text}${" "}
+              <a href=${addressOf({ run: item.runId })}><code>${item.runId}</code></a> · ${item.text} ·${" "}
               <time datetime=${item.at}>${moment(item.at)}</time>
             </li>
           `,
