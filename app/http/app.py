@@ -11,6 +11,7 @@ from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
 from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routes import (
     accounts,
+    ag_ui,
     ai_sdk,
     alarms,
     browser_session,
@@ -72,6 +73,7 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
         files.router,
         sessions.router,
         generate.router,
+        ag_ui.router,
         ai_sdk.router,
         receipts.router,
         usage.router,

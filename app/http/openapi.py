@@ -8,6 +8,7 @@ import yaml
 from fastapi import FastAPI
 
 from app.events import CLIENT_EVENTS, ClientEvent
+from app.http.ag_ui_openapi import ag_ui_schemas
 from app.http.problems import MEDIA_TYPE
 
 ERRORS: Final = ("4XX", "5XX")
@@ -30,7 +31,7 @@ class DocumentedApp(FastAPI):
         made = self.openapi_schema is not None
         document = super().openapi()
         if not made:
-            document["components"]["schemas"] |= event_schemas()
+            document["components"]["schemas"] |= {**event_schemas(), **ag_ui_schemas()}
             for path in document["paths"].values():
                 for operation in path.values():
                     _describe(operation)

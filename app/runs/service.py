@@ -169,6 +169,12 @@ class RunService:
         async with self._database.snapshot() as reader:
             return await drifted_runs(reader, account_id, since=since, until=until, limit=limit)
 
+    async def said(self, run: RunKey) -> Sequence[LogEntry]:
+        """What a run has said so far; raises `RunNotFound`."""
+        if not (await self.get(run)).finished and (held := await self._log.read(run)):
+            return held
+        return await self._kept(run, 0)
+
     async def follow(
         self,
         run: RunKey,

@@ -8,7 +8,7 @@ import pytest
 
 from app.simulator.script import HttpError, Reply, Text, ToolUse, in_turn
 from tests.clients.node import HERE, compile_typescript, node
-from tests.e2e.stories import CALCULATOR, KEY, World, WorldOf, a_request
+from tests.e2e.stories import ASSISTANT, CALCULATOR, KEY, World, WorldOf, a_request
 
 NASTY = "one\u2028two\u2029three\u0085four\r\nfive \U0001f469\u200d\U0001f680 \x0b six"
 HUGE = "x" * 1_000_000
@@ -47,14 +47,26 @@ async def test_what_is_streamed_has_the_types_of_the_document(world_of: WorldOf,
             Reply([Text("Let me see."), ToolUse(CALCULATOR, {"expression": "6*7"})]),
             Reply([Text("42")]),
             HttpError(400, "invalid_request_error"),
+            Reply([Text("Again."), ToolUse(CALCULATOR, {"expression": "6*7"})]),
+            Reply([Text("42")]),
         )
     )
     events = [*await world.run(a_request()), *await world.run(a_request())]
     streamed = json.dumps([event.data for event in events])
     program = (HERE / "typed.ts").read_text().replace("[/* what was streamed */]", streamed)
+    program = program.replace("[/* what AG-UI was told */]", await told_over_ag_ui(world))
     (tmp_path / "typed.ts").write_text(program)
 
     document = (await world.http.get("/openapi.json")).text
     await compile_typescript(tmp_path, "typed.ts", document=document, check_only=True)
 
     assert {event.type for event in events} >= {"tool_call_result", "assistant_final", "error", "done"}
+
+
+async def told_over_ag_ui(world: World) -> str:
+    posted = {"threadId": "t-1", "runId": "r-1", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
+    response = await world.http.post(f"/v1/ag-ui/{ASSISTANT}", json=posted)
+    lines = response.raise_for_status().text.split("\n")
+    events = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    assert '"type":"RUN_FINISHED"' in events[-1]
+    return f"[{','.join(events)}]"

@@ -2,11 +2,16 @@
 import type { components } from "./api.js";
 
 type ClientEvent = components["schemas"]["ClientEvent"];
+type AgUiEvent = components["schemas"]["AgUiEvent"];
 
 export const streamed: ClientEvent[] = [/* what was streamed */];
+export const agUi: AgUiEvent[] = [/* what AG-UI was told */];
 
 // @ts-expect-error the types are not so wide that anything would do
 export const wrong: ClientEvent = { type: "text_delta", messageId: 1, delta: "x" };
+
+// @ts-expect-error
+export const wrongAgUi: AgUiEvent = { type: "TEXT_MESSAGE_END" };
 
 // Every type of event can be told by its `type`, and there is none beyond these.
 export function shown(event: ClientEvent): string {

@@ -1,0 +1,60 @@
+"""A run of ours as the bytes of one run of AG-UI's: up to its end, or to where it waits for a person."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from app.http.encoders.ag_ui import AgUiEncoder
+from app.ids import RunKey
+from app.streams.port import LogEntry
+
+SETTLES_S = 0.25
+"""After so much silence a run that waits for a person says no more until that person decides."""
+IN_STEP_S = 3.0
+"""The same while the model may still be writing the next call: a step's calls are decided about together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What of a run of ours is told as one run of AG-UI's."""
+
+    run: RunKey
+    after: int = 0
+    """The position its client has heard it to."""
+    said: Sequence[LogEntry] = ()
+    """What the run has said so far, from the first."""
+
+
+async def ag_ui_chunks(
+    batches: AsyncGenerator[Sequence[LogEntry], None], encoder: AgUiEncoder
+) -> AsyncIterator[bytes]:
+    """The frames; `batches` are a run's entries from the first."""
+    waiting: asyncio.Future[Sequence[LogEntry] | None] | None = None
+    try:
+        yield encoder.opening
+        while not encoder.ended:
+            waiting = waiting or asyncio.ensure_future(_next(batches))
+            ready, _ = await asyncio.wait({waiting}, timeout=_patience_s(encoder))
+            batch = waiting.result() if ready else None
+            if batch is None:
+                break
+            waiting = None
+            if chunk := encoder.encode(batch):
+                yield chunk
+        if encoder.asking:
+            yield encoder.interrupt()
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+        await batches.aclose()
+
+
+def _patience_s(encoder: AgUiEncoder) -> float | None:
+    if not encoder.asking:
+        return None
+    return IN_STEP_S if encoder.in_step else SETTLES_S
+
+
+async def _next(batches: AsyncGenerator[Sequence[LogEntry]]) -> Sequence[LogEntry] | None:
+    return await anext(batches, None)

@@ -1,0 +1,53 @@
+// Plays scenes with the HttpAgent of @ag-ui/client, which verifies every event, and prints what it heard.
+import { buildResumeArray, HttpAgent } from "@ag-ui/client";
+import { text } from "node:stream/consumers";
+
+const { url, key, scenes } = JSON.parse(await text(process.stdin));
+const headers = { Authorization: `Bearer ${key}` };
+const complaints = [];
+console.warn = (...words) => complaints.push(words.join(" "));
+console.error = (...words) => complaints.push(words.join(" "));
+
+const heard = [];
+for (const scene of scenes) heard.push(await play(scene));
+process.stdout.write(JSON.stringify({ complaints, scenes: heard }));
+
+async function play({ graph, threadId, state, steps }) {
+  const agent = new HttpAgent({ url: `${url}/v1/ag-ui/${graph}`, headers, threadId, initialState: state });
+  const outcomes = [];
+  let runId, resume;
+  for (const { say, answer, again, input = {}, dropAt, cancelAt } of steps) {
+    if (say) agent.addMessage({ id: crypto.randomUUID(), role: "user", content: say });
+    runId = again ? runId : (input.runId ?? crypto.randomUUID());
+    if (!again) resume = answer && buildResumeArray(agent.pendingInterrupts, answers(agent, answer));
+    const events = [];
+    let failure, result;
+    const before = again && (await (await fetch(`${url}/v1/runs/${runId}`, { headers })).json()).status;
+    const subscriber = {
+      onEvent({ event }) {
+        events.push(event);
+        if (dropAt && event.delta?.includes(dropAt)) agent.abortRun();
+        if (cancelAt && event.delta?.includes(cancelAt)) {
+          fetch(`${url}/v1/runs/${runId}/cancel`, { method: "POST", headers });
+        }
+      },
+    };
+    try {
+      ({ result } = await agent.runAgent({ ...input, runId, ...(resume && { resume }) }, subscriber));
+    } catch (error) {
+      failure = { status: error.status, message: error.message };
+    }
+    const { messages, pendingInterrupts: pending } = structuredClone(plain(agent));
+    outcomes.push({ runId, before, events, messages, pending, result, failure });
+  }
+  return outcomes;
+}
+
+function plain({ messages, pendingInterrupts }) {
+  return { messages, pendingInterrupts };
+}
+
+/** The same answer to everything that is asked. */
+function answers({ pendingInterrupts }, answer) {
+  return Object.fromEntries(pendingInterrupts.map(({ id }) => [id, answer]));
+}

@@ -1,0 +1,226 @@
+"""The real `HttpAgent` of @ag-ui/client, which verifies every event, against a running server."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.simulator.script import (
+    ApiRequest,
+    Hold,
+    HttpError,
+    Reply,
+    Responder,
+    Text,
+    Thinking,
+    ToolUse,
+    in_turn,
+    text_of,
+)
+from tests.clients.node import node
+from tests.e2e import test_a_graph_gives_work_to_subagents as delegation
+from tests.e2e.office import MAIL, MAILER, office, settings
+from tests.e2e.stories import ANALYST, ASSISTANT, CLOCK, KEY, World, WorldOf
+
+ODD = 'one two\u2028 three\U0001f600 \x85 \\u2028 "quoted"\r\n\r\ndata: four\n\n five'
+MAIL_TO_BOB = {"to": "bob@example.org", "text": "Hello Bob"}
+MAIL_TO_ALICE = {"to": "alice@example.org", "text": "Hello Alice"}
+
+
+def by_prompt(**scripts: Responder) -> Responder:
+    """Each script answers the runs whose prompt begins with its name."""
+
+    def respond(request: ApiRequest) -> Any:
+        texts = [text_of(m["content"]) for m in request.messages if m["role"] == "user"]
+        prompt = next(text for text in reversed(texts) if text.partition(" ")[0] in scripts)
+        return scripts[prompt.partition(" ")[0]](request)
+
+    return respond
+
+
+async def played(world: World, *scenes: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """For each step of each scene what the client heard; it must not have complained."""
+    given = json.dumps({"url": world.url, "key": KEY, "scenes": scenes})
+    printed = json.loads(await node("ag_ui.mjs", given=given))
+    assert printed["complaints"] == []
+    heard: list[list[dict[str, Any]]] = printed["scenes"]
+    return heard
+
+
+def a_scene(
+    *steps: dict[str, Any], graph: str = ASSISTANT, thread: str = "t-1", **fields: Any
+) -> dict[str, Any]:
+    return {"graph": graph, "threadId": thread, "steps": steps, **fields}
+
+
+def kinds(step: dict[str, Any]) -> list[str]:
+    return [event["type"] for event in step["events"]]
+
+
+def of(step: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [event for event in step["events"] if event["type"] == kind]
+
+
+async def test_texts_arrive_as_they_are(world_of: WorldOf) -> None:
+    long = "x" * 1_000_000
+    world = await world_of(
+        by_prompt(odd=in_turn(Reply([Text(ODD)])), long=in_turn(Reply([Text(f"{long} end")])))
+    )
+
+    (odd,), (line,) = await played(world, a_scene({"say": "odd"}), a_scene({"say": "long"}, thread="t-2"))
+
+    assert odd["messages"][-1]["content"] == ODD
+    assert odd["result"] == {"content": ODD}
+    assert kinds(odd)[0] == "RUN_STARTED"
+    (end,) = of(odd, "RUN_FINISHED")
+    assert end["outcome"] == {"type": "success"}
+    assert end["usage"] == [{"inputTokens": 10, "outputTokens": 20, "totalTokens": 30}]
+    assert line["messages"][-1]["content"] == f"{long} end"
+
+
+async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: WorldOf) -> None:
+    turns = in_turn(
+        Reply([Thinking("Hm."), Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]),
+        Reply([Text("Ten to twelve.")]),
+        Reply([Text("You are welcome.")]),
+    )
+    world = await world_of(by_prompt(time=turns, thanks=turns))
+
+    ((first, second),) = await played(world, a_scene({"say": "time"}, {"say": "thanks"}, graph=ANALYST))
+
+    roles = ["user", "reasoning", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in first["messages"]] == roles
+    _, thought, asked, told, said = first["messages"]
+    assert thought["content"] == "Hm."
+    assert asked["content"] == "Let me look."
+    assert asked["toolCalls"][0]["function"] == {
+        "name": "core__get_current_time",
+        "arguments": '{"timezone":"Asia/Tokyo"}',
+    }
+    assert told["toolCallId"] == asked["toolCalls"][0]["id"]
+    assert json.loads(told["content"])["timezone"] == "Asia/Tokyo"
+    assert said["content"] == "Ten to twelve."
+    assert [step["stepName"] for step in of(first, "STEP_FINISHED")] == ["step 1", "step 2"]
+    assert next(event["name"] for event in of(first, "CUSTOM")) == "run_started"
+    assert second["messages"][-1]["content"] == "You are welcome."
+    spoken = [text_of(message["content"]) for message in world.simulator.requests[-1].messages]
+    assert spoken[0] == "time"
+    assert spoken[-1] == "thanks"
+    assert len(await sessions(world)) == 1
+
+
+async def test_a_run_that_fails_or_is_stopped_says_so(world_of: WorldOf) -> None:
+    world = await world_of(
+        by_prompt(
+            fail=in_turn(HttpError(400, "invalid_request_error")),
+            stop=in_turn(Reply([Text("one two three four")], hold=Hold(index=5))),
+        )
+    )
+
+    (failed,), (stopped,) = await played(
+        world, a_scene({"say": "fail"}), a_scene({"say": "stop", "cancelAt": "two"}, thread="t-2")
+    )
+
+    (error,) = of(failed, "RUN_ERROR")
+    assert error["code"] == "invalid_request"
+    assert "secret" not in json.dumps(failed["events"])
+    assert kinds(failed)[-1] == "RUN_ERROR"
+    assert stopped["events"][-1]["outcome"] == {"type": "cancelled"}
+    assert stopped["messages"][-1]["content"].startswith("one two")
+    assert "TEXT_MESSAGE_END" in kinds(stopped)
+
+
+async def test_a_client_that_lost_its_connection_hears_all_of_the_answer_once(world_of: WorldOf) -> None:
+    words = " ".join(f"word-{number}" for number in range(100))
+    slow = Reply([Thinking("Hm, hm."), Text(words)], delta_delay_s=0.02)
+    world = await world_of(by_prompt(long=in_turn(slow), more=in_turn(Reply([Text("More.")]))))
+    steps = ({"say": "long", "dropAt": "word-5"}, {"again": True}, {"again": True}, {"say": "more"})
+
+    ((dropped, back, replayed, more),) = await played(world, a_scene(*steps, graph=ANALYST))
+
+    assert dropped["messages"][-1]["content"] != words
+    assert (back["before"], replayed["before"]) == ("running", "succeeded")
+    for heard in (back, replayed):
+        assert [m["content"] for m in heard["messages"]] == ["long", "Hm, hm.", words]
+    assert kinds(back)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+    assert replayed["events"] == back["events"]
+    assert more["messages"][-1]["content"] == "More."
+    assert len(world.simulator.requests) == 2
+
+
+async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldOf, tmp_path: Path) -> None:
+    replies = in_turn(*(Reply([ToolUse(MAIL, MAIL_TO_BOB)]) for _ in range(2)), Reply([Text("So be it.")]))
+    world = await world_of(by_prompt(write=replies), **settings(tmp_path))
+    changed = {"status": "resolved", "payload": {"approved": True, "editedArgs": MAIL_TO_ALICE}}
+    denied = {"status": "resolved", "payload": {"approved": False, "message": "Not to Bob."}}
+    steps = ({"say": "write"}, {"answer": changed}, {"answer": denied}, {"again": True})
+
+    ((asked, allowed, ended, again),) = await played(world, a_scene(*steps, graph=MAILER))
+
+    assert asked["events"][-1]["outcome"]["type"] == "interrupt"
+    (interrupt,) = asked["pending"]
+    assert interrupt["reason"] == "tool_call"
+    assert interrupt["metadata"]["runtally"] == {"toolName": "office__send_mail", "args": MAIL_TO_BOB}
+    assert office().sent == [("alice@example.org", "Hello Alice")]
+    assert kinds(allowed)[:2] == ["RUN_STARTED", "CUSTOM"]
+    assert allowed["events"][0]["runId"] == allowed["runId"] != asked["runId"]
+    assert "TOOL_CALL_RESULT" in kinds(allowed)
+    assert len(allowed["pending"]) == 1
+    assert ended["messages"][-1]["content"] == "So be it."
+    assert [step["stepName"] for step in of(ended, "STEP_FINISHED")] == ["step 3"]
+    assert ended["pending"] == []
+    assert len({message["id"] for message in again["messages"]}) == len(again["messages"]) == 6
+
+
+async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, tmp_path: Path) -> None:
+    head = "---\ndescription: x\ntools: [core__get_current_time]\napprove: [core__get_current_time]\n---\nx\n"
+    (tmp_path / "watch.md").write_text(head)
+    calls = Reply([Text("Let me see."), ToolUse(CLOCK), ToolUse(CLOCK)])
+    world = await world_of(in_turn(calls, Reply([Text("Late.")])), RUNTALLY_GRAPHS_DIR=tmp_path)
+    allowed = {"status": "resolved", "payload": {"approved": True}}
+
+    steps = ({"say": "time"}, {"answer": allowed})
+    ((asked, told),) = await played(world, a_scene(*steps, graph="claude_agents:watch"))
+
+    assert len(asked["pending"]) == 2
+    assert kinds(told).count("TOOL_CALL_RESULT") == 2
+    assert [m["role"] for m in told["messages"]] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert told["messages"][-1]["content"] == "Late."
+
+
+async def test_an_interrupt_can_be_abandoned_also_over_a_lost_connection(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    replies = in_turn(Reply([ToolUse(MAIL, MAIL_TO_BOB)]), Reply([Text("Then not.")]))
+    world = await world_of(replies, **settings(tmp_path))
+
+    abandoned = {"answer": {"status": "cancelled"}, "dropAt": "Then"}
+    ((asked, dropped, told),) = await played(
+        world, a_scene({"say": "write"}, abandoned, {"again": True}, graph=MAILER)
+    )
+
+    assert len(asked["pending"]) == 1
+    assert office().sent == []
+    assert len(dropped["pending"]) == 1
+    assert told["messages"][-1]["content"] == "Then not."
+    assert told["pending"] == []
+
+
+async def test_what_subagents_say_is_theirs(world_of: WorldOf, tmp_path: Path) -> None:
+    model = delegation.delegating(background=False, helper=delegation.looks_at_the_clock)
+    world = await world_of(model, **delegation.graphs(tmp_path))
+
+    ((heard,),) = await played(world, a_scene({"say": "time?"}, graph=delegation.LEAD))
+
+    (started,) = of(heard, "SUBAGENT_STARTED")
+    assert started["name"] == "clock-watcher"
+    theirs = [m for m in heard["messages"] if m.get("subagentRunId") == started["subagentRunId"]]
+    assert "".join(m.get("content", "") for m in theirs if m["role"] == "assistant") == (
+        "Let me look.Ten to twelve."
+    )
+    assert kinds(heard).count("SUBAGENT_FINISHED") == 1
+    assert heard["messages"][-1]["content"] == "It is late."
+
+
+async def sessions(world: World) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = (await world.http.get("/v1/sessions")).json()["items"]
+    return items

@@ -1,0 +1,369 @@
+"""The wire of AG-UI: golden lists, and that every prefix and every split says the same."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+from ag_ui.core import Event, UserMessage
+from pydantic import TypeAdapter
+
+from app.events import (
+    AssistantFinal,
+    ClientEvent,
+    Done,
+    Interrupted,
+    PermissionRequest,
+    PermissionResolved,
+    Queued,
+    RunError,
+    RunStarted,
+    Status,
+    Step,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+    ToolCallStart,
+    UserMessageTaken,
+)
+from app.graph import ErrorCode, FinalUsage
+from app.http.encoders.ag_ui import AgUiEncoder
+from app.http.encoders.ag_ui_interrupt import InterruptId
+from app.http.encoders.ag_ui_story import SENTENCES
+from app.http.encoders.encoder import Encoder
+from app.streams.port import LogEntry
+
+EVENTS: TypeAdapter[Any] = TypeAdapter(Event)
+STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
+DONE = Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop")
+CALL = ToolCallStart(tool_call_id="toolu_1", tool_name="office__send_mail", args={"to": "bob"})
+REQUEST = PermissionRequest(
+    request_id="p-1",
+    tool_call_id="toolu_1",
+    tool_name="office__send_mail",
+    args={"to": "bob"},
+    expires_at="2026-11-21T12:00:00Z",
+)
+RESOLVED = PermissionResolved(request_id="p-1", decision="allow", reason="decided")
+
+A_RUN: list[ClientEvent] = [
+    Queued(position=2),
+    STARTED,
+    Status(phase="thinking", label="Thinking"),
+    ThinkingDelta(message_id="msg_1", delta="hm"),
+    TextDelta(message_id="msg_1", delta="noon\u2028"),
+    TextDelta(message_id="msg_1", delta="?"),
+    ToolCallStart(tool_call_id="toolu_1", tool_name="core__clock", args={"timezone": "UTC"}),
+    Step(step_index=1, step_budget=8),
+    ToolCallResult(tool_call_id="toolu_1", result={"time": "12:00"}, is_error=False),
+    UserMessageTaken(message_id="u-1", content="in Tokyo"),
+    TextDelta(message_id="msg_2", delta="\U0001f600"),
+    Step(step_index=2, step_budget=8),
+    AssistantFinal(content="\U0001f600"),
+    DONE,
+]
+
+GOLDEN = rb"""data: {"type":"RUN_STARTED","metadata":{"runtally":{"runId":"r-1"}},"threadId":"t-1","runId":"theirs","protocolVersion":"1.0"}
+
+data: {"type":"CUSTOM","name":"queued","value":{"position":2}}
+
+data: {"type":"CUSTOM","name":"run_started","value":{"runId":"r-1","graphId":"claude_agents:assistant","model":"sonnet","attempt":1}}
+
+data: {"type":"CUSTOM","name":"status","value":{"phase":"thinking","label":"Thinking"}}
+
+data: {"type":"STEP_STARTED","stepName":"step 1"}
+
+data: {"type":"REASONING_START","messageId":"msg_1:thinking:4"}
+
+data: {"type":"REASONING_MESSAGE_START","messageId":"msg_1:thinking:4","role":"reasoning"}
+
+data: {"type":"REASONING_MESSAGE_CONTENT","messageId":"msg_1:thinking:4","delta":"hm"}
+
+data: {"type":"REASONING_MESSAGE_END","messageId":"msg_1:thinking:4"}
+
+data: {"type":"REASONING_END","messageId":"msg_1:thinking:4"}
+
+data: {"type":"TEXT_MESSAGE_START","messageId":"msg_1","role":"assistant"}
+
+data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_1","delta":"noon\u2028"}
+
+data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_1","delta":"?"}
+
+data: {"type":"TEXT_MESSAGE_END","messageId":"msg_1"}
+
+data: {"type":"TOOL_CALL_START","toolCallId":"toolu_1","toolCallName":"core__clock","parentMessageId":"msg_1"}
+
+data: {"type":"TOOL_CALL_ARGS","toolCallId":"toolu_1","delta":"{\"timezone\":\"UTC\"}"}
+
+data: {"type":"TOOL_CALL_END","toolCallId":"toolu_1"}
+
+data: {"type":"STEP_FINISHED","metadata":{"runtally":{"stepBudget":8}},"stepName":"step 1"}
+
+data: {"type":"TOOL_CALL_RESULT","messageId":"toolu_1:result","toolCallId":"toolu_1","content":"{\"time\":\"12:00\"}","role":"tool"}
+
+data: {"type":"TEXT_MESSAGE_START","messageId":"u-1","role":"user"}
+
+data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"u-1","delta":"in Tokyo"}
+
+data: {"type":"TEXT_MESSAGE_END","messageId":"u-1"}
+
+data: {"type":"STEP_STARTED","stepName":"step 2"}
+
+data: {"type":"TEXT_MESSAGE_START","messageId":"msg_2","role":"assistant"}
+
+data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"msg_2","delta":"\ud83d\ude00"}
+
+data: {"type":"TEXT_MESSAGE_END","messageId":"msg_2"}
+
+data: {"type":"STEP_FINISHED","metadata":{"runtally":{"stepBudget":8}},"stepName":"step 2"}
+
+data: {"type":"RUN_FINISHED","threadId":"t-1","runId":"theirs","result":{"content":"\ud83d\ude00"},"outcome":{"type":"success"},"usage":[{"inputTokens":10,"outputTokens":5,"totalTokens":15}]}
+
+"""  # noqa: E501 - a frame is one line
+
+
+def an_encoder(**fields: Any) -> AgUiEncoder:
+    return AgUiEncoder(thread_id="t-1", run_id="theirs", our_run_id="r-1", **fields)
+
+
+def numbered(events: list[ClientEvent]) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(events, start=1)]
+
+
+def parsed(stream: bytes) -> list[dict[str, Any]]:
+    """The events of a stream, each in a frame of its own and valid in AG-UI."""
+    frames = stream.decode("ascii").split("\n\n")
+    assert frames.pop() == ""
+    events = [json.loads(frame.removeprefix("data: ")) for frame in frames]
+    for event in events:
+        EVENTS.validate_python(event)
+    return events
+
+
+def told(events: list[ClientEvent], **fields: Any) -> list[dict[str, Any]]:
+    return parsed(an_encoder(**fields).encode(numbered(events)))
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"] for event in events]
+
+
+def test_a_run_is_these_frames_byte_by_byte() -> None:
+    encoder: Encoder = an_encoder()
+
+    assert encoder.encode(numbered(A_RUN)) == GOLDEN
+
+
+@pytest.mark.parametrize("cut", range(len(A_RUN) + 1))
+def test_a_replay_is_byte_identical_wherever_the_batches_end(cut: int) -> None:
+    encoder, entries = an_encoder(), numbered(A_RUN)
+
+    assert encoder.encode(entries[:cut]) + encoder.encode(entries[cut:]) == GOLDEN
+
+
+def test_nothing_follows_the_end() -> None:
+    encoder = an_encoder()
+    encoder.encode(numbered(A_RUN))
+
+    assert encoder.ended
+    assert encoder.encode([LogEntry(99, TextDelta(message_id="m", delta="late"))]) == b""
+
+
+def test_a_failure_is_our_code_and_a_sentence() -> None:
+    said = told([STARTED, TextDelta(message_id="m", delta="x"), RunError(error="rate_limit"), DONE])
+
+    assert kinds(said)[-3:] == ["TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_ERROR"]
+    assert said[-1]["code"] == "rate_limit"
+    assert said[-1]["metadata"] == {"runtally": {"finishReason": "stop"}}
+    assert said[-1]["usage"] == [{"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}]
+
+
+def test_every_failure_has_a_sentence() -> None:
+    assert SENTENCES.keys() == set(get_args(ErrorCode)) - {"aborted"}
+
+
+def test_a_run_that_was_stopped_has_not_failed() -> None:
+    stopped = Interrupted(kind="cancel", state="stopped")
+
+    said = told([STARTED, stopped, RunError(error="aborted"), DONE])
+
+    assert said[-2]["value"] == {"kind": "cancel", "state": "stopped"}
+    assert said[-1]["outcome"] == {"type": "cancelled"}
+    assert "result" not in said[-1]
+
+
+def test_a_run_of_which_only_the_end_is_left_begins_all_the_same() -> None:
+    said = told([RunError(error="internal"), Done(usage=FinalUsage(), finish_reason="error")])
+
+    assert kinds(said) == ["RUN_STARTED", "RUN_ERROR"]
+    assert "usage" not in said[-1]
+
+
+def test_a_later_attempt_begins_with_nothing_open() -> None:
+    text = TextDelta(message_id="m", delta="x")
+
+    said = told([STARTED, text, STARTED, text, DONE])
+    encoder = an_encoder()
+    encoder.encode(numbered([STARTED, CALL, REQUEST, STARTED]))
+
+    assert not encoder.asking
+    assert kinds(said).count("TEXT_MESSAGE_START") == kinds(said).count("TEXT_MESSAGE_END") == 2
+
+
+def test_a_failed_call_says_so() -> None:
+    result = ToolCallResult(tool_call_id="toolu_1", result={"error": "failed"}, is_error=True)
+
+    said = told([STARTED, CALL, result, DONE])
+
+    (told_result,) = [event for event in said if event["type"] == "TOOL_CALL_RESULT"]
+    assert told_result["metadata"] == {"runtally": {"isError": True}}
+
+
+def test_what_json_cannot_say_harms_nobody() -> None:
+    half = "\ud83d"
+
+    said = told(
+        [
+            STARTED,
+            TextDelta(message_id="m", delta=half),
+            ToolCallStart(tool_call_id="toolu_1", tool_name=half, args={half: float("nan")}),
+            ToolCallResult(tool_call_id="toolu_1", result=half, is_error=False),
+            AssistantFinal(content=half, structured_output={"x": float("inf")}),
+            DONE,
+        ]
+    )
+
+    assert [event["delta"] for event in said if "delta" in event] == ["\ufffd", '{"\ufffd":null}']
+    assert said[-1]["result"] == {"content": "\ufffd", "structuredOutput": {"x": None}}
+
+
+class TestConsent:
+    def test_a_run_that_asks_ends_only_where_it_is_told_to(self) -> None:
+        encoder = an_encoder()
+        text = TextDelta(message_id="m", delta="x")
+        before = parsed(encoder.encode(numbered([STARTED, text, CALL, REQUEST])))
+
+        assert encoder.asking
+        assert encoder.in_step
+        after = parsed(encoder.encode([LogEntry(5, Step(step_index=1, step_budget=None))]))
+        assert not encoder.in_step
+        (end,) = parsed(encoder.interrupt())
+
+        assert kinds(before)[-1] == "TOOL_CALL_END"
+        assert kinds(after) == ["STEP_FINISHED"]
+        assert end["outcome"]["interrupts"] == [
+            {
+                "id": "r-1/5/p-1",
+                "reason": "tool_call",
+                "message": "May office__send_mail be called?",
+                "toolCallId": "toolu_1",
+                "responseSchema": end["outcome"]["interrupts"][0]["responseSchema"],
+                "expiresAt": "2026-11-21T12:00:00Z",
+                "metadata": {"runtally": {"toolName": "office__send_mail", "args": {"to": "bob"}}},
+            }
+        ]
+        assert encoder.ended
+
+    def test_everything_open_is_closed_before_it_ends(self) -> None:
+        encoder = an_encoder()
+        encoder.encode(numbered([STARTED, TextDelta(message_id="m", delta="x"), REQUEST]))
+
+        end = parsed(encoder.interrupt())
+
+        assert kinds(end) == ["TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"]
+
+    def test_what_is_decided_is_asked_no_more(self) -> None:
+        encoder = an_encoder()
+
+        said = parsed(encoder.encode(numbered([STARTED, CALL, REQUEST, RESOLVED])))
+
+        assert not encoder.asking
+        assert said[-1]["value"] == {"requestId": "p-1", "decision": "allow", "reason": "decided"}
+
+    def test_what_follows_is_a_run_of_its_own(self) -> None:
+        step = Step(step_index=1, step_budget=None)
+        result = ToolCallResult(tool_call_id="toolu_1", result={}, is_error=False)
+        answer = TextDelta(message_id="msg_2", delta="Sent.")
+
+        said = told([STARTED, CALL, step, REQUEST, RESOLVED, result, answer, DONE], after=4)
+
+        assert kinds(said) == [
+            *("RUN_STARTED", "CUSTOM", "TOOL_CALL_RESULT", "STEP_STARTED"),
+            *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED"),
+            "RUN_FINISHED",
+        ]
+        assert said[3]["stepName"] == "step 2"
+
+    @pytest.mark.parametrize(
+        "text", ["", "x", "a/b/c", "a//1", "a/1/", "/1/p", "a/1/p/q", "a/-1/p", "a\n/1/p"]
+    )
+    def test_what_names_no_interrupt_is_none(self, text: str) -> None:
+        assert InterruptId.read(text) is None
+
+    def test_an_interrupt_is_read_as_it_is_written(self) -> None:
+        interrupt = InterruptId("r:1.x", 1_000_002, "p-1")
+
+        assert InterruptId.read(str(interrupt)) == interrupt
+
+
+class TestSubagents:
+    AGENT = ToolCallStart(
+        tool_call_id="toolu_a", tool_name="Agent", args={"subagent_type": "clock-watcher", "prompt": "?"}
+    )
+    OURS = TextDelta(message_id="msg_1", delta="Let me ask. ")
+    THEIRS = TextDelta(message_id="msg_2", delta="noon", parent_tool_call_id="toolu_a")
+    ANSWERED = ToolCallResult(tool_call_id="toolu_a", result={}, is_error=False)
+
+    def test_what_they_say_is_tagged_and_framed(self) -> None:
+        said = told([STARTED, self.OURS, self.AGENT, self.THEIRS, self.ANSWERED, DONE])
+
+        (started,) = [event for event in said if event["type"] == "SUBAGENT_STARTED"]
+        assert started["name"] == "clock-watcher"
+        assert started["parentToolCallId"] == started["subagentRunId"] == "toolu_a"
+        tagged = [event["type"] for event in said if event.get("subagentRunId") == "toolu_a"]
+        text = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
+        assert tagged == ["SUBAGENT_STARTED", *text, "SUBAGENT_FINISHED"]
+
+    def test_a_subagents_subagent_belongs_to_it(self) -> None:
+        inner = self.AGENT.model_copy(update={"tool_call_id": "toolu_b", "parent_tool_call_id": "toolu_a"})
+        text = self.THEIRS.model_copy(update={"parent_tool_call_id": "toolu_b"})
+
+        said = told([STARTED, self.AGENT, inner, text, DONE])
+
+        started = [event for event in said if event["type"] == "SUBAGENT_STARTED"]
+        assert [event.get("parentSubagentRunId") for event in started] == [None, "toolu_a"]
+
+    def test_one_whose_call_waits_is_suspended_and_goes_on(self) -> None:
+        call = CALL.model_copy(update={"parent_tool_call_id": "toolu_a"})
+        events: list[ClientEvent] = [STARTED, self.AGENT, self.THEIRS, call, REQUEST]
+        encoder = an_encoder()
+        encoder.encode(numbered(events))
+
+        *_, suspended, _, end = parsed(encoder.interrupt())
+        on = told([*events, RESOLVED, self.THEIRS, self.ANSWERED, DONE], after=5)
+
+        assert suspended["outcome"] == {"type": "suspended", "interruptIds": ["r-1/5/p-1"]}
+        assert end["outcome"]["interrupts"][0]["subagentRunId"] == "toolu_a"
+        assert kinds(on).count("SUBAGENT_STARTED") == kinds(on).count("SUBAGENT_FINISHED") == 1
+
+    def test_one_that_was_cut_off_did_not_finish(self) -> None:
+        said = told([STARTED, self.AGENT, self.THEIRS, RunError(error="timeout"), DONE])
+
+        assert "SUBAGENT_ERROR" in kinds(said)
+        assert "SUBAGENT_FINISHED" not in kinds(said)
+
+
+class TestComingBack:
+    def test_the_conversation_is_restated_first(self) -> None:
+        user = UserMessage(id="u", role="user", content="hi")
+
+        said = told(A_RUN, restated=[user])
+
+        assert kinds(said)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+        assert said[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
+        assert [said[0], *said[2:]] == parsed(GOLDEN)
+
+    def test_the_messages_a_client_may_have_are_known(self) -> None:
+        minted = an_encoder().minted(numbered(A_RUN))
+
+        assert minted == {"msg_1:thinking:4", "msg_1", "toolu_1", "toolu_1:result", "u-1", "msg_2"}
+        assert an_encoder(after=9).minted(numbered(A_RUN)) == {"u-1", "msg_2"}
