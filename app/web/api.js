@@ -8,7 +8,6 @@ export class ApiError extends Error {
     this.status = problem.status;
     this.code = problem.code;
     this.errors = problem.errors ?? [];
-    this.retryAfterS = problem.retryAfterS;
   }
 }
 
@@ -27,37 +26,24 @@ export function urlOf(path) {
   return new URL(path, document.baseURI).href;
 }
 
-/** The response itself; raises `ApiError` for whatever is not a success. */
-export async function request(method, path, { body, headers, signal } = {}) {
-  const response = await answer(method, path, { body, headers, signal });
-  if (response.ok) return response;
+/** The JSON of the answer, null where it has none; raises `ApiError` for whatever is not a success. */
+export async function call(method, path, body) {
+  const response = await answer(method, path, body);
+  if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => UNREADABLE);
   if (response.status === 401 && path !== "v1/browser-session") signedOut();
-  const retryAfterS = Number(response.headers.get("Retry-After")) || undefined;
-  throw new ApiError({ ...problem, status: response.status, retryAfterS });
-}
-
-/** The JSON of the answer; null where it has none. */
-export async function call(method, path, body) {
-  const response = await request(method, path, { body });
-  return response.status === 204 ? null : response.json();
+  throw new ApiError({ ...problem, status: response.status });
 }
 
 export const get = (path) => call("GET", path);
 export const post = (path, body) => call("POST", path, body);
 export const remove = (path) => call("DELETE", path);
 
-async function answer(method, path, { body, headers, signal }) {
-  const given = body === undefined ? {} : { "Content-Type": "application/json" };
+async function answer(method, path, body) {
+  const json = { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   try {
-    return await fetch(urlOf(path), {
-      method,
-      signal,
-      headers: { ...given, ...headers },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
+    return await fetch(urlOf(path), { method, ...(body === undefined ? {} : json) });
+  } catch {
     throw new ApiError(UNREACHABLE);
   }
 }

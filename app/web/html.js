@@ -4,5 +4,5 @@ import htm from "./vendor/htm.js";
 import { h } from "./vendor/preact.js";
 
 export const html = htm.bind(h);
-export { Component, Fragment, render } from "./vendor/preact.js";
+export { Component, render } from "./vendor/preact.js";
 export * from "./vendor/preact-hooks.js";

@@ -30,10 +30,10 @@ async def ended(page: Page, *, answers: int = 1) -> None:
 
 
 async def test_a_person_asks_and_watches_the_answer_come(site: Site) -> None:
-    hold = Hold(index=8)
+    hold = Hold(index=11)
     site.model.script = in_turn(
         Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]),
-        Reply([Text("It is **ten to twelve** in Tokyo, and time for tea.")], hold=hold),
+        Reply([Text("It is late.\n\nIt is **ten to twelve** in Tokyo, and time for tea.")], hold=hold),
     )
     async with site.visit(await site.key()) as page:
         await expect(page.get_by_role("heading", name="New conversation")).to_be_visible()
@@ -45,9 +45,13 @@ async def test_a_person_asks_and_watches_the_answer_come(site: Site) -> None:
         await expect(page.get_by_text("time for tea")).to_have_count(0)
         await expect(page.get_by_text("Step 2 of 8")).to_be_visible()
         await screenshot(page, "chat-streaming")
+        written = page.get_by_text("It is late.")
+        await written.evaluate(_MARK)
         hold.until.set()
         await ended(page)
-        await expect(page.get_by_role("status").filter(has_text="Answer: It is ten")).to_be_attached()
+        # What is written already is not written again.
+        await expect(written.first).to_have_attribute("data-marked", "yes")
+        await expect(page.get_by_role("status").filter(has_text="Answer: It is late.")).to_be_attached()
         await expect(page.get_by_text(re.compile(r"^Cost \$0\.000"))).to_be_visible()
         await page.get_by_text("get current time").click()
         await expect(page.get_by_role("group", name="Result")).to_contain_text("+09:00")
@@ -114,7 +118,7 @@ async def test_a_person_speaks_to_an_agent_at_work_and_stops_it(site: Site) -> N
 async def test_a_tab_that_is_loaded_anew_hears_the_answer_go_on(site: Site) -> None:
     hold = Hold(index=5)
     site.model.script = in_turn(Reply([Text("one two three four five")], hold=hold), Reply([Text("six")]))
-    async with site.visit(await site.key()) as page:
+    async with site.visit(await site.key(), complaints=["net::ERR_FAILED"]) as page:
         await ask(page, "Count", graph=ASSISTANT)
         await hold.reached.wait()
         await expect(page.get_by_text("one two")).to_be_visible()
@@ -123,6 +127,10 @@ async def test_a_tab_that_is_loaded_anew_hears_the_answer_go_on(site: Site) -> N
         await expect(page.get_by_text("Count").last).to_be_visible()
         await expect(page.get_by_text("one two")).to_be_visible()
         await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        await page.route("**/events?*", lambda route: route.abort())
+        await page.reload()
+        await expect(page.get_by_text("The connection is lost.")).to_be_visible()
+        await page.unroute("**/events?*")
         hold.until.set()
         await expect(page.get_by_text("one two three four five").first).to_be_visible()
         await ended(page)
@@ -301,6 +309,13 @@ async def test_a_hostile_answer_does_no_harm(site: Site) -> None:
     }
 
 
+async def test_dollars_are_added_exactly(site: Site) -> None:
+    async with site.visit() as page:
+        sums: Any = await page.evaluate(_SUMS)
+
+    assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", "$0.0032", "$12.35", "$0.00"]
+
+
 async def test_it_fits_a_phone_in_the_dark(site: Site) -> None:
     site.model.script = in_turn(
         Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]), Reply([Text(RICH)])
@@ -314,7 +329,7 @@ async def test_it_fits_a_phone_in_the_dark(site: Site) -> None:
         conversations = page.get_by_role("navigation", name="Conversations")
         await expect(conversations).to_be_hidden()
         await page.get_by_role("button", name="Conversations").click()
-        await expect(conversations).to_be_visible()
+        await expect(conversations.get_by_role("link", name="What time")).to_be_visible()
         await screenshot(page, "chat-phone-drawer")
         assert await accessibility_problems(page) == []
         await conversations.get_by_role("link", name="New conversation").click()
@@ -345,6 +360,16 @@ print(datetime.now(ZoneInfo("Asia/Tokyo")).isoformat(timespec="seconds"))
 > Time is what keeps everything from happening at once.
 """
 
+_SUMS = """async () => {
+  const { dollars, total } = await import("/assets/chat/cost.js");
+  return [
+    total(["0.1", "0.2000000000"]),
+    total(["0.1", null]),
+    total(["12345678901234567890.1", "0.0000000001"]),
+    ...["0.0031500001", "12.345678", "0"].map(dollars),
+  ];
+}"""
+_MARK = "element => { element.dataset.marked = 'yes' }"
 _TO_THE_TOP = "element => { element.scrollTop = 0 }"
 _HACKED = "() => window.hacked ?? null"
 _WIDTH = "() => document.documentElement.scrollWidth"

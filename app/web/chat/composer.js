@@ -3,10 +3,10 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 /**
- * `send(text)` may raise; the text is given back then. `graphs` is null until they are known.
- * `busy` says that an agent is at work, `stopping` that it was asked to stop.
+ * `actions.send(text)` says whether it was sent; if not, the text is given back. `running` is the run at work.
+ * The field is focused anew with every `conversation`.
  */
-export function Composer({ graphs, graphId, chooseGraph, busy, stopping, send, stop, conversation }) {
+export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph }, actions, running }) {
   const [text, setText] = useState("");
   const [sending, setSending] = useState(false);
   const field = useRef(null);
@@ -27,7 +27,7 @@ export function Composer({ graphs, graphId, chooseGraph, busy, stopping, send, s
     setSending(true);
     setText("");
     field.current.focus();
-    if (!(await send(said))) setText((since) => since || text);
+    if (!(await actions.send(said))) setText((since) => since || text);
     setSending(false);
   };
   const onKeyDown = (event) => {
@@ -43,7 +43,7 @@ export function Composer({ graphs, graphId, chooseGraph, busy, stopping, send, s
           ref=${field}
           rows="1"
           value=${text}
-          placeholder=${busy ? "Say something to the agent at work" : "Write a message"}
+          placeholder=${running ? "Say something to the agent at work" : "Write a message"}
           aria-describedby="composer-hint"
           onInput=${(event) => setText(event.target.value)}
           onKeyDown=${onKeyDown}
@@ -60,9 +60,11 @@ export function Composer({ graphs, graphId, chooseGraph, busy, stopping, send, s
             </select>
           </label>
           <span class="hint composer-hint" id="composer-hint">Enter sends, Shift+Enter starts a new line</span>
-          ${busy &&
+          ${running &&
           html`
-            <button type="button" class="button" onClick=${stop}>${stopping ? "Stop at once" : "Stop"}</button>
+            <button type="button" class="button" onClick=${actions.stop}>
+              ${running.stopping ? "Stop at once" : "Stop"}
+            </button>
           `}
           <button class="button button-primary" disabled=${!text.trim() || sending || !graphId}>Send</button>
         </div>

@@ -25,6 +25,7 @@ export class Conversation {
     this._path = `v1/sessions/${encodeURIComponent(key)}`;
     this._ended = ended;
     this._leave = new Map();
+    this._closed = false;
   }
 
   /** The turns whose run has not ended, oldest first. */
@@ -56,6 +57,7 @@ export class Conversation {
 
   /** Stop listening. */
   close() {
+    this._closed = true;
     for (const leave of this._leave.values()) leave();
     this._leave.clear();
   }
@@ -156,6 +158,7 @@ export class Conversation {
   }
 
   _follow(turn) {
+    if (this._closed) return;
     const leave = follow(turn.runId, {
       hear: (event) => {
         turn.run.hear(event);

@@ -1,6 +1,7 @@
 // The conversations there are.
 
 import { html, useEffect, useRef } from "../html.js";
+import { addressOf } from "./state.js";
 
 const DAY_MS = 86_400_000;
 
@@ -37,7 +38,7 @@ export function Sidebar({ sessions, current, open, more, shown, close }) {
           (session) => html`
             <li key=${session.stateKey}>
               <a
-                href="?conversation=${encodeURIComponent(session.stateKey)}"
+                href=${addressOf(session.stateKey)}
                 aria-current=${session.stateKey === current ? "true" : undefined}
                 onClick=${follow(session.stateKey)}
               >
