@@ -14,23 +14,29 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
+from uuid import UUID
 
 import asyncpg
 
 from app.auth.accounts import Accounts
 from app.auth.repository import KeyRecord
-from app.billing.reports import BillingReports, UsageQuery
-from app.billing.repository import ReceiptFilter
-from app.billing.usage_repository import GroupBy, UsageSums
+from app.billing.ledger import CreditLedger
+from app.billing.reports import BillingReports, UsageOf, UsageQuery
+from app.billing.search_repository import ReceiptFilter
+from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums
 from app.db import Database
 from app.embedded import EmbeddedPostgres
+from app.ids import AccountId
+from app.paging import Cursor
+from app.runs.repository import Drifted, drifted_runs
 
-Sums: TypeAlias = list[tuple[str, UsageSums]]
+Sums: TypeAlias = list[UsageOf]
 Result = TypeVar("Result")
 
 END = datetime(2026, 7, 1, tzinfo=UTC)
@@ -38,6 +44,8 @@ DAYS = 365
 MODELS = [f"claude-model-{number}" for number in range(1, 6)]
 GRAPHS = [f"claude_agents:graph-{number}" for number in range(1, 5)]
 KEYS_PER_ACCOUNT = 2
+SHOWN = 20
+"""Alarms that are named, of all that are counted."""
 CHUNK = 100_000
 """Receipts of one statement."""
 
@@ -57,13 +65,16 @@ INSERT INTO charge_receipts (
     input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
     web_search_requests, cost_usd, charged_credits,
     price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id,
-    created_at)
+    created_at, cache_savings_usd)
 SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0, 'msg_' || n,
        account, key, graph, 'claude_sdk', model,
        input, output, input * 3, input / 2, 0,
        0, (input * 3 + output * 15)::numeric / 1000000, (input * 3 + output * 15) * 10,
-       'benchmark', 'final', false, 'assistant', NULL, 'req-' || run,
-       $4::timestamptz + $5::interval * ((run * $6)::float8 / $3) + interval '5 s' * (n % $6)
+       'benchmark',
+       CASE WHEN n % 100003 = 7 THEN 'unpriced' WHEN n % 1009 = 7 THEN 'partial' ELSE 'final' END,
+       false, CASE WHEN n % 4999 = 7 THEN 'hidden' ELSE 'assistant' END, NULL, 'req-' || run,
+       $4::timestamptz + $5::interval * ((run * $6)::float8 / $3) + interval '5 s' * (n % $6),
+       (input * 3)::numeric * 0.0000027
   FROM (SELECT n, n / $6 AS run, 200 + n % 1801 AS input, 20 + n % 499 AS output
           FROM generate_series($1::bigint, $2::bigint) AS n) AS messages,
        LATERAL (SELECT abs(hashint8(run)::bigint) AS dice) AS thrown,
@@ -73,10 +84,21 @@ SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0,
                        ($10::text[])[1 + dice / 101 % cardinality($10::text[])] AS model) AS chosen
 """
 
+# One run in a thousand whose meters disagreed.
+_FILL_RUNS = """
+INSERT INTO runs (account_id, run_id, api_key_id, graph_id, model, status, request, request_hash, meters,
+                  process_id, heartbeat_at, created_at, started_at, ended_at)
+SELECT account_id, run_id, min(api_key_id::text)::uuid, min(graph_id), min(model), 'succeeded', '{}', '',
+       json_build_object('sdk', count(*), 'gateway', count(*),
+                         'drift', CASE WHEN hashtext(run_id) % 1000 = 0 THEN 1 ELSE 0 END),
+       uuidv7(), max(created_at), min(created_at), min(created_at), max(created_at)
+  FROM charge_receipts GROUP BY account_id, run_id
+"""
+
 _RAW = """
 SELECT {group}, count(*) FILTER (WHERE basis <> 'adjustment'),
        sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
-       sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits)
+       sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits), sum(cache_savings_usd)
   FROM charge_receipts
  WHERE account_id = $1 AND created_at >= $2 AND created_at < $3
  GROUP BY 1 ORDER BY 1
@@ -114,7 +136,9 @@ async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Ask
         print(f"\rfilling: {last + 1:,} of {asked.rows:,} receipts, {rate:,.0f} a second", end="", flush=True)
     took = time.perf_counter() - began
     print()
+    await connection.execute(_FILL_RUNS)
     # What autovacuum would have done in a year.
+    await connection.execute("VACUUM ANALYZE runs")
     await connection.execute("VACUUM ANALYZE charge_receipts")
     await connection.execute("VACUUM ANALYZE usage_rollups")
     return took
@@ -123,8 +147,8 @@ async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Ask
 async def raw_usage(connection: asyncpg.Connection, key: KeyRecord, query: UsageQuery) -> Sums:
     """The same report, from the receipts alone."""
     statement = _RAW.format(group=_RAW_GROUP[query.group_by])
-    rows = await connection.fetch(statement, key.account_id, query.since, query.until)
-    return [(name, UsageSums(*sums)) for name, *sums in rows]
+    rows = await connection.fetch(statement, key.account_id, query.wanted.since, query.wanted.until)
+    return [UsageOf(name, UsageSums(*sums)) for name, *sums in rows]
 
 
 async def timed(work: Awaitable[Result]) -> tuple[float, Result]:
@@ -142,7 +166,7 @@ async def compare_usage(
     print(f"{'window':<12}{'groupBy':<10}{'receipts':>12}{'GROUP BY':>12}{'Runtally':>12}{'ratio':>8}")
     for window, since, until in WINDOWS:
         for group_by in GROUPS:
-            query = UsageQuery(group_by, since, until)
+            query = UsageQuery(group_by, UsageFilter(since, until))
             raw, ours = [], []
             for _ in range(rounds):
                 took, expected = await timed(raw_usage(connection, key, query))
@@ -152,31 +176,89 @@ async def compare_usage(
                 if found != expected:
                     message = f"{window} by {group_by}: {found} instead of {expected}"
                     raise AssertionError(message)
-            receipts = sum(sums.receipts for _, sums in found)
+            receipts = sum(each.sums.receipts for each in found)
             a, b = statistics.median(raw), statistics.median(ours)
             print(f"{window:<12}{group_by or '-':<10}{receipts:12,}{a:12.1f}{b:12.1f}{b / a:8.2f}")
 
 
 async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> None:
-    """The first page of a search, under various filters."""
+    """A page of a search, under various filters; raises `AssertionError` where one does not match."""
     (newest,), _ = await reports.search(key.account_id, ReceiptFilter(), limit=1)
     month = (END - timedelta(days=60), END - timedelta(days=30))
     searches = {
         "everything": ReceiptFilter(),
         "one model": ReceiptFilter(model=MODELS[0]),
+        "one key": ReceiptFilter(api_key_id=key.id),
         "model and graph": ReceiptFilter(model=MODELS[0], graph_id=GRAPHS[0]),
         "model, a past month": ReceiptFilter(model=MODELS[0], created_from=month[0], created_to=month[1]),
+        "basis final": ReceiptFilter(basis="final"),
+        "basis partial": ReceiptFilter(basis="partial"),
+        "basis unpriced": ReceiptFilter(basis="unpriced"),
+        "hidden, one model": ReceiptFilter(origin="hidden", model=MODELS[0]),
         "one run": ReceiptFilter(run_id=newest.run_id),
         "a model never used": ReceiptFilter(model="claude-never"),
+        "a key never used": ReceiptFilter(api_key_id=UUID(int=0)),
     }
-    print(f"\nfirst page of receipts, {rounds * 3} rounds, in ms")
-    print(f"{'filter':<22}{'found':>8}{'median':>10}{'longest':>10}")
+    deep = Cursor(END - timedelta(days=300), str(newest.id)).encode()
+    print(f"\na page of 50 receipts, {rounds * 3} rounds, in ms")
+    print(f"{'filter':<22}{'found':>8}{'median':>10}{'longest':>10}{'300 days on':>14}")
     for name, wanted in searches.items():
-        times = []
+        times, later = [], []
         for _ in range(rounds * 3):
             took, (page, _) = await timed(reports.search(key.account_id, wanted, limit=50))
             times.append(took)
-        print(f"{name:<22}{len(page):8}{statistics.median(times):10.1f}{max(times):10.1f}")
+            took, _ = await timed(reports.search(key.account_id, wanted, limit=50, cursor=deep))
+            later.append(took)
+        median, further = statistics.median(times), statistics.median(later)
+        print(f"{name:<22}{len(page):8}{median:10.1f}{max(times):10.1f}{further:14.1f}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Whom the page asks."""
+
+    reports: BillingReports
+    database: Database
+
+    def questions(self, key: KeyRecord) -> dict[str, Callable[[UsageFilter], Awaitable[object]]]:
+        """The questions of one load of the page."""
+        account = key.account_id
+        splits: tuple[GroupBy, ...] = ("model", "graph", "key")
+        questions: dict[str, Callable[[UsageFilter], Awaitable[object]]] = {
+            f"usage by day, split by {split}": partial(self._usage, account, "day", split) for split in splits
+        }
+        questions |= {f"usage by {group}": partial(self._usage, account, group, None) for group in splits}
+        questions["usage by day, of one model"] = lambda window: self._usage(
+            account, "day", "graph", replace(window, model=MODELS[0])
+        )
+        questions["receipts without a price"] = lambda window: self.reports.unpriced(
+            account, since=window.since, until=window.until, limit=SHOWN
+        )
+        questions["runs with drift"] = partial(self._drifted, account)
+        questions["the balance"] = lambda _: CreditLedger(self.database).credit(account)
+        return questions
+
+    async def _drifted(self, account: AccountId, window: UsageFilter) -> Drifted:
+        async with self.database.snapshot() as reader:
+            return await drifted_runs(reader, account, since=window.since, until=window.until, limit=SHOWN)
+
+    async def _usage(
+        self, account: AccountId, group: GroupBy, split: GroupBy | None, window: UsageFilter
+    ) -> list[UsageOf]:
+        return await self.reports.usage(account, UsageQuery(group, window, split_by=split))
+
+
+async def time_the_billing_page(asking: Asking, key: KeyRecord, rounds: int) -> None:
+    """What the billing page asks besides receipts, for each of its ranges."""
+    print(f"\nwhat the billing page asks, {rounds * 3} rounds; medians in ms")
+    print(f"{'question':<34}{'30 days':>10}{'90 days':>10}{'a year':>10}")
+    for name, ask in asking.questions(key).items():
+        print(f"{name:<34}", end="")
+        for days in (30, 90, DAYS):
+            window = UsageFilter(END - timedelta(days=days), END)
+            took = [(await timed(ask(window)))[0] for _ in range(rounds * 3)]
+            print(f"{statistics.median(took):10.1f}", end="", flush=True)
+        print()
 
 
 async def main(asked: Asked) -> None:
@@ -200,6 +282,7 @@ async def main(asked: Asked) -> None:
                 reports = BillingReports(database)
                 await compare_usage(reports, connection, keys[0], asked.rounds)
                 await time_pages(reports, keys[0], asked.rounds)
+                await time_the_billing_page(Asking(reports, database), keys[0], asked.rounds)
             finally:
                 await connection.close()
                 await database.aclose()

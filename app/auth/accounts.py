@@ -17,6 +17,7 @@ from app.auth.repository import (
     insert_key,
     key_with_hash,
     newest_accounts,
+    newest_keys,
     revoke,
     touch,
 )
@@ -125,6 +126,18 @@ class Accounts:
         """Every key, oldest first."""
         async with self._database.snapshot() as reader:
             return await all_keys(reader)
+
+    async def keys_of(
+        self, account_id: AccountId, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[KeyRecord], str | None]:
+        """An account's keys, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
+        before = None if cursor is None else Cursor.of_uuids(cursor)
+        async with self._database.snapshot() as reader:
+            found = await newest_keys(reader, account_id, limit=limit + 1, before=before)
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
 
     async def revoke_key(self, key_id: ApiKeyId) -> None:
         """Make a key useless at once; raises `KeyNotFound`."""

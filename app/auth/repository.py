@@ -106,6 +106,22 @@ async def all_keys(reader: Reader) -> list[KeyRecord]:
     return [_record(row) for row in await reader.execute(_KEYS.order_by(api_keys.c.created_at))]
 
 
+async def newest_keys(
+    reader: Reader, account_id: AccountId, *, limit: int, before: tuple[datetime, str] | None
+) -> list[KeyRecord]:
+    """Keys of an account, revoked or not, newest first, older than (created_at, id)."""
+    newest = (api_keys.c.created_at, api_keys.c.id)
+    statement = (
+        _KEYS.where(api_keys.c.account_id == account_id)
+        .order_by(*(column.desc() for column in newest))
+        .limit(limit)
+    )
+    if before is not None:
+        moment, key_id = before
+        statement = statement.where(tuple_(*newest) < (moment, UUID(key_id)))
+    return [_record(row) for row in await reader.execute(statement)]
+
+
 async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
     """Revoke a key, keeping the time it was first revoked; False when there is no such key."""
     changed = await tx.execute(

@@ -76,6 +76,11 @@ class ModelPrice:
         )
         return tokens / _MILLION + usage.web_search_requests * self.web_search
 
+    def cache_savings_of(self, usage: TokenUsage) -> Decimal:
+        """What a message's cache reads would have cost more as plain input, in dollars, exact."""
+        prompt = usage.prompt_tokens
+        return usage.cache_read_tokens * (self.input.at(prompt) - self.cache_read.at(prompt)) / _MILLION
+
 
 @dataclass(frozen=True, slots=True)
 class OwnPrice:
@@ -94,6 +99,8 @@ class Charge:
     """The provider's price, to ten decimals."""
     charged_credits: int
     price_version: str
+    cache_savings_usd: Decimal = Decimal(0)
+    """What cache reads saved against plain input at the provider's price, to ten decimals."""
 
 
 class PriceList:
@@ -137,15 +144,20 @@ class PriceList:
         price = self.price_of(model, at=at)
         cost = price.cost_of(usage)
         return Charge(
-            cost_usd=cost.quantize(_COST_STEP, ROUND_HALF_UP),
+            cost_usd=_rounded(cost),
             charged_credits=self.credits_for(cost),
             price_version=price.version,
+            cache_savings_usd=_rounded(price.cache_savings_of(usage)),
         )
 
     def credits_for(self, cost_usd: Decimal) -> int:
         """Credits for an exact cost: rounded once, up."""
         exact = cost_usd * self._markup * CREDITS_PER_DOLLAR
         return int(exact.to_integral_value(ROUND_CEILING))
+
+
+def _rounded(dollars: Decimal) -> Decimal:
+    return dollars.quantize(_COST_STEP, ROUND_HALF_UP)
 
 
 def _compiled(listed: Any) -> ModelPrice:

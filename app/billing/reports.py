@@ -1,26 +1,28 @@
 """What dashboards read: receipts, sums of runs, usage by group; always of one account."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from zoneinfo import available_timezones
 
-from app.billing.repository import (
-    Receipt,
+from app.billing.repository import Receipt, RunTotals, receipts_of_run, totals_of_runs
+from app.billing.repricing import REPRICING
+from app.billing.search_repository import (
     ReceiptFilter,
-    RunTotals,
+    Unpriced,
     newest_receipts,
-    receipts_of_run,
-    totals_of_runs,
+    waiting_for_a_price,
 )
-from app.billing.usage_repository import GroupBy, UsageSums, grouped_usage
+from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums, grouped_usage, split_usage
 from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
 from app.paging import Cursor
 from app.usage import Spent, UsageTotal
+
+DEFAULT_TOP = 6
 
 
 @cache
@@ -32,13 +34,41 @@ def _time_zones() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What of an account's usage is wanted; `since` is inclusive, `until` exclusive."""
+    """What of an account's usage is wanted, and how it is grouped."""
 
     group_by: GroupBy | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    wanted: UsageFilter = field(default_factory=UsageFilter)
     time_zone: str = "UTC"
     """An IANA name: where a day begins."""
+    split_by: GroupBy | None = None
+    """What each group is split by in turn."""
+    top: int = DEFAULT_TOP
+    """How many parts of a split stand for themselves: the most charged."""
+
+    def check(self) -> None:
+        """Raise `Invalid` naming what makes no sense."""
+        if self.time_zone not in _time_zones():
+            raise Invalid.field("timeZone", "must be an IANA time zone, for example Europe/Berlin")
+        check_window(self.wanted.since, self.wanted.until)
+        if self.split_by is not None and self.split_by == self.group_by:
+            raise Invalid.field("splitBy", "must be another than groupBy")
+        if self.split_by is not None and self.group_by is None:
+            raise Invalid.field("groupBy", "is needed where there is a splitBy")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageOf:
+    """The sums of one group, or of one part of it; `part` is None for all that is not in the top."""
+
+    group: str
+    sums: UsageSums
+    part: str | None = None
+
+
+def check_window(since: datetime | None, until: datetime | None) -> None:
+    """Raise `Invalid` for a window that ends before it begins."""
+    if since is not None and until is not None and since >= until:
+        raise Invalid.field("to", "must be later than from")
 
 
 class BillingReports:
@@ -93,18 +123,36 @@ class BillingReports:
             turns=sum(receipt.basis == "final" and receipt.origin == "assistant" for receipt in receipts),
         )
 
-    async def usage(self, account_id: AccountId, query: UsageQuery) -> list[tuple[str, UsageSums]]:
+    async def usage(self, account_id: AccountId, query: UsageQuery) -> list[UsageOf]:
         """Sums by group, in the groups' order; raises `Invalid` naming what is wrong."""
-        if query.time_zone not in _time_zones():
-            raise Invalid.field("timeZone", "must be an IANA time zone, for example Europe/Berlin")
-        if query.since is not None and query.until is not None and query.since >= query.until:
-            raise Invalid.field("to", "must be later than from")
+        query.check()
         async with self._database.snapshot() as reader:
-            return await grouped_usage(
+            if query.group_by is None or query.split_by is None:
+                found = await grouped_usage(
+                    reader, account_id, query.group_by, wanted=query.wanted, time_zone=query.time_zone
+                )
+                return [UsageOf(group, sums) for group, sums in found]
+            parts = await split_usage(
                 reader,
                 account_id,
                 query.group_by,
-                since=query.since,
-                until=query.until,
+                split_by=query.split_by,
+                top=query.top,
+                wanted=query.wanted,
                 time_zone=query.time_zone,
+            )
+        return [UsageOf(group, sums, part) for group, part, sums in parts]
+
+    async def unpriced(
+        self,
+        account_id: AccountId,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int,
+    ) -> Unpriced:
+        """Receipts that still wait for a price, and the newest of them."""
+        async with self._database.snapshot() as reader:
+            return await waiting_for_a_price(
+                reader, account_id, since=since, until=until, adjusted_by=REPRICING, limit=limit
             )

@@ -7,18 +7,18 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, exists, func, select, text, tuple_
+from sqlalchemy import exists, func, select, text
 
 from app.billing.pricing import Charge
-from app.billing.tables import charge_receipts, usage_rollups
+from app.billing.tables import charge_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
-from app.usage import SOURCE_SYSTEM, Attribution, Basis, ExecutorType, Origin, TokenUsage, UsageFact
+from app.usage import SOURCE_SYSTEM, Attribution, ExecutorType, Origin, TokenUsage, UsageFact
 
 _receipts = charge_receipts.c
 
-ReceiptBasis: TypeAlias = Basis | Literal["unpriced", "adjustment"]
-"""`unpriced`: no price was known, the tokens are kept; `adjustment`: its price, later."""
+ReceiptBasis: TypeAlias = Literal["final", "partial", "recovered", "unpriced", "adjustment"]
+"""A fact's, or `unpriced`: no price was known, the tokens are kept; `adjustment`: its price, later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +51,7 @@ class Receipt:
     parent_tool_call_id: str | None
     ingress_request_id: str | None
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiptFilter:
-    """Which receipts of an account are wanted; None means any."""
-
-    run_id: str | None = None
-    graph_id: str | None = None
-    model: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-    """Exclusive."""
+    cache_savings_usd: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +70,7 @@ _INSERT = text(
             graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
             cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
             price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id,
-            created_at)
+            cache_savings_usd, created_at)
         SELECT *, clock_timestamp() FROM unnest(
             CAST(:id AS uuid[]), CAST(:source_system AS text[]), CAST(:source_reference AS text[]),
             CAST(:run_id AS text[]), CAST(:attempt AS int[]), CAST(:usage_unit_id AS text[]),
@@ -92,7 +81,8 @@ _INSERT = text(
             CAST(:web_search_requests AS bigint[]), CAST(:cost_usd AS numeric[]),
             CAST(:charged_credits AS bigint[]), CAST(:price_version AS text[]), CAST(:basis AS text[]),
             CAST(:output_estimated AS boolean[]), CAST(:origin AS text[]),
-            CAST(:parent_tool_call_id AS text[]), CAST(:ingress_request_id AS text[]))
+            CAST(:parent_tool_call_id AS text[]), CAST(:ingress_request_id AS text[]),
+            CAST(:cache_savings_usd AS numeric[]))
         ON CONFLICT ON CONSTRAINT uq_charge_receipts_source DO NOTHING
         RETURNING id, account_id, run_id, source_reference, charged_credits
     ), debited AS (
@@ -148,6 +138,7 @@ _INSERTED = (
     "origin",
     "parent_tool_call_id",
     "ingress_request_id",
+    "cache_savings_usd",
 )
 
 
@@ -181,6 +172,7 @@ def _values(receipt: NewReceipt) -> tuple[Any, ...]:
         fact.origin,
         fact.parent_tool_call_id,
         attribution.ingress_request_id,
+        charge.cache_savings_usd,
     )
 
 
@@ -194,35 +186,13 @@ async def unpriced_receipts(reader: Reader, *, adjusted_by: str) -> list[UsageFa
             later.c.source_reference == _receipts.source_reference,
         ),
     )
-    return [_fact(_receipt(row)) for row in await reader.execute(statement)]
+    return [_fact(receipt_of(row)) for row in await reader.execute(statement)]
 
 
 async def receipts_of_run(reader: Reader, run: RunKey) -> list[Receipt]:
     """A run's receipts, oldest first."""
     statement = select(charge_receipts).where(*_of(run)).order_by(_receipts.created_at, _receipts.id)
-    return [_receipt(row) for row in await reader.execute(statement)]
-
-
-async def newest_receipts(
-    reader: Reader,
-    account_id: AccountId,
-    wanted: ReceiptFilter,
-    *,
-    limit: int,
-    before: tuple[datetime, str] | None,
-) -> list[Receipt]:
-    """Receipts of an account, newest first, older than (created_at, id)."""
-    statement = (
-        _filtered(select(charge_receipts).where(_receipts.account_id == account_id), wanted)
-        .order_by(_receipts.created_at.desc(), _receipts.id.desc())
-        .limit(limit)
-    )
-    if wanted.graph_id is not None or wanted.model is not None:
-        statement = statement.where(_has_any(account_id, wanted))
-    if before is not None:
-        moment, receipt_id = before
-        statement = statement.where(tuple_(_receipts.created_at, _receipts.id) < (moment, UUID(receipt_id)))
-    return [_receipt(row) for row in await reader.execute(statement)]
+    return [receipt_of(row) for row in await reader.execute(statement)]
 
 
 async def totals_of_runs(
@@ -241,30 +211,6 @@ async def totals_of_runs(
         .group_by(_receipts.run_id)
     )
     return {run_id: RunTotals(*sums) for run_id, *sums in await reader.execute(statement)}
-
-
-def _filtered(statement: Select[Any], wanted: ReceiptFilter) -> Select[Any]:
-    for column, value in (
-        (_receipts.run_id, wanted.run_id),
-        (_receipts.graph_id, wanted.graph_id),
-        (_receipts.model, wanted.model),
-    ):
-        if value is not None:
-            statement = statement.where(column == value)
-    if wanted.created_from is not None:
-        statement = statement.where(_receipts.created_at >= wanted.created_from)
-    if wanted.created_to is not None:
-        statement = statement.where(_receipts.created_at < wanted.created_to)
-    return statement
-
-
-def _has_any(account_id: AccountId, wanted: ReceiptFilter) -> ColumnElement[bool]:
-    """Asked once of the few rollups: a filter that matches nothing must not read every receipt."""
-    rollups = usage_rollups.c
-    wishes = ((rollups.graph_id, wanted.graph_id), (rollups.model, wanted.model))
-    return exists().where(
-        rollups.account_id == account_id, *(column == value for column, value in wishes if value is not None)
-    )
 
 
 def _of(run: RunKey) -> tuple[Any, ...]:
@@ -294,5 +240,6 @@ def _fact(receipt: Receipt) -> UsageFact:
     )
 
 
-def _receipt(row: Any) -> Receipt:
+def receipt_of(row: Any) -> Receipt:
+    """Read a row of `charge_receipts`."""
     return Receipt(*row)

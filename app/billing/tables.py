@@ -50,6 +50,13 @@ charge_receipts = Table(
     Column("parent_tool_call_id", Text),
     Column("ingress_request_id", Text),
     Column("created_at", UtcDateTime, nullable=False),
+    Column(
+        "cache_savings_usd",
+        Numeric(20, 10),
+        nullable=False,
+        server_default="0",
+        comment="What cache reads saved against plain input",
+    ),
     UniqueConstraint("source_system", "source_reference", name="uq_charge_receipts_source"),
     CheckConstraint("executor_type IN ('claude_sdk', 'messages_api')", name="executor_type"),
     CheckConstraint("basis IN ('final', 'partial', 'recovered', 'unpriced', 'adjustment')", name="basis"),
@@ -71,6 +78,13 @@ Index(
 )
 
 Index("ix_charge_receipts_unpriced", charge_receipts.c.id, postgresql_where=text("basis = 'unpriced'"))
+Index(
+    "ix_charge_receipts_unusual",
+    charge_receipts.c.account_id,
+    charge_receipts.c.created_at.desc(),
+    charge_receipts.c.id.desc(),
+    postgresql_where=text("basis <> 'final' OR origin <> 'assistant'"),
+)
 
 credit_ledger = Table(
     "credit_ledger",
@@ -136,4 +150,5 @@ usage_rollups = Table(
     Column("cache_write_1h_tokens", BigInteger, nullable=False),
     Column("cost_usd", Numeric(24, 10), nullable=False),
     Column("charged_credits", BigInteger, nullable=False),
+    Column("cache_savings_usd", Numeric(24, 10), nullable=False, server_default="0"),
 )

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
+from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
     Date,
+    FromClause,
     Select,
     String,
+    Subquery,
     and_,
     case,
     cast,
@@ -40,6 +43,7 @@ _SUMS = (
     "cache_write_1h_tokens",
     "cost_usd",
     "charged_credits",
+    "cache_savings_usd",
 )
 _receipts = charge_receipts.c
 _rollups = usage_rollups.c
@@ -57,6 +61,19 @@ class UsageSums:
     cache_write_1h_tokens: int = 0
     cost_usd: Decimal = Decimal(0)
     charged_credits: int = 0
+    cache_savings_usd: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFilter:
+    """Which of an account's usage is wanted; None means any."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    """Exclusive."""
+    model: str | None = None
+    graph_id: str | None = None
+    api_key_id: UUID | None = None
 
 
 async def grouped_usage(
@@ -64,49 +81,83 @@ async def grouped_usage(
     account_id: AccountId,
     group_by: GroupBy | None,
     *,
-    since: datetime | None,
-    until: datetime | None,
+    wanted: UsageFilter,
     time_zone: str,
 ) -> list[tuple[str, UsageSums]]:
-    """Sums by group, in the groups' order; one nameless group without `group_by`.
-
-    `since` is inclusive, `until` exclusive.
-    """
-    parts = union_all(_whole_buckets(account_id, since, until), *_edges(account_id, since, until)).subquery()
+    """Sums by group, in the groups' order; one nameless group without `group_by`."""
+    parts = _parts(account_id, wanted)
     group = _group(parts.c, group_by, time_zone)
-    statement = (
-        select(group, *(func.sum(parts.c[name]) for name in ("receipts", *_SUMS)))
-        .group_by(group)
-        .order_by(group)
-    )
+    statement = select(group, *_summed(parts)).group_by(group).order_by(group)
     return [(name, _sums(sums)) for name, *sums in await reader.execute(statement)]
 
 
-def _whole_buckets(account_id: AccountId, since: datetime | None, until: datetime | None) -> Select[Any]:
+async def split_usage(
+    reader: Reader,
+    account_id: AccountId,
+    group_by: GroupBy,
+    *,
+    split_by: GroupBy,
+    top: int,
+    wanted: UsageFilter,
+    time_zone: str,
+) -> list[tuple[str, str | None, UsageSums]]:
+    """Sums by group and, within it, by another; of that only the `top` most charged, the rest as None."""
+    parts = _parts(account_id, wanted)
+    group, split = _group(parts.c, group_by, time_zone), _group(parts.c, split_by, time_zone)
+    pairs = (
+        select(group.label("group"), split.label("split"), *_summed(parts))
+        .group_by(group, split)
+        .cte("pairs")
+    )
+    leaders = (
+        select(pairs.c.split)
+        .group_by(pairs.c.split)
+        .order_by(func.sum(pairs.c.charged_credits).desc(), pairs.c.split)
+        .limit(top)
+        .subquery("leaders")
+    )
+    statement = (
+        select(pairs.c.group, leaders.c.split, *_summed(pairs))
+        .select_from(pairs.outerjoin(leaders, leaders.c.split == pairs.c.split))
+        .group_by(pairs.c.group, leaders.c.split)
+        .order_by(pairs.c.group, leaders.c.split.nulls_last())
+    )
+    return [(name, part, _sums(sums)) for name, part, *sums in await reader.execute(statement)]
+
+
+def _parts(account_id: AccountId, wanted: UsageFilter) -> Subquery:
+    return union_all(_whole_buckets(account_id, wanted), *_edges(account_id, wanted)).subquery()
+
+
+def _summed(rows: FromClause) -> list[ColumnElement[Any]]:
+    return [func.sum(rows.c[name]).label(name) for name in ("receipts", *_SUMS)]
+
+
+def _whole_buckets(account_id: AccountId, wanted: UsageFilter) -> Select[Any]:
     statement = select(
         _rollups.bucket.label("moment"),
         _rollups.model,
         _rollups.graph_id,
         _rollups.api_key_id,
         *(_rollups[name] for name in ("receipts", *_SUMS)),
-    ).where(_rollups.account_id == account_id)
-    if since is not None:
-        statement = statement.where(_rollups.bucket >= _bucket_after(since))
-    if until is not None:
-        statement = statement.where(_rollups.bucket < _bucket_of(until))
+    ).where(_rollups.account_id == account_id, *_conditions(_rollups, wanted))
+    if wanted.since is not None:
+        statement = statement.where(_rollups.bucket >= _bucket_after(wanted.since))
+    if wanted.until is not None:
+        statement = statement.where(_rollups.bucket < bucket_of(wanted.until))
     return statement
 
 
-def _edges(account_id: AccountId, since: datetime | None, until: datetime | None) -> list[Select[Any]]:
+def _edges(account_id: AccountId, wanted: UsageFilter) -> list[Select[Any]]:
     """The receipts of buckets that lie in the window only in part."""
-    moment = _receipts.created_at
+    moment, since, until = _receipts.created_at, wanted.since, wanted.until
     bounds, partly = [], []
     if since is not None:
         bounds.append(moment >= since)
         partly.append(and_(moment >= since, moment < _bucket_after(since)))
     if until is not None:
         bounds.append(moment < until)
-        partly.append(and_(moment >= _bucket_of(until), moment < until))
+        partly.append(and_(moment >= bucket_of(until), moment < until))
     if not partly:
         return []
     receipts = case((_receipts.basis == "adjustment", 0), else_=1)
@@ -118,8 +169,17 @@ def _edges(account_id: AccountId, since: datetime | None, until: datetime | None
             _receipts.api_key_id,
             receipts.label("receipts"),
             *(_receipts[name] for name in _SUMS),
-        ).where(_receipts.account_id == account_id, or_(*partly), *bounds)
+        ).where(_receipts.account_id == account_id, *_conditions(_receipts, wanted), or_(*partly), *bounds)
     ]
+
+
+def _conditions(columns: Any, wanted: UsageFilter) -> list[ColumnElement[bool]]:
+    wishes = (
+        (columns.model, wanted.model),
+        (columns.graph_id, wanted.graph_id),
+        (columns.api_key_id, wanted.api_key_id),
+    )
+    return [column == value for column, value in wishes if value is not None]
 
 
 def _group(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElement[str]:
@@ -136,7 +196,8 @@ def _group(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElem
             return cast(literal(""), String)
 
 
-def _bucket_of(moment: datetime) -> datetime:
+def bucket_of(moment: datetime) -> datetime:
+    """The start of the bucket that holds a moment."""
     return moment - (moment - _EPOCH) % BUCKET
 
 
@@ -150,6 +211,7 @@ def _bucket_after(moment: datetime) -> datetime:
 
 def _sums(values: list[Any]) -> UsageSums:
     named = dict(zip(("receipts", *_SUMS), values, strict=True))
-    cost = named.pop("cost_usd")
+    cost, savings = named.pop("cost_usd"), named.pop("cache_savings_usd")
     # PostgreSQL sums bigints into numerics.
-    return UsageSums(**{name: int(count) for name, count in named.items()}, cost_usd=cost)
+    counts = {name: int(count) for name, count in named.items()}
+    return UsageSums(**counts, cost_usd=cost, cache_savings_usd=savings)

@@ -12,6 +12,7 @@ from app.auth.repository import AccountRecord
 from app.billing.ledger import Terms, usd
 from app.billing.ledger_repository import Credit, Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.billing.reports import UsageOf, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageSums
 from app.graph import Dollars, InputModel
 from app.http.schemas import Moment, Money, Shape
@@ -32,11 +33,13 @@ class UsageShape(Shape):
     cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")] = 0
     cost_usd: Money = Decimal(0)
     charged_credits: int = 0
+    cache_savings_usd: Money = Decimal(0)
+    """What cache reads saved against plain input, at the provider's price."""
 
     @classmethod
-    def total(cls, sums: Sequence[UsageSums]) -> Self:
+    def total(cls, found: Sequence[UsageOf]) -> Self:
         """The sum of all groups."""
-        rows = [asdict(each) for each in sums]
+        rows = [asdict(each.sums) for each in found]
         return cls(**{name: sum(row[name] for row in rows) for name in UsageSums.__dataclass_fields__})
 
 
@@ -48,27 +51,42 @@ class UsageGroup(UsageShape, _Grouped):
     """The sums of one group: a day, a model, a graph or an API key."""
 
 
+class _Split(Shape):
+    split: str | None
+
+
+class UsagePart(UsageShape, _Split, _Grouped):
+    """The sums of a part of a group; `split` is null for all that is not in the top."""
+
+
 class UsageReportShape(Shape):
     """Sums by group and in all."""
 
     group_by: GroupBy | None
+    split_by: GroupBy | None
     time_zone: str
-    items: Sequence[UsageGroup]
+    items: Sequence[UsagePart] | Sequence[UsageGroup]
     next_cursor: str | None = None
     total: UsageShape
 
     @classmethod
-    def of(
-        cls, group_by: GroupBy | None, time_zone: str, found: Sequence[tuple[str, UsageSums]]
-    ) -> "UsageReportShape":
+    def of(cls, query: UsageQuery, found: Sequence[UsageOf]) -> "UsageReportShape":
         """Show what was found."""
-        groups = [UsageGroup(group=name, **asdict(sums)) for name, sums in found]
         return cls(
-            group_by=group_by,
-            time_zone=time_zone,
-            items=[] if group_by is None else groups,
-            total=UsageShape.total([sums for _, sums in found]),
+            group_by=query.group_by,
+            split_by=query.split_by,
+            time_zone=query.time_zone,
+            items=_items(query, found),
+            total=UsageShape.total(found),
         )
+
+
+def _items(query: UsageQuery, found: Sequence[UsageOf]) -> Sequence[UsagePart] | Sequence[UsageGroup]:
+    if query.split_by is not None:
+        return [UsagePart(group=each.group, split=each.part, **asdict(each.sums)) for each in found]
+    if query.group_by is not None:
+        return [UsageGroup(group=each.group, **asdict(each.sums)) for each in found]
+    return []
 
 
 class BalanceShape(Shape):

@@ -179,6 +179,7 @@ class ReceiptShape(Shape):
     parent_tool_call_id: str | None
     ingress_request_id: str | None
     created_at: Moment
+    cache_savings_usd: Money
 
     @classmethod
     def of(cls, receipt: Receipt) -> "ReceiptShape":

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, func, insert, select, tuple_, update
+from sqlalchemy import Integer, and_, func, insert, literal_column, select, text, true, tuple_, update
 from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
@@ -66,6 +66,15 @@ class NewRun:
     session: Session | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """Runs whose two meters disagreed."""
+
+    runs: int
+    messages: int
+    newest: Sequence[RunRecord]
+
+
 async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
     """Insert a run; None when its id is taken, so exactly one caller may start it."""
     statement = (
@@ -116,6 +125,31 @@ async def newest_runs(
     if before is not None:
         statement = statement.where(tuple_(runs.c.created_at, runs.c.run_id) < before)
     return [_record(row) for row in await reader.execute(statement)]
+
+
+async def drifted_runs(
+    reader: Reader,
+    account_id: AccountId,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+) -> Drifted:
+    """Ended runs of an account whose meters disagreed; those that ended last."""
+    # Word for word what the index is made for.
+    disagreed = text("(meters ->> 'drift')::int > 0")
+    within = and_(
+        runs.c.account_id == account_id,
+        disagreed,
+        true() if since is None else runs.c.ended_at >= since,
+        true() if until is None else runs.c.ended_at < until,
+    )
+    drift = func.coalesce(func.sum(literal_column("(meters ->> 'drift')::int", Integer)), 0)
+    count, messages = (await reader.execute(select(func.count(), drift).where(within))).one()
+    newest = (
+        select(*_COLUMNS).where(within).order_by(runs.c.ended_at.desc(), runs.c.run_id.desc()).limit(limit)
+    )
+    return Drifted(count, messages, [_record(row) for row in await reader.execute(newest)])
 
 
 async def mark_running(tx: Transaction, key: RunKey) -> None:

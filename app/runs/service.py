@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from datetime import datetime
 from uuid import UUID, uuid5
 
 from app.billing.ledger import CreditLedger
@@ -24,7 +25,16 @@ from app.runs.history import unpack
 from app.runs.plan import Planner
 from app.runs.queue import RETRY_AFTER_S, RunQueue
 from app.runs.relay import numbered
-from app.runs.repository import NewRun, RunRecord, find_run, insert_run, newest_runs, stored_events
+from app.runs.repository import (
+    Drifted,
+    NewRun,
+    RunRecord,
+    drifted_runs,
+    find_run,
+    insert_run,
+    newest_runs,
+    stored_events,
+)
 from app.streams.port import EventLog, LogEntry
 from app.workspaces.service import Workspaces
 from app.workspaces.workspace import Upload
@@ -146,6 +156,18 @@ class RunService:
             return found, None
         last = found[limit - 1]
         return found[:limit], Cursor(last.created_at, last.key.run_id).encode()
+
+    async def drifted(
+        self,
+        account_id: AccountId,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int,
+    ) -> Drifted:
+        """Runs of an account that ended in this window and whose meters disagreed."""
+        async with self._database.snapshot() as reader:
+            return await drifted_runs(reader, account_id, since=since, until=until, limit=limit)
 
     async def said(self, run: RunKey) -> Sequence[LogEntry]:
         """What a run has said so far; raises `RunNotFound`."""

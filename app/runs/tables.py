@@ -53,6 +53,14 @@ Index(
 )
 
 Index(
+    "ix_runs_drifted",
+    runs.c.account_id,
+    runs.c.ended_at.desc(),
+    runs.c.run_id.desc(),
+    postgresql_where=text("(meters ->> 'drift')::int > 0"),
+)
+
+Index(
     "ix_runs_turns",
     runs.c.account_id,
     runs.c.state_key,

@@ -16,8 +16,8 @@ from app.billing.journal import Journal
 from app.billing.pricing import ModelPrice, OwnPrice, PriceList, Rate
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
-from app.billing.repository import ReceiptFilter
 from app.billing.repricing import reprice
+from app.billing.search_repository import ReceiptFilter
 from app.db import Database
 from app.errors import Invalid
 from app.ids import new_uuid

@@ -1,8 +1,11 @@
 """Sums of rollups against sums of the receipts themselves."""
 
 import random
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 from zoneinfo import available_timezones
 
 import pytest
@@ -11,32 +14,34 @@ from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
 from app.billing.reports import BillingReports, UsageQuery
-from app.billing.usage_repository import GroupBy
+from app.billing.usage_repository import GroupBy, UsageFilter
 from app.db import Database
 from app.errors import Invalid
 from tests.factories import an_account
 
 FIRST = datetime(2026, 3, 27, tzinfo=UTC)
 COLUMNS = "receipts input_tokens output_tokens cache_read_tokens cache_write_5m_tokens cache_write_1h_tokens"
+MONEY = "cost_usd charged_credits cache_savings_usd"
 INSERT = text(
     """
     INSERT INTO charge_receipts (
         id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
         graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
         cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
-        price_version, basis, output_estimated, origin, created_at)
+        price_version, basis, output_estimated, origin, created_at, cache_savings_usd)
     VALUES (
         gen_random_uuid(), 'anthropic_sdk', :reference, 'r', 0, 'msg', :account, :key, :graph,
         'claude_sdk', :model, CAST(:n AS bigint), CAST(:n AS bigint) + 1, CAST(:n AS bigint) + 2,
         CAST(:n AS bigint) + 3, CAST(:n AS bigint) + 4, 0, CAST(:n AS bigint) * 0.0000000001,
         CAST(:n AS bigint),
-        'test', :basis, false, 'assistant', :at)
+        'test', :basis, false, 'assistant', :at, CAST(:n AS bigint) * 0.0000000003)
     """
 )
 RAW = """
     SELECT {group} AS name, count(*) FILTER (WHERE basis <> 'adjustment'), sum(input_tokens),
            sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
-           sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits)
+           sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits),
+           sum(cache_savings_usd)
       FROM charge_receipts
      WHERE account_id = :account AND created_at >= :since AND created_at < :until
      GROUP BY 1 ORDER BY 1
@@ -95,7 +100,7 @@ async def test_rollups_equal_the_receipts(
     # Half and quarter hours off, and a day on which the clocks change.
     zones = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Europe/Berlin") if group_by == "day" else ("UTC",)
     for zone in zones:
-        query = UsageQuery(group_by=group_by, since=since, until=until, time_zone=zone)
+        query = UsageQuery(group_by, UsageFilter(since, until), time_zone=zone)
         found = await BillingReports(database).usage(key.account_id, query)
 
         bound = {"account": key.account_id, "since": since, "until": until}
@@ -104,19 +109,67 @@ async def test_rollups_equal_the_receipts(
         async with database.snapshot() as reader:
             expected = (await reader.execute(text(RAW.format(group=GROUPS[group_by])), bound)).all()
         sums = [
-            (name, *(getattr(s, column) for column in COLUMNS.split()), s.cost_usd, s.charged_credits)
-            for name, s in found
+            (each.group, *(getattr(each.sums, column) for column in (*COLUMNS.split(), *MONEY.split())))
+            for each in found
         ]
         assert sums == [tuple(row) for row in expected]
         assert sums or window == "within one bucket"
 
 
+async def test_what_is_asked_for_alone_is_all_that_is_summed(database: Database, key: KeyRecord) -> None:
+    # Ends in the middle of a quarter of an hour: rollups and receipts alike are asked.
+    since, until = WINDOWS["cut in the middle of a bucket"]
+    reports = BillingReports(database)
+
+    window = UsageFilter(since, until)
+    alone: dict[GroupBy, Callable[[str], UsageFilter]] = {
+        "model": lambda group: replace(window, model=group),
+        "graph": lambda group: replace(window, graph_id=group),
+        "key": lambda group: replace(window, api_key_id=UUID(group)),
+    }
+    for group_by, filtered in alone.items():
+        by_group = await reports.usage(key.account_id, UsageQuery(group_by, window))
+        assert len(by_group) > 1
+        for each in by_group:
+            (found,) = await reports.usage(key.account_id, UsageQuery(wanted=filtered(each.group)))
+            assert found.sums == each.sums
+
+
+async def test_a_split_adds_up_to_its_groups(database: Database, key: KeyRecord) -> None:
+    reports = BillingReports(database)
+    days = await reports.usage(key.account_id, UsageQuery("day"))
+    models = await reports.usage(key.account_id, UsageQuery("model"))
+
+    parts = await reports.usage(key.account_id, UsageQuery("day", split_by="model"))
+
+    assert {part.part for part in parts} == {each.group for each in models}
+    for days_or_models, of_part in ((days, "group"), (models, "part")):
+        for whole in days_or_models:
+            of_whole = [part.sums for part in parts if getattr(part, of_part) == whole.group]
+            assert sum(sums.charged_credits for sums in of_whole) == whole.sums.charged_credits
+            assert sum(sums.cost_usd for sums in of_whole) == whole.sums.cost_usd
+
+
+async def test_what_is_not_in_the_top_is_one_part(database: Database, key: KeyRecord) -> None:
+    reports = BillingReports(database)
+    models = await reports.usage(key.account_id, UsageQuery("model"))
+    most = max(models, key=lambda each: each.sums.charged_credits)
+
+    parts = await reports.usage(key.account_id, UsageQuery("day", split_by="model", top=1))
+
+    assert {part.part for part in parts} == {most.group, None}
+    of_most = sum(part.sums.charged_credits for part in parts if part.part == most.group)
+    of_rest = sum(part.sums.charged_credits for part in parts if part.part is None)
+    assert of_most == most.sums.charged_credits
+    assert of_rest == sum(each.sums.charged_credits for each in models if each is not most)
+
+
 async def test_open_windows_take_everything(database: Database, key: KeyRecord) -> None:
-    ((_, whole),) = await BillingReports(database).usage(key.account_id, UsageQuery())
-    until = UsageQuery(until=FIRST + timedelta(hours=1, minutes=1))
-    since = UsageQuery(since=FIRST + timedelta(hours=1, minutes=1))
-    ((_, before),) = await BillingReports(database).usage(key.account_id, until)
-    ((_, after),) = await BillingReports(database).usage(key.account_id, since)
+    cut = FIRST + timedelta(hours=1, minutes=1)
+    wanted = (UsageFilter(), UsageFilter(until=cut), UsageFilter(since=cut))
+    reports = BillingReports(database)
+    found = [await reports.usage(key.account_id, UsageQuery(wanted=each)) for each in wanted]
+    whole, before, after = (each.sums for (each,) in found)
 
     assert before.receipts + after.receipts == whole.receipts > 0
     assert before.cost_usd + after.cost_usd == whole.cost_usd
@@ -128,8 +181,9 @@ async def test_windows_reach_to_the_ends_of_the_calendar(database: Database, key
 
     whole = await reports.usage(key.account_id, UsageQuery())
 
-    assert await reports.usage(key.account_id, UsageQuery(since=first, until=last)) == whole
-    assert await reports.usage(key.account_id, UsageQuery(since=last - timedelta(seconds=1))) == []
+    assert await reports.usage(key.account_id, UsageQuery(wanted=UsageFilter(first, last))) == whole
+    late = UsageFilter(since=last - timedelta(seconds=1))
+    assert await reports.usage(key.account_id, UsageQuery(wanted=late)) == []
 
 
 async def test_every_zone_that_is_taken_is_known_to_the_database(database: Database, key: KeyRecord) -> None:

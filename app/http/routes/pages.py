@@ -38,6 +38,12 @@ async def chat_page(request: Request) -> Response:
     return await files.get_response("chat.html", request.scope)
 
 
+@router.get("/billing")
+async def billing_page(request: Request) -> Response:
+    """The billing page."""
+    return await files.get_response("billing.html", request.scope)
+
+
 @router.get("/docs")
 async def docs_page(request: Request) -> Response:
     """The API's document, to read and to try."""

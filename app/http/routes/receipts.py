@@ -1,19 +1,22 @@
 """Receipts: what dashboards read."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from app.auth.accounts import Principal
 from app.billing.reports import BillingReports
-from app.billing.repository import Receipt, ReceiptFilter
+from app.billing.repository import Receipt, ReceiptBasis
+from app.billing.search_repository import ReceiptFilter
 from app.http.csv_export import CSV, csv_line, wants_csv
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
 from app.http.schemas import Page, ReceiptShape
 from app.paging import MAX_PAGE
+from app.usage import Origin
 
 router = APIRouter(prefix="/v1/receipts", tags=["receipts"])
 
@@ -24,9 +27,12 @@ def receipt_filter(
     model: StoredText | None = None,
     created_from: Annotated[Moment | None, Query(alias="from")] = None,
     created_to: Annotated[Moment | None, Query(alias="to", description="Exclusive.")] = None,
+    api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
+    basis: ReceiptBasis | None = None,
+    origin: Origin | None = None,
 ) -> ReceiptFilter:
     """Collect the filters of a request."""
-    return ReceiptFilter(run_id, graph_id, model, created_from, created_to)
+    return ReceiptFilter(run_id, graph_id, model, created_from, created_to, api_key_id, basis, origin)
 
 
 @router.get(
@@ -41,10 +47,13 @@ async def list_receipts(
     wanted: Annotated[ReceiptFilter, Depends(receipt_filter)],
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
+    format_: Annotated[
+        Literal["json", "csv"] | None, Query(alias="format", description="Wins over `Accept`.")
+    ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Any:
-    """Receipts of the key's account, newest first. `Accept: text/csv` exports all that match."""
-    if wants_csv(accept):
+    """Receipts of the key's account, newest first; as CSV (`format`, or `Accept`) all that match."""
+    if format_ == "csv" or (format_ is None and wants_csv(accept)):
         return await _exported(services.billing, caller, wanted)
     receipts, next_cursor = await services.billing.search(
         caller.account_id, wanted, limit=limit, cursor=cursor

@@ -98,6 +98,24 @@ def test_credits_never_fall_short_of_the_cost(usage: TokenUsage, markup: Decimal
     assert charge.price_version == LIBRARY_VERSION
 
 
+@pytest.mark.parametrize(
+    ("usage", "dollars"),
+    [
+        (TokenUsage(1000, 1000), "0"),
+        (TokenUsage(1000, cache_read_tokens=1000), "0.0027"),
+        (TokenUsage(1000, cache_read_tokens=200_000), "1.08"),
+        (TokenUsage(cache_write_5m_tokens=1000, cache_write_1h_tokens=1000), "0"),
+    ],
+)
+def test_cache_reads_save_what_plain_input_had_cost_more(usage: TokenUsage, dollars: str) -> None:
+    charge = PRICES.charge(SONNET, usage, at=NOW)
+
+    assert charge.cache_savings_usd == Decimal(dollars)
+    plain = TokenUsage(usage.input_tokens + usage.cache_read_tokens, usage.output_tokens)
+    if not (usage.cache_write_5m_tokens or usage.cache_write_1h_tokens):
+        assert cost_of(SONNET, plain) - charge.cost_usd == charge.cache_savings_usd
+
+
 def test_an_operators_price_counts_from_its_date_on() -> None:
     def own(dollars: str, day: int) -> OwnPrice:
         rate = Rate(Decimal(dollars))

@@ -1,0 +1,62 @@
+// What somebody should look at.
+
+import { html } from "../html.js";
+import { addressOf, withQuery } from "./address.js";
+import { moment, several } from "./figures.js";
+import { Loaded, useAnswers } from "./load.js";
+
+export function Alarms({ window }) {
+  const alarms = useAnswers([withQuery("v1/alarms", window)]);
+  return html`
+    <section class="alarms" aria-label="Alarms">
+      <${Loaded} of=${alarms} what="alarms" show=${([found]) => html`<${Found} found=${found} />`} />
+    </section>
+  `;
+}
+
+function Found({ found: { drift, unpriced } }) {
+  if (drift.runs === 0 && unpriced.receipts === 0) {
+    return html`<p class="calm">No alarms: the meters agree, and everything has a price.</p>`;
+  }
+  return html`
+    ${drift.runs > 0 &&
+    html`<${Alarm}
+      bad
+      title=${`The two meters disagreed in ${several(drift.runs, "run")}, on ${several(drift.messages, "message")}`}
+      advice="What the gateway saw was charged. The server’s log has both numbers of each message."
+      count=${drift.runs}
+      items=${drift.newest.map((run) => ({
+        runId: run.runId,
+        text: `SDK ${run.meters.sdk}, gateway ${run.meters.gateway}, drift ${run.drift}`,
+        at: run.endedAt,
+      }))}
+    />`}
+    ${unpriced.receipts > 0 &&
+    html`<${Alarm}
+      title=${`${several(unpriced.receipts, "message")} without a price`}
+      advice="Their tokens are kept and nothing is charged. An operator gives the model a price in RUNTALLY_PRICES_FILE and runs “runtally reprice”."
+      count=${unpriced.receipts}
+      items=${unpriced.newest.map((receipt) => ({ runId: receipt.runId, text: receipt.model, at: receipt.createdAt }))}
+    />`}
+  `;
+}
+
+function Alarm({ bad = false, title, advice, count, items }) {
+  return html`
+    <details class=${`alarm notice ${bad ? "notice-bad" : "notice-warn"}`}>
+      <summary>${title}</summary>
+      <p>${advice}</p>
+      <ul>
+        ${items.map(
+          (item) => html`
+            <li>
+              <a href=${addressOf({ run: item.runId })}><code>${item.runId}</code></a> · ${item.text} ·${" "}
+              <time datetime=${item.at}>${moment(item.at)}</time>
+            </li>
+          `,
+        )}
+      </ul>
+      ${count > items.length && html`<p>These are the newest ${items.length}.</p>`}
+    </details>
+  `;
+}

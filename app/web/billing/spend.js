@@ -1,0 +1,155 @@
+// Spend over time, split by model, graph or key: a chart, the same as a table, and the sums of each part.
+
+import { html, useMemo } from "../html.js";
+import { addressOf, eachDay } from "./address.js";
+import { Chart } from "./chart.js";
+import { count, exactMoney, fixed, money, ofCredits, ofDollars, percent } from "./figures.js";
+
+const SPLITS = [
+  ["model", "Model", "models"],
+  ["graph", "Graph", "graphs"],
+  ["key", "API key", "keys"],
+];
+
+export function Spend({ view, show, days, perDay, perPart, keyName }) {
+  const split = perDay.splitBy;
+  const labelOf = (part) => (part === null ? `Other ${pluralOf(split)}` : split === "key" ? keyName(part) : part);
+  const table = useMemo(() => byDay(days, perDay), [days.first, days.last, perDay]);
+  return html`
+    <section class="card spend" aria-labelledby="spend-title">
+      <div class="section-head">
+        <h2 id="spend-title">Charged per day</h2>
+        <div class="segments" role="group" aria-label="Split by">
+          ${SPLITS.map(
+            ([name, label]) => html`
+              <button type="button" aria-pressed=${view.split === name} onClick=${() => show({ split: name })}>
+                ${label}
+              </button>
+            `,
+          )}
+        </div>
+      </div>
+      ${perDay.total.receipts === 0
+        ? html`<${Nothing} view=${view} />`
+        : html`
+            <${Chart} table=${table} labelOf=${labelOf} />
+            <${Parts} split=${split} show=${show} perPart=${perPart} table=${table} labelOf=${labelOf} />
+            <details class="as-table">
+              <summary>Show each day as a table</summary>
+              <${Days} table=${table} labelOf=${labelOf} />
+            </details>
+          `}
+    </section>
+  `;
+}
+
+function pluralOf(split) {
+  return SPLITS.find(([name]) => name === split)[2];
+}
+
+/** `{days, parts, rows, totals}`: credits of each part, the most charged first, on each day. */
+function byDay(days, perDay) {
+  const names = eachDay(days);
+  const totals = new Map();
+  for (const item of perDay.items) totals.set(item.split, (totals.get(item.split) ?? 0n) + BigInt(item.chargedCredits));
+  const parts = [...totals.keys()].sort((one, other) => {
+    if (one === null || other === null) return one === null ? 1 : -1;
+    return Number(totals.get(other) - totals.get(one)) || (one < other ? -1 : 1);
+  });
+  const column = new Map(parts.map((part, index) => [part, index]));
+  const rowOf = new Map(names.map((name) => [name, parts.map(() => 0n)]));
+  for (const item of perDay.items) rowOf.get(item.group)[column.get(item.split)] = BigInt(item.chargedCredits);
+  return { days: names, parts, rows: names.map((name) => rowOf.get(name)), totals };
+}
+
+function Nothing({ view }) {
+  const filtered = view.model || view.graph || view.key;
+  return html`
+    <div class="empty">
+      <p><strong>Nothing was charged${filtered ? " for these filters" : ""} in this period.</strong></p>
+      <p class="hint">
+        ${filtered
+          ? html`<a href=${addressOf({ period: view.period, from: view.from, to: view.to, split: view.split })}>
+              Take the filters away</a
+            >, or choose another period.`
+          : html`Every message of a run shows up here a moment after it was answered. <a href="./">Start one in the chat.</a>`}
+      </p>
+    </div>
+  `;
+}
+
+function Parts({ split, show, perPart, table, labelOf }) {
+  const items = [...perPart.items].sort((one, other) => other.chargedCredits - one.chargedCredits);
+  const colour = new Map(table.parts.map((part, index) => [part, part === null ? "other" : index]));
+  return html`
+    <div class="scroll-x" role="region" aria-label=${`Sums by ${split}`} tabindex="0">
+      <table class="figures">
+        <caption class="visually-hidden">Sums of the period by ${split}, the most charged first</caption>
+        <thead>
+          <tr>
+            <th scope="col">${SPLITS.find(([name]) => name === split)[1]}</th>
+            <th scope="col" class="number">Charged</th>
+            <th scope="col" class="number">Share</th>
+            <th scope="col" class="number">Messages</th>
+            <th scope="col" class="number">Saved by the cache</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${items.map(
+            (item) => html`
+              <tr key=${item.group}>
+                <th scope="row">
+                  <span class=${`swatch swatch-${colour.get(item.group) ?? "other"}`} aria-hidden="true"></span>
+                  <button
+                    type="button"
+                    class="link"
+                    title="Show only this"
+                    onClick=${() => show({ [split]: item.group })}
+                  >
+                    ${labelOf(item.group)}
+                  </button>
+                </th>
+                <td class="number" title=${exactMoney(ofCredits(item.chargedCredits))}>
+                  ${fixed(ofCredits(item.chargedCredits), 4)}
+                </td>
+                <td class="number">${percent(item.chargedCredits, perPart.total.chargedCredits)}</td>
+                <td class="number">${count(item.receipts)}</td>
+                <td class="number">${fixed(ofDollars(item.cacheSavingsUsd), 4)}</td>
+              </tr>
+            `,
+          )}
+        </tbody>
+      </table>
+    </div>
+  `;
+}
+
+function Days({ table, labelOf }) {
+  const newestFirst = table.days.map((day, index) => [day, table.rows[index]]).reverse();
+  const used = newestFirst.filter(([, row]) => row.some((credits) => credits > 0n));
+  return html`
+    <div class="scroll-x" role="region" aria-label="Each day" tabindex="0">
+      <table class="figures">
+        <caption class="visually-hidden">Charged on each day on which something was, newest first</caption>
+        <thead>
+          <tr>
+            <th scope="col">Day (UTC)</th>
+            ${table.parts.map((part) => html`<th scope="col" class="number">${labelOf(part)}</th>`)}
+            <th scope="col" class="number">All</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${used.map(
+            ([day, row]) => html`
+              <tr key=${day}>
+                <th scope="row">${day}</th>
+                ${row.map((credits) => html`<td class="number">${fixed(ofCredits(credits), 4)}</td>`)}
+                <td class="number">${fixed(ofCredits(row.reduce((sum, credits) => sum + credits, 0n)), 4)}</td>
+              </tr>
+            `,
+          )}
+        </tbody>
+      </table>
+    </div>
+  `;
+}

@@ -1,0 +1,238 @@
+"""The billing page, as a person reads it."""
+
+import csv
+import re
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Locator, Page, expect
+
+from app.billing.ledger import Terms
+from tests.browser.books import OF_WEEKS, UNHEARD_OF, Books, opened
+from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ALL = OF_WEEKS + 3
+PER_PAGE = 50
+SONNET = "claude-sonnet-4-5"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def books(site: Site) -> Books:
+    return await opened(site)
+
+
+def receipts(page: Page) -> Locator:
+    return page.get_by_role("region", name="Receipts, newest first").locator("tbody tr")
+
+
+def figure(page: Page, name: str) -> Locator:
+    return page.get_by_label("Totals").locator(".figure", has_text=name)
+
+
+def part(page: Page, name: str) -> Locator:
+    """The row of a model, a graph or a key below the chart."""
+    return page.get_by_role("region", name="Sums by").get_by_role("row", name=name)
+
+
+async def test_a_month_at_a_glance(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing") as page:
+        await expect(figure(page, "Messages")).to_contain_text(f"{ALL}")
+        await expect(figure(page, "Charged")).to_contain_text("$21.47")
+        await expect(figure(page, "Saved by the cache")).to_contain_text("$12.99")
+        await expect(page.get_by_text("Days and times are UTC.")).to_be_visible()
+        await expect(receipts(page)).to_have_count(PER_PAGE)
+        await screenshot(page, "billing")
+
+        chart = page.get_by_role("img", name=f"{SONNET} $8.57, claude-opus-4-5 $6.75")
+        await expect(chart.locator("canvas")).to_be_visible()
+        await expect(part(page, SONNET)).to_have_text(re.compile(r"\$8\.5700\s*40%\s*95\s*\$5\.1300"))
+        await page.get_by_text("Show each day as a table").click()
+        days = page.get_by_role("region", name="Each day").locator("tbody tr")
+        await expect(days).to_have_count(25)
+        await expect(days.nth(1)).to_contain_text("$0.")
+        assert await accessibility_problems(page) == []
+
+        await chart.hover()
+        await expect(page.locator(".tip")).to_contain_text("claude-opus-4-5")
+
+
+async def test_what_is_looked_at_is_narrowed_down_and_kept_in_the_address(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing") as page:
+        await page.get_by_role("button", name="Graph", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await expect(part(page, "claude_agents:analyst")).to_contain_text("120")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Space")
+        await part(page, "nightly").get_by_role("button").click()
+        await expect(page).to_have_url(re.compile(r"split=key.*key="))
+        await expect(figure(page, "Messages")).to_contain_text("80")
+        await expect(receipts(page).filter(has_text="nightly")).to_have_count(PER_PAGE)
+
+        await page.get_by_label("Model").select_option(SONNET)
+        await expect(receipts(page)).to_have_count(31)
+        await expect(receipts(page).filter(has_text=SONNET)).to_have_count(31)
+        await expect(figure(page, "Messages")).to_contain_text("31")
+        narrowed = await figure(page, "Messages").inner_text()
+        await page.reload()
+        await expect(figure(page, "Messages")).to_have_text(narrowed, use_inner_text=True)
+        await expect(page.get_by_label("Model")).to_have_value(SONNET)
+        await page.go_back()
+        await expect(figure(page, "Messages")).to_contain_text("80")
+        await expect(page.get_by_label("Model")).to_have_value("")
+
+
+async def test_receipts_are_turned_over_found_and_exported(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing") as page:
+        pages = page.get_by_role("navigation", name="Pages of receipts")
+        await expect(pages.get_by_role("button", name="Newer")).to_be_disabled()
+        await expect(receipts(page).first).to_contain_text("a browser's")
+        newest = await receipts(page).first.inner_text()
+        for number in range(2, 6):
+            await pages.get_by_role("button", name="Older").click()
+            await expect(pages.get_by_text(f"Page {number}")).to_be_visible()
+            await expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        await expect(receipts(page)).to_have_count(ALL - 4 * PER_PAGE)
+        await expect(pages.get_by_role("button", name="Older")).to_be_disabled()
+        for _ in range(4):
+            await pages.get_by_role("button", name="Newer").click()
+        await expect(receipts(page).first).to_have_text(newest, use_inner_text=True)
+        await pages.get_by_role("button", name="Older").click()
+
+        await page.get_by_label("Basis").select_option("partial")
+        await expect(receipts(page)).to_have_count(4)
+        await expect(pages.get_by_text("Page 1")).to_be_visible()
+        await expect(receipts(page).first).to_contain_text("~")
+        async with page.expect_download() as download:
+            await page.get_by_role("link", name="Export as CSV").click()
+        exported = await download.value
+        assert exported.suggested_filename == "receipts.csv"
+        with (await exported.path()).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert sorted(row["runId"] for row in rows) == [
+            "old-run-1",
+            "old-run-121",
+            "old-run-181",
+            "old-run-61",
+        ]
+        assert {row["basis"] for row in rows} == {"partial"}
+
+        await page.get_by_label("Basis").select_option("")
+        await page.get_by_label("Origin").select_option("hidden")
+        await expect(receipts(page)).to_have_count(4)
+        await page.get_by_label("Run id").fill("old-run-62")
+        await page.keyboard.press("Enter")
+        await expect(receipts(page)).to_have_count(1)
+        await page.get_by_label("Graph").select_option("claude_agents:analyst")
+        await expect(page.get_by_text("No receipt matches.")).to_be_visible()
+
+
+async def test_an_alarm_leads_to_its_run(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing") as page:
+        unpriced = page.get_by_role("group").filter(has_text="1 message without a price")
+        await unpriced.get_by_text("1 message without a price").click()
+        await expect(unpriced.get_by_role("listitem")).to_contain_text([f"{books.unpriced} · {UNHEARD_OF}"])
+        await page.get_by_text("The two meters disagreed in 1 run, on 1 message").click()
+        await screenshot(page, "billing-alarms")
+        await page.get_by_role("link", name=books.drifted).first.click()
+
+        await expect(page).to_have_url(re.compile(f"run={books.drifted}"))
+        meters = page.get_by_role("region", name="The two meters")
+        await expect(meters).to_contain_text(re.compile(r"SDK\s*2\s*Gateway\s*3\s*Drift\s*1"))
+        await expect(meters).to_contain_text("They disagreed on 1 message.")
+        story = page.get_by_role("list", name="Timeline").get_by_role("listitem")
+        first = r"\+\d.*Step 1 \$0\.\d+ · claude-sonnet-5-5\s*Let me look\.\s*core__get_current_time"
+        await expect(story).to_have_text(
+            [
+                re.compile(r"\+0\.00 s\s*Accepted"),
+                re.compile(r"\+\d.*Started with claude-sonnet-5-5"),
+                re.compile(first),
+                # What a model says is text, whatever it looks like.
+                re.compile(r"\+\d.*Step 2.*It is <b>late</b> in Tokyo\."),
+                re.compile(r"\+\d.*Succeeded \(stop\)"),
+            ]
+        )
+        await story.get_by_text("core__get_current_time").click()
+        await expect(story.get_by_text("Asia/Tokyo").first).to_be_visible()
+        charged = page.get_by_role("region", name="Receipts of this run").locator("tbody tr")
+        await expect(charged).to_contain_text(["8,000", "9,000"])
+        await screenshot(page, "billing-run")
+        assert await accessibility_problems(page) == []
+
+        await page.get_by_role("link", name="All of billing").click()
+        await expect(receipts(page)).to_have_count(PER_PAGE)
+
+
+async def test_both_views_fit_a_phone_in_the_dark(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing", size=PHONE, dark=True) as page:
+        for path, name, sign in (
+            ("/billing", "billing-phone-dark", "Show each day as a table"),
+            (f"/billing?run={books.drifted}", "billing-run-phone-dark", "Succeeded (stop)"),
+        ):
+            await page.goto(path)
+            await expect(page.get_by_text(sign)).to_be_visible()
+            width = await page.evaluate("() => document.documentElement.scrollWidth")
+            assert width == PHONE[0]
+            await screenshot(page, name)
+            assert await accessibility_problems(page) == []
+
+
+async def test_a_period_of_ones_own_and_answers_that_do_not_come(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing", complaints=["net::ERR_FAILED"]) as page:
+        await page.get_by_label("Period").select_option("custom")
+        first, last = page.get_by_label("First day"), page.get_by_label("Last day")
+        day = await last.input_value()
+        await first.fill(day)
+        await expect(figure(page, "Messages")).to_contain_text("3")
+        await last.fill("2020-01-01")
+        await expect(page.get_by_role("alert")).to_contain_text("a last day that is not before it")
+        await first.fill("2020-01-01")
+        await expect(page.get_by_text("Nothing was charged in this period.")).to_be_visible()
+        await expect(page.get_by_text("No alarms")).to_be_visible()
+
+        await page.route("**/v1/balance", lambda route: route.abort())
+        await page.get_by_label("Period").select_option("7d")
+        problem = page.get_by_role("alert")
+        await expect(problem).to_contain_text("Cannot show what was spent: The server cannot be reached.")
+        await expect(receipts(page)).to_have_count(PER_PAGE)
+        await page.unroute("**/v1/balance")
+        await problem.get_by_role("button", name="Try again").click()
+        await expect(figure(page, "Messages")).to_contain_text("6")
+
+
+async def test_an_account_without_a_past_sees_its_budget(site: Site, books: Books) -> None:
+    key = await site.key()
+    services = site.world.services
+    account = (await services.accounts.authenticate(key.secret)).account_id
+    await services.ledger.grant(account, 50_000_000)
+    await services.ledger.change_terms(account, lambda _: Terms("prepaid", 20_000_000))
+
+    async with site.visit(key, path="/billing", complaints=["404"]) as page:
+        await expect(page.get_by_text("Nothing was charged in this period.")).to_be_visible()
+        await expect(figure(page, "Credit left")).to_contain_text("$5.00")
+        await expect(figure(page, "Credit left")).to_contain_text("$2.00 for new runs")
+        budget = page.get_by_role("meter", name="Monthly budget")
+        await expect(budget).to_have_attribute("aria-valuetext", "$0.00 of $2.00 monthly budget")
+        await expect(page.get_by_text("No receipt matches.")).to_be_visible()
+        await screenshot(page, "billing-empty")
+        assert await accessibility_problems(page) == []
+
+        # What belongs to somebody else does not exist.
+        await page.goto(f"/billing?run={books.drifted}")
+        await expect(page.get_by_role("alert")).to_contain_text("Cannot show this run")
+
+
+async def test_what_a_key_may_not_see_is_said(site: Site, books: Books) -> None:
+    async with site.visit(await site.key("runs:read"), path="/billing") as page:
+        await expect(page.get_by_role("heading", name="may not see what was spent")).to_be_visible()
+        await expect(page.get_by_text("receipts:read").first).to_be_visible()
+        assert await accessibility_problems(page) == []
+
+    _, secret = await site.world.services.accounts.create_key(books.key.account, ["receipts:read"])
+    reader = Key(books.key.id, books.key.account, secret)
+    async with site.visit(reader, path=f"/billing?run={books.drifted}") as page:
+        await expect(page.get_by_text("lacks the scope runs:read")).to_be_visible()
+        await expect(
+            page.get_by_role("region", name="Receipts of this run").locator("tbody tr")
+        ).to_have_count(2)

@@ -1,0 +1,242 @@
+"""What dashboards ask besides sums: filtered receipts, alarms, names of keys; over a real server."""
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import httpx
+from sqlalchemy import text
+
+from app.auth.repository import KeyRecord
+from app.billing.pricing import Charge, ModelPrice, OwnPrice, PriceList, Rate
+from app.billing.repository import NewReceipt, insert_receipts
+from app.billing.repricing import reprice
+from app.paging import Cursor
+from app.simulator.script import Reply, Text, in_turn
+from tests.e2e.stories import World, WorldOf, a_client, a_request
+from tests.factories import a_fact
+
+NOW = datetime.now(UTC)
+SONNET = "claude-sonnet-4-5"
+
+
+async def a_tenant(world: World, account: str = "acme", name: str | None = None) -> tuple[KeyRecord, str]:
+    return await world.services.accounts.create_key(
+        account, ["runs:write", "runs:read", "receipts:read"], name=name
+    )
+
+
+async def charge(world: World, *receipts: NewReceipt) -> None:
+    async with world.services.database.transaction() as tx:
+        await insert_receipts(tx, receipts)
+
+
+def receipt(key: KeyRecord, message: str, basis: Any = "final", **fields: Any) -> NewReceipt:
+    fact = a_fact(key, message, **fields)
+    return NewReceipt(fact, PriceList().charge(SONNET, fact.usage, at=NOW), basis)
+
+
+async def messages(client: httpx.AsyncClient, **wanted: Any) -> list[str]:
+    page = (await client.get("/v1/receipts", params=wanted)).raise_for_status().json()
+    return sorted(item["usageUnitId"] for item in page["items"])
+
+
+async def test_receipts_are_found_by_key_basis_and_origin(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    key, secret = await a_tenant(world)
+    second, _ = await a_tenant(world)
+    await charge(
+        world,
+        receipt(key, "msg_usual"),
+        receipt(key, "msg_cut", "partial"),
+        receipt(key, "msg_hidden", origin="hidden"),
+        receipt(second, "msg_second", "partial", origin="hidden", model="claude-opus-4-5"),
+    )
+
+    async with a_client(world.url, secret) as client:
+        assert await messages(client, apiKeyId=key.id) == ["msg_cut", "msg_hidden", "msg_usual"]
+        assert await messages(client, apiKeyId=second.id) == ["msg_second"]
+        assert await messages(client, basis="partial") == ["msg_cut", "msg_second"]
+        assert await messages(client, basis="final", origin="assistant") == ["msg_usual"]
+        assert await messages(client, origin="hidden", model="claude-opus-4-5") == ["msg_second"]
+        assert await messages(client, basis="recovered") == []
+        assert await messages(client, basis="partial", to="2020-01-01T00:00:00Z", model=SONNET) == []
+        first = (await client.get("/v1/receipts", params={"apiKeyId": str(key.id), "limit": 2})).json()
+        rest = {"apiKeyId": str(key.id), "limit": 2, "cursor": first["nextCursor"]}
+        last = (await client.get("/v1/receipts", params=rest)).json()
+        end_of_time = Cursor(datetime.max.replace(tzinfo=UTC), str(UUID(int=0))).encode()
+        assert len(await messages(client, apiKeyId=key.id, cursor=end_of_time)) == 3
+    assert len({item["id"] for item in (*first["items"], *last["items"])}) == 3
+    assert last["nextCursor"] is None
+
+
+async def test_the_export_takes_the_same_filters_and_needs_no_header(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    key, secret = await a_tenant(world)
+    await charge(world, receipt(key, "msg_1"), receipt(key, "msg_2", "partial"))
+
+    async with a_client(world.url, secret) as client:
+        plain = {"Accept": "text/html"}
+        export = await client.get("/v1/receipts", params={"format": "csv", "basis": "partial"}, headers=plain)
+        json = await client.get("/v1/receipts", params={"format": "json"}, headers={"Accept": "text/csv"})
+
+    assert export.headers["content-type"].startswith("text/csv")
+    assert "attachment" in export.headers["content-disposition"]
+    assert [row["usageUnitId"] for row in csv.DictReader(io.StringIO(export.text))] == ["msg_2"]
+    assert len(json.json()["items"]) == 2
+
+
+async def test_what_cache_reads_saved_is_kept_with_the_receipt(world_of: WorldOf) -> None:
+    usage = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 10_000}
+    world = await world_of(lambda _: Reply([Text("hi")], usage=usage))
+    assert (await world.http.post("/v1/runs/wait", json=a_request(model=SONNET))).json()["ok"]
+
+    (item,) = (await world.http.get("/v1/receipts")).json()["items"]
+    total = (await world.http.get("/v1/usage")).json()["total"]
+
+    # Ten thousand tokens at $3.00 a million, read for $0.30.
+    assert item["cacheSavingsUsd"] == total["cacheSavingsUsd"] == "0.0270000000"
+
+
+async def test_usage_is_split_by_a_second_group(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    key, secret = await a_tenant(world)
+    models = ("claude-opus-4-5", SONNET, "claude-haiku-4-5")
+    await charge(
+        world,
+        *(
+            NewReceipt(a_fact(key, f"msg_{n}", model=model), Charge(Decimal(n), n, "test"), "final")
+            for n, model in enumerate(models, start=1)
+        ),
+    )
+
+    async with a_client(world.url, secret) as client:
+        query: dict[str, Any] = {"groupBy": "graph", "splitBy": "model", "top": 2}
+        report = (await client.get("/v1/usage", params=query)).json()
+        alone = (await client.get("/v1/usage", params={"model": SONNET})).json()
+
+    assert (report["groupBy"], report["splitBy"]) == ("graph", "model")
+    assert [(item["split"], item["chargedCredits"]) for item in report["items"]] == [
+        ("claude-haiku-4-5", 3),
+        (SONNET, 2),
+        (None, 1),
+    ]
+    assert report["total"]["chargedCredits"] == 6
+    assert alone["total"]["chargedCredits"] == 2
+
+
+async def test_alarms_count_what_is_open(world_of: WorldOf) -> None:
+    replies = (Reply([Text("hi")], model="claude-unheard-of-9"), Reply([Text("hi")]))
+    world = await world_of(in_turn(*replies))
+    quiet = (await world.http.get("/v1/alarms")).json()
+    unpriced = await world.start(a_request())
+    await world.ended(unpriced)
+    drifted = await world.start(a_request())
+    await world.ended(drifted)
+    await disagree(world, drifted, {"sdk": 2, "gateway": 1, "drift": 3})
+
+    alarms = (await world.http.get("/v1/alarms")).json()
+    before = (await world.http.get("/v1/alarms", params={"to": "2020-01-01T00:00:00Z"})).json()
+    rate = Rate(Decimal(1))
+    price = ModelPrice("file", rate, rate, rate, rate, rate)
+    await reprice(world.services.database, PriceList([OwnPrice("claude-unheard-of-9", NOW, price)]))
+    later = (await world.http.get("/v1/alarms")).json()
+
+    nothing = {
+        "drift": {"runs": 0, "messages": 0, "newest": []},
+        "unpriced": {"receipts": 0, "runs": 0, "newest": []},
+    }
+    assert quiet == before == nothing
+    assert (alarms["drift"]["runs"], alarms["drift"]["messages"]) == (1, 3)
+    (run,) = alarms["drift"]["newest"]
+    assert (run["runId"], run["meters"], run["drift"]) == (drifted, {"sdk": 2, "gateway": 1}, 3)
+    assert (alarms["unpriced"]["receipts"], alarms["unpriced"]["runs"]) == (1, 1)
+    (waiting,) = alarms["unpriced"]["newest"]
+    assert (waiting["runId"], waiting["model"]) == (unpriced, "claude-unheard-of-9")
+    assert later["unpriced"] == nothing["unpriced"]
+
+
+async def disagree(world: World, run_id: str, meters: dict[str, int]) -> None:
+    """Make a run's meters say this."""
+    async with world.services.database.transaction() as tx:
+        await tx.execute(
+            text(
+                "UPDATE runs SET meters = json_build_object('sdk', :sdk ::int, 'gateway', :gateway ::int,"
+                " 'drift', :drift ::int) WHERE run_id = :run"
+            ),
+            {**meters, "run": run_id},
+        )
+
+
+async def test_no_tenant_sees_another(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("hi")], model="claude-unheard-of-9")))
+    run = await world.start(a_request())
+    await world.ended(run)
+    await disagree(world, run, {"sdk": 1, "gateway": 1, "drift": 1})
+    owners_key = (await world.http.get("/v1/keys")).json()["items"][0]["id"]
+    _, secret = await a_tenant(world, "stranger", "theirs")
+
+    async with a_client(world.url, secret) as client:
+        alarms = (await client.get("/v1/alarms")).json()
+        keys = (await client.get("/v1/keys")).json()["items"]
+        of_owner = await messages(client, apiKeyId=owners_key)
+        total = (await client.get("/v1/usage", params={"apiKeyId": owners_key})).json()["total"]
+
+    assert (alarms["drift"]["runs"], alarms["unpriced"]["receipts"]) == (0, 0)
+    assert [key["name"] for key in keys] == ["theirs"]
+    assert (of_owner, total["receipts"]) == ([], 0)
+
+
+async def test_keys_are_named_and_never_shown(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    secrets = [(await a_tenant(world, name=name))[1] for name in ("first", "second")]
+    async with a_client(world.url, secrets[0]) as client:
+        newest = (await client.get("/v1/keys", params={"limit": 1})).json()
+        older = (await client.get("/v1/keys", params={"limit": 1, "cursor": newest["nextCursor"]})).json()
+        wrong = await client.get("/v1/keys", params={"cursor": "x"})
+
+    assert [(key["name"], key["prefix"]) for key in (*newest["items"], *older["items"])] == [
+        ("second", secrets[1][:7]),
+        ("first", secrets[0][:7]),
+    ]
+    assert older["nextCursor"] is None
+    assert set(newest["items"][0]) == {"id", "name", "prefix", "createdAt", "lastUsedAt", "revokedAt"}
+    assert wrong.status_code == 422
+
+
+async def test_money_needs_the_scope_for_it(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    _, secret = await world.services.accounts.create_key("acme", ["runs:write", "runs:read"])
+
+    async with a_client(world.url, secret) as client:
+        for path in ("/v1/alarms", "/v1/keys", "/v1/usage", "/v1/receipts?format=csv", "/v1/balance"):
+            assert (await client.get(path)).status_code == 403, path
+
+
+QUESTIONS: Sequence[tuple[str, dict[str, Any], str]] = [
+    ("/v1/usage", {"splitBy": "model"}, "groupBy"),
+    ("/v1/usage", {"groupBy": "day", "splitBy": "day"}, "splitBy"),
+    ("/v1/usage", {"groupBy": "day", "splitBy": "model", "top": 0}, "top"),
+    ("/v1/usage", {"groupBy": "day", "splitBy": "model", "top": 51}, "top"),
+    ("/v1/usage", {"apiKeyId": "me"}, "apiKeyId"),
+    ("/v1/receipts", {"apiKeyId": "me"}, "apiKeyId"),
+    ("/v1/receipts", {"basis": "guessed"}, "basis"),
+    ("/v1/receipts", {"basis": "partial' OR 'a' = 'a"}, "basis"),
+    ("/v1/receipts", {"origin": "elsewhere"}, "origin"),
+    ("/v1/receipts", {"format": "xml"}, "format"),
+    ("/v1/alarms", {"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
+    ("/v1/alarms", {"from": "lately"}, "from"),
+]
+
+
+async def test_a_wrong_question_names_the_parameter(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+
+    for path, query, field in QUESTIONS:
+        response = await world.http.get(path, params=query)
+        assert response.status_code == 422, (path, query)
+        assert [error["field"] for error in response.json()["errors"]] == [field]
