@@ -8,7 +8,7 @@ from app.simulator.script import in_turn
 from tests.architecture.tree import ROOT, pyproject
 from tests.e2e.stories import WorldOf, a_client
 
-_PACKAGES = re.compile(r"""(?:from|import)\s*\(?["']([^"']+)["']""")
+_IMPORT = re.compile(r"""^(?:import|export)\b[^;"'=()]*["']([^"']+)["']""", re.MULTILINE)
 
 
 async def test_pages_and_their_files_allow_nothing_from_elsewhere(world_of: WorldOf) -> None:
@@ -55,7 +55,7 @@ def test_every_file_of_the_pages_is_part_of_the_package() -> None:
 
 @pytest.mark.parametrize("path", sorted(WEB.rglob("*.js")), ids=lambda path: path.name)
 def test_modules_import_files_that_are_there(path: Path) -> None:
-    imported = _PACKAGES.findall(path.read_text(encoding="utf-8"))
+    imported = _IMPORT.findall(path.read_text(encoding="utf-8"))
 
     assert [name for name in imported if not (path.parent / name).is_file()] == []
 
