@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import asyncpg
+import hypothesis
 import pytest
 import pytest_asyncio
 
@@ -18,6 +19,11 @@ from app.simulator.script import Responder
 from tests.e2e.stories import OpenWorld, World, WorldOf, a_world
 
 TEMPLATE = "runtally_template"
+
+
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("runtally", deadline=None)
+hypothesis.settings.load_profile("runtally")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -65,7 +65,7 @@ async def _show(client: Client, console: Console) -> None:
 
 
 async def _until_interrupted(console: Console) -> None:
-    console.print("\nServing until Ctrl-C.")
+    console.print("\nServing until Ctrl-C. Open the URL in a browser and sign in with the key.")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -210,7 +210,6 @@ async def test_closing_ends_readers_and_refuses_writers(event_log: Log) -> None:
 )
 @settings(
     max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 async def test_every_reader_hears_each_entry_once_however_they_interleave(

@@ -76,6 +76,7 @@ def each_program(
     drawn = given(program=PROGRAMS)(body)
     chosen = settings(
         max_examples=programs,
+        # Also where no test suite has said so.
         deadline=None,
         database=None,
         phases=phases,
