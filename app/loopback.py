@@ -7,11 +7,15 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import uvicorn
+from uvicorn.server import ServerState
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+_GRACE_S = 1.0
 
 
 class Dropped(Exception):
@@ -28,11 +32,14 @@ logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
 
 @asynccontextmanager
 async def listening(app: AsgiApp) -> AsyncIterator[str]:
-    """Serve while the body runs; yields the URL. Whoever still reads at the end is cut off."""
+    """Serve while the body runs; yields the URL. Whoever still reads at the end is cut off.
+
+    uvicorn's protocol without its server: that takes signals over and looks ten times a second whether
+    it should stop.
+    """
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        port=0,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -40,19 +47,33 @@ async def listening(app: AsgiApp) -> AsyncIterator[str]:
         server_header=False,
         date_header=False,
         timeout_keep_alive=60,
-        timeout_graceful_shutdown=1,
     )
-    server = uvicorn.Server(config)
-    # Not `serve`: that would take over the signals of the process we run in.
-    task = asyncio.create_task(server._serve())  # noqa: SLF001
+    config.load()
+    state = ServerState()
+
+    def connected() -> asyncio.Protocol:
+        return config.http_protocol_class(config=config, server_state=state, app_state={})  # type: ignore[call-arg]
+
+    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
     try:
-        while not (server.started or task.done()):
-            await asyncio.sleep(0.005)
-        host, port = server.servers[0].sockets[0].getsockname()[:2]
+        host, port = server.sockets[0].getsockname()[:2]
         yield f"http://{host}:{port}"
     finally:
-        server.should_exit = True
-        await task
+        server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        await _ended(state.tasks)
+        await server.wait_closed()
+
+
+async def _ended(answers: set[asyncio.Task[None]]) -> None:
+    """Let answers under way come to their end, but not for long."""
+    if answers:
+        await asyncio.wait(answers, timeout=_GRACE_S)
+    for answer in (late := list(answers)):
+        answer.cancel()
+    if late:
+        await asyncio.wait(late)
 
 
 async def whole_body(receive: Receive) -> bytes:

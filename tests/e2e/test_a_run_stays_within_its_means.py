@@ -1,3 +1,4 @@
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -125,10 +126,17 @@ async def test_a_budget_holds_for_a_model_nobody_has_a_price_for(world_of: World
 async def test_no_call_is_let_through_after_the_deadline(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], delta_delay_s=0.8))
 
+    asked = time.monotonic()
     events = await world.run(a_request(limits={"timeoutS": 3}))
 
     assert ending(events) == ("timeout", "timeout")
-    assert bill(await world.receipts(events[0].data["runId"])) == wire(world.simulator.sent)
+    sent = {each.message_id: each.first_byte_at or asked for each in world.simulator.sent}
+    assert all(began - asked < 3.5 for began in sent.values())
+    billed, told = bill(await world.receipts(events[0].data["runId"])), wire(world.simulator.sent)
+    # What was on its way when the last one was cut off, nobody has read.
+    *whole, _cut = sent
+    assert {name: billed[name] for name in whole} == {name: told[name] for name in whole}
+    assert billed.keys() <= told.keys()
 
 
 async def test_a_model_without_a_price_is_refused(world_of: WorldOf) -> None:
