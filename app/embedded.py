@@ -25,6 +25,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from app import embedded_watchdog
+from app.errors import OperatorError
 
 _HOST = "127.0.0.1"
 _USER = "runtally"
@@ -43,7 +44,7 @@ _SETTINGS = {
 }
 
 
-class EmbeddedPostgresFailed(Exception):
+class EmbeddedPostgresFailed(OperatorError):
     """The embedded PostgreSQL does not start; the text is for the operator."""
 
 

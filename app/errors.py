@@ -23,6 +23,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 
+class OperatorError(Exception):
+    """What whoever runs the server has to mend; its text is for them and reaches no client."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """What is wrong with one field of a request; `field` is its dotted JSON path."""

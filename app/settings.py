@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.errors import OperatorError
+
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
@@ -17,7 +19,7 @@ _HEADER_VALUE = re.compile(r"[!-~]+")
 _ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
 
-class SettingsError(Exception):
+class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 

@@ -18,7 +18,7 @@ import structlog
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
-from app.errors import Unavailable
+from app.errors import OperatorError, Unavailable
 from app.usage import UsageFact
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ class JournalUnavailable(Unavailable):
     code = "journal_unavailable"
 
 
-class JournalFailed(Exception):
+class JournalFailed(OperatorError):
     """The journal's directory cannot be used; the text names RUNTALLY_DATA_DIR."""
 
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from app.billing.ledger_repository import (
     Credit,
-    Mode,
     add_entry,
     credit_of,
     entry_referenced,
@@ -16,6 +15,7 @@ from app.billing.ledger_repository import (
     reservation_of,
     set_terms,
 )
+from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Literal
 
 from sqlalchemy import ScalarSelect, func, insert, literal, select
 from sqlalchemy.dialects import postgresql
 
+from app.billing.mode import Mode
 from app.billing.tables import credit_accounts, credit_ledger
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
 
-Mode = Literal["prepaid", "postpaid"]
 _ledger = credit_ledger.c
 _accounts = credit_accounts.c
 

@@ -24,12 +24,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.billing.pricing import WEB_SEARCH_USD, ModelPrice, OwnPrice, Rate
+from app.errors import OperatorError
 from app.graph import Dollars
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 
 
-class PriceFileError(Exception):
+class PriceFileError(OperatorError):
     """The price file is wrong; the text names RUNTALLY_PRICES_FILE and the key."""
 
     def __init__(self, problem: str) -> None:

@@ -1,10 +1,10 @@
-"""What the operator's files and settings offer: graphs, tools, models and their prices."""
+"""What the operator's files and settings offer: graphs, tools and models."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from app.billing.price_file import read_prices
 from app.billing.pricing import PriceList
+from app.bootstrap.prices import price_list
 from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
@@ -25,12 +25,6 @@ def open_planner(settings: Settings) -> Planner:
     prices = price_list(settings)
     models = model_registry(settings, prices)
     return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
-
-
-def price_list(settings: Settings) -> PriceList:
-    """The prices of this server; raises `PriceFileError`."""
-    own = [] if settings.prices_file is None else read_prices(settings.prices_file)
-    return PriceList(own, markup=settings.markup)
 
 
 def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:

@@ -12,10 +12,11 @@ from rich.table import Table
 
 from app.auth.accounts import Accounts
 from app.billing.ledger import CreditLedger, Terms, usd
-from app.billing.ledger_repository import Credit, Mode
+from app.billing.ledger_repository import Credit
+from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.repricing import reprice
-from app.bootstrap.catalogues import price_list
+from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid
 from app.ids import AccountId

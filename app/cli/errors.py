@@ -6,33 +6,12 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-from app.billing.journal import JournalFailed
-from app.billing.price_file import PriceFileError
-from app.embedded import EmbeddedPostgresFailed
-from app.errors import AppError, Invalid, NotFound, Unauthenticated
-from app.executors.catalog import GraphDefinitionError
-from app.executors.claude_agent.cli import CliMissing
-from app.executors.model_file import ModelFileError
-from app.settings import SettingsError
-from app.tools.catalog import ToolCatalogError
-from app.tools.tool import ToolDefinitionError
+from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
 
 stderr = Console(stderr=True, highlight=False)
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-
-_OPERATOR_ERRORS = (
-    SettingsError,
-    GraphDefinitionError,
-    ToolCatalogError,
-    ToolDefinitionError,
-    EmbeddedPostgresFailed,
-    CliMissing,
-    JournalFailed,
-    PriceFileError,
-    ModelFileError,
-)
 
 
 @contextmanager
@@ -40,7 +19,7 @@ def explained() -> Iterator[None]:
     """Turn what an operator can mend into its sentence."""
     try:
         yield
-    except _OPERATOR_ERRORS as error:
+    except OperatorError as error:
         stderr.print(str(error), style="red", markup=False)
         raise typer.Exit(EXIT_FAILED) from error
     except AppError as error:

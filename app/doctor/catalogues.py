@@ -7,7 +7,8 @@ from uuid import UUID
 
 from app.billing.price_file import PriceFileError
 from app.billing.pricing import LIBRARY_VERSION, PriceList
-from app.bootstrap.catalogues import graph_directories, model_registry, price_list
+from app.bootstrap.catalogues import graph_directories, model_registry
+from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
 from app.executors.catalog import GraphCatalog

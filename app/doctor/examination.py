@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
-from app.billing.journal import JournalFailed
 from app.bootstrap.agent import open_access, open_agent, open_workspaces
 from app.bootstrap.storage import attach_database, open_log
 from app.db import Database
@@ -12,16 +11,13 @@ from app.doctor.machine import check_cli, check_data_directory, check_journal, c
 from app.doctor.probe import ProbeBilling, probe
 from app.doctor.report import Check, Report, without_secrets
 from app.doctor.variables import check_variables
-from app.embedded import EmbeddedPostgresFailed
-from app.errors import AppError
+from app.errors import AppError, OperatorError
 from app.executors.catalog import GraphSpec
-from app.executors.claude_agent.cli import Cli, CliMissing, CliSilent, bundled_cli
+from app.executors.claude_agent.cli import Cli, bundled_cli
 from app.executors.claude_agent.directories import own_directory
 from app.sessions.store import PostgresSessionStore
 from app.settings import Settings
 from app.tools.mcp_servers import McpConnector, McpServerAway, remote_ids
-
-_OPERATOR_ERRORS = (JournalFailed, EmbeddedPostgresFailed, CliMissing, CliSilent)
 
 
 async def examine(
@@ -146,7 +142,7 @@ async def _looked_at(name: str, look: Callable[[], Awaitable[list[Check]]]) -> l
         return await look()
     except AppError as error:
         return [Check(name, "error", error.detail)]
-    except _OPERATOR_ERRORS as error:
+    except OperatorError as error:
         return [Check(name, "error", str(error))]
     except Exception as error:  # noqa: BLE001 - one broken part must not hide the others
         return [Check(name, "error", f"{type(error).__name__}: {error}")]

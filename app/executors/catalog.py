@@ -8,7 +8,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from app.errors import NotFound
+from app.errors import NotFound, OperatorError
 from app.graph import Dollars, PermissionMode, RunLimits
 from app.tools.mcp_servers import McpServer, check_names, remote_ids, secrets_of
 from app.tools.tool import Effect
@@ -23,7 +23,7 @@ class GraphNotFound(NotFound):
     code = "graph_not_found"
 
 
-class GraphDefinitionError(Exception):
+class GraphDefinitionError(OperatorError):
     """A graph file is wrong; the text names the file and the key."""
 
 

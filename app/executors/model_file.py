@@ -25,6 +25,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
+from app.errors import OperatorError
 from app.executors.catalog import UniqueKeys
 from app.executors.models import (
     ALIASES,
@@ -45,7 +46,7 @@ _MOST_OUTPUT = 128_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class ModelFileError(Exception):
+class ModelFileError(OperatorError):
     """The model file is wrong; the text names RUNTALLY_MODELS_FILE and the key."""
 
     def __init__(self, problem: str) -> None:

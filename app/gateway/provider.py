@@ -9,6 +9,8 @@ from typing import Self
 import httpx
 import structlog
 
+from app.tls import trusted
+
 log = structlog.get_logger(__name__)
 
 MESSAGES = "/v1/messages"
@@ -39,6 +41,7 @@ class Provider:
         # Nothing of this machine's environment: no proxy, no .netrc.
         self._client = httpx.AsyncClient(
             trust_env=False,
+            verify=trusted(),
             timeout=httpx.Timeout(None, connect=_CONNECT_S),
             limits=httpx.Limits(
                 max_connections=None,

@@ -10,7 +10,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from app.auth.repository import AccountRecord
 from app.billing.ledger import Terms, usd
-from app.billing.ledger_repository import Credit, Mode
+from app.billing.ledger_repository import Credit
+from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.reports import UsageOf, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageSums

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from app.errors import NotFound
+from app.errors import NotFound, OperatorError
 from app.tools import builtin
 from app.tools.tool import Tool
 
@@ -14,7 +14,7 @@ ENTRY_POINTS = "runtally.tools"
 """The group of entry points by which installed packages bring tools."""
 
 
-class ToolCatalogError(Exception):
+class ToolCatalogError(OperatorError):
     """The operator's tool modules cannot be used; the text names the module and the reason."""
 
 

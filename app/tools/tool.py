@@ -10,6 +10,7 @@ from pydantic import BaseModel, RootModel
 from pydantic.errors import PydanticUserError
 from pydantic_core import to_json
 
+from app.errors import OperatorError
 from app.ids import RunKey
 
 Effect = Literal["read_only", "state_change", "external_side_effect"]
@@ -22,7 +23,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9_]*__[a-z0-9][a-z0-9_]*")
 StructuredT_co = TypeVar("StructuredT_co", bound=BaseModel, covariant=True)
 
 
-class ToolDefinitionError(Exception):
+class ToolDefinitionError(OperatorError):
     """A tool is defined wrongly; the text names the tool and what is wrong with it."""
 
     def __init__(self, tool_id: object, fault: str) -> None:

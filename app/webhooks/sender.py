@@ -8,6 +8,7 @@ from typing import Self
 
 import httpx
 
+from app.tls import trusted
 from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import Message
 from app.webhooks.retries import Answer, answered
@@ -25,12 +26,14 @@ class Sender:
     """
 
     def __init__(
-        self, addresses: Addresses, *, call_s: float = CALL_S, trusted: ssl.SSLContext | None = None
+        self, addresses: Addresses, *, call_s: float = CALL_S, authorities: ssl.SSLContext | None = None
     ) -> None:
         self._addresses = addresses
         self._call_s = call_s
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        self._transport = httpx.AsyncHTTPTransport(verify=trusted or True, trust_env=False, limits=limits)
+        self._transport = httpx.AsyncHTTPTransport(
+            verify=authorities or trusted(), trust_env=False, limits=limits
+        )
 
     async def __aenter__(self) -> Self:
         """Open."""

@@ -73,20 +73,20 @@ async def a_secure_server(certified_for: str, directory: Path) -> AsyncIterator[
         yield heard
 
 
-async def sent_to(url: str, *, trusted: ssl.SSLContext) -> Answer:
+async def sent_to(url: str, *, authorities: ssl.SSLContext) -> Answer:
     """One message to a host that leads to loopback."""
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
     addresses = Addresses(allow_private=True, resolve=resolve)
-    async with Sender(addresses, call_s=5.0, trusted=trusted) as sender:
+    async with Sender(addresses, call_s=5.0, authorities=authorities) as sender:
         return await sender.send(url, signed(uuid4(), {}, mint_secret(), at=now()))
 
 
 async def test_the_host_is_named_and_proved_though_the_address_is_called(tmp_path: Path) -> None:
     async with a_secure_server("hooks.test", tmp_path) as heard:
-        answer = await sent_to(f"https://hooks.test:{heard.port}/in", trusted=heard.trusting)
+        answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
 
     assert answer == Answer(204)
     assert heard.names == ["hooks.test"]
@@ -96,7 +96,7 @@ async def test_the_host_is_named_and_proved_though_the_address_is_called(tmp_pat
 
 async def test_nobody_else_gets_the_message(tmp_path: Path) -> None:
     async with a_secure_server("other.test", tmp_path) as heard:
-        answer = await sent_to(f"https://hooks.test:{heard.port}/in", trusted=heard.trusting)
+        answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
 
     assert answer == Answer(problem="connection_failed")
     assert heard.heads == []

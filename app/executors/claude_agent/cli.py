@@ -10,6 +10,7 @@ from typing import Any
 import claude_agent_sdk
 from claude_agent_sdk._cli_version import __cli_version__
 
+from app.errors import OperatorError
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.environment import Login, launcher, login_environment
 
@@ -19,11 +20,11 @@ PINNED_VERSION: str = __cli_version__
 _PATIENCE_S = 30.0
 
 
-class CliMissing(Exception):
+class CliMissing(OperatorError):
     """The installed claude-agent-sdk brings no CLI; on musl-based systems its wheels have none."""
 
 
-class CliSilent(Exception):
+class CliSilent(OperatorError):
     """The CLI does not answer; the text is for the operator."""
 
 

@@ -1,0 +1,6 @@
+"""How an account pays."""
+
+from typing import Literal, TypeAlias
+
+Mode: TypeAlias = Literal["prepaid", "postpaid"]
+"""Prepaid stops when the credit is used up; postpaid goes on and counts."""

@@ -1,0 +1,11 @@
+"""What models cost here."""
+
+from app.billing.price_file import read_prices
+from app.billing.pricing import PriceList
+from app.settings import Settings
+
+
+def price_list(settings: Settings) -> PriceList:
+    """The prices of this server; raises `PriceFileError`."""
+    own = [] if settings.prices_file is None else read_prices(settings.prices_file)
+    return PriceList(own, markup=settings.markup)
