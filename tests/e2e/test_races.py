@@ -11,7 +11,7 @@ from tests.contracts.conftest import redis_server
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 
-PROGRAMS = int(os.environ.get("RACES", "6"))
+PROGRAMS = int(os.environ.get("RACES", "4"))
 SEED = int(os.environ.get("RACES_SEED", "1"))
 
 

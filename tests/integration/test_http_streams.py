@@ -46,7 +46,7 @@ async def test_readers_who_leave_leave_nothing_behind(world_of: WorldOf) -> None
     await asyncio.gather(*[leave_at_the_first_event(world, "crowd-1") for _ in range(30)])
 
     await until(lambda: len(asyncio.all_tasks()) <= before)
-    assert world.services.database.connections_in_use() == 0
+    await until(lambda: world.services.database.connections_in_use() == 0)
     hold.until.set()
     assert (await world.ended("crowd-1"))["status"] == "succeeded"
 
