@@ -1,5 +1,6 @@
 """The locks: hashed, without addresses, and what pyproject.toml asks for."""
 
+import json
 import re
 
 import pytest
@@ -29,6 +30,15 @@ def test_a_lock_holds_pins_and_hashes_and_no_address(lock: str) -> None:
     odd = [line for line in lines if not (_PIN.fullmatch(line) or _HASH.fullmatch(line))]
 
     assert odd == []
+
+
+def test_the_lock_of_the_tests_own_packages_holds_hashes_and_no_address() -> None:
+    text = (ROOT / "tests" / "clients" / "package-lock.json").read_text(encoding="utf-8")
+    installed = {name: entry for name, entry in json.loads(text)["packages"].items() if name}
+
+    assert "://" not in text
+    assert installed
+    assert [name for name, entry in installed.items() if "integrity" not in entry] == []
 
 
 @pytest.mark.parametrize(
