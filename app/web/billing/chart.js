@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../html.js";
 import uPlot from "../vendor/uplot.js";
-import { length, money, ofCredits } from "./figures.js";
+import { length, money, ofCredits } from "../money.js";
 
 const DAY_S = 86_400;
 const TICKS_S = [1, 2, 5, 7, 14, 30, 61, 91].map((days) => days * DAY_S);

@@ -2,8 +2,9 @@
 
 import { urlOf } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
+import { exactMoney, fixed, ofCredits } from "../money.js";
 import { addressOf, withQuery } from "./address.js";
-import { count, exactMoney, fixed, moment, ofCredits } from "./figures.js";
+import { count, moment } from "./figures.js";
 import { Choice } from "./filters.js";
 import { Loaded, useAnswers } from "./load.js";
 

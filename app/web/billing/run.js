@@ -1,8 +1,9 @@
 // One run: how it went, what its two meters saw, and what each message was charged.
 
 import { html } from "../html.js";
+import { exactMoney, money, ofDollars } from "../money.js";
 import { addressOf } from "./address.js";
-import { count, exactMoney, lasted, money, moment, ofDollars, several } from "./figures.js";
+import { count, lasted, moment, several } from "./figures.js";
 import { Loaded, useAnswers } from "./load.js";
 import { ReceiptTable } from "./receipts.js";
 import { Timeline } from "./timeline.js";

@@ -1,9 +1,10 @@
 // Spend over time, split by model, graph or key: a chart, the same as a table, and the sums of each part.
 
 import { html, useMemo } from "../html.js";
+import { exactMoney, fixed, money, ofCredits, ofDollars } from "../money.js";
 import { addressOf, eachDay } from "./address.js";
 import { Chart } from "./chart.js";
-import { count, exactMoney, fixed, money, ofCredits, ofDollars, percent } from "./figures.js";
+import { count, percent } from "./figures.js";
 
 const SPLITS = [
   ["model", "Model", "models"],

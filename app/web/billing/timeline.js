@@ -1,19 +1,16 @@
 // What happened in a run, in order: from its events, with the receipt of each turn.
 
-import { urlOf } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
-import { lasted, money, moment, ofCredits } from "./figures.js";
+import { money, ofCredits } from "../money.js";
+import { follow } from "../stream.js";
+import { lasted, moment } from "./figures.js";
 import { fold, withReceipts } from "./story.js";
 
-const TYPES = [
-  "queued", "run_started", "text_delta", "thinking_delta", "status", "step", "tool_call_start", "tool_call_result",
-  "user_message", "permission_request", "permission_resolved", "interrupted", "assistant_final", "error", "done",
-];
 const SHOWN_CHARS = 280;
 
 export function Timeline({ run, receipts }) {
   const [state, setState] = useState({ entries: [], ended: false, lost: false });
-  useEffect(() => follow(run.runId, setState), [run.runId]);
+  useEffect(() => read(run.runId, setState), [run.runId]);
   const entries = withReceipts(state.entries, receipts);
   return html`
     <section class="card" aria-labelledby="timeline-title">
@@ -31,32 +28,25 @@ export function Timeline({ run, receipts }) {
   `;
 }
 
-/** Read the run's events as they come; all at once for one that has ended. */
-function follow(runId, setState) {
-  const source = new EventSource(urlOf(`v1/runs/${encodeURIComponent(runId)}/events`));
-  let entries = [];
+/** Fold the run's events as they come; all at once for one that has ended. */
+function read(runId, setState) {
+  const state = { entries: [], ended: false, lost: false };
   let drawing = 0;
-  const draw = (changes) => setState({ entries: [...entries], ended: false, lost: false, ...changes });
-  for (const type of TYPES) {
-    source.addEventListener(type, (message) => {
-      // A connection that broke raises an event of the same name, without data.
-      if (message.data === undefined) return;
-      entries = fold(entries, JSON.parse(message.data));
-      if (type === "done") {
-        source.close();
-        cancelAnimationFrame(drawing);
-        draw({ ended: true });
-      } else if (drawing === 0) {
-        drawing = requestAnimationFrame(() => {
-          drawing = 0;
-          draw({});
-        });
-      }
+  const changed = (changes) => {
+    Object.assign(state, changes);
+    // As often as the screen is drawn, however fast events come.
+    drawing ||= requestAnimationFrame(() => {
+      drawing = 0;
+      setState({ ...state });
     });
-  }
-  source.onerror = () => source.readyState === EventSource.CLOSED && draw({ lost: true });
+  };
+  const leave = follow(runId, {
+    hear: (event) => changed({ entries: fold(state.entries, event), ended: event.type === "done" }),
+    lost: (lost) => changed({ lost }),
+    failed: () => changed({ lost: true }),
+  });
   return () => {
-    source.close();
+    leave();
     cancelAnimationFrame(drawing);
   };
 }

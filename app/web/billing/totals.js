@@ -1,7 +1,8 @@
 // The sums of a period, and what the account has left.
 
 import { html } from "../html.js";
-import { count, exactMoney, money, ofCredits, ofDollars, percent, roughly } from "./figures.js";
+import { exactMoney, money, ofCredits, ofDollars } from "../money.js";
+import { count, percent, roughly } from "./figures.js";
 
 export function Totals({ total, balance }) {
   const charged = ofCredits(total.chargedCredits);

@@ -1,9 +1,9 @@
 // A conversation: what was said in it, and what can be done with it.
 
 import { get, post, remove } from "../api.js";
+import { follow } from "../stream.js";
 import { total } from "./cost.js";
 import { Run } from "./run.js";
-import { follow } from "./stream.js";
 import { apiProblem } from "./words.js";
 
 const RECEIPTS_MS = 1200;

@@ -231,6 +231,3 @@ const TAKE = {
     });
   },
 };
-
-/** The types of events a reader listens to. */
-export const EVENT_TYPES = Object.keys(TAKE);

@@ -1,8 +1,12 @@
 // Follow a run's events to their end, through lost connections.
 
-import { ApiError, get, urlOf } from "../api.js";
-import { EVENT_TYPES } from "./run.js";
+import { ApiError, get, urlOf } from "./api.js";
 
+const EVENT_TYPES = [
+  ...["queued", "run_started", "text_delta", "thinking_delta", "status", "step", "tool_call_start"],
+  ...["tool_call_result", "user_message", "permission_request", "permission_resolved", "interrupted"],
+  ...["assistant_final", "error", "done"],
+];
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 10_000;
 
