@@ -193,7 +193,11 @@ def cli_processes() -> list[psutil.Process]:
 
 def _is_cli(process: psutil.Process) -> bool:
     try:
-        return "claude" in process.name() or "_bundled/claude" in " ".join(process.cmdline())
+        if "claude" not in process.name() and "_bundled/claude" not in " ".join(process.cmdline()):
+            return False
+        # What a CLI starts has the CLI's name until it is something else.
+        parent = process.parent()
+        return parent is None or parent.name() != "claude"
     except psutil.NoSuchProcess:
         return False
 

@@ -8,6 +8,8 @@ from typing import Any
 import psutil
 import pytest
 
+from app.executors.aggregator import ExecutorAggregator
+from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
@@ -20,21 +22,21 @@ def echo(request: ApiRequest) -> Reply:
 async def test_the_next_run_takes_the_process_that_is_ready(world_of: WorldOf) -> None:
     world = await world_of(echo, RUNTALLY_WARM_POOL=1)
     await world.run(a_request("first"))
-    ready = await one_ready()
+    ready = await one_ready(world)
 
     events = await world.run(a_request("second"))
 
     assert events[-1].data["finishReason"] == "stop"
     # It was used and is gone; another one is ready.
     await until(lambda: not ready.is_running())
-    await one_ready()
+    await one_ready(world)
     assert [request.last_text for request in world.simulator.requests] == ["first", "second"]
 
 
 async def test_nothing_of_one_run_is_in_the_next(world_of: WorldOf) -> None:
     world = await world_of(echo, RUNTALLY_WARM_POOL=1)
     await world.run(a_request("my secret"))
-    await one_ready()
+    await one_ready(world)
     _, secret = await world.services.accounts.create_key("other", ["runs:write", "receipts:read"])
 
     async with a_client(world.url, secret) as http:
@@ -65,7 +67,7 @@ async def test_a_run_that_needs_another_process_gets_its_own(
 ) -> None:
     world = await world_of(echo, RUNTALLY_WARM_POOL=1)
     await world.run(a_request("first"))
-    ready = await one_ready()
+    ready = await one_ready(world)
 
     await world.run({**a_request("second"), **other})
 
@@ -81,7 +83,7 @@ async def test_a_run_that_needs_another_process_gets_its_own(
 async def test_a_process_that_died_while_it_waited_is_not_used(world_of: WorldOf) -> None:
     world = await world_of(echo, RUNTALLY_WARM_POOL=1)
     await world.run(a_request("first"))
-    ready = await one_ready()
+    ready = await one_ready(world)
     os.kill(ready.pid, signal.SIGKILL)
     await until(lambda: not ready.is_running() or ready.status() == psutil.STATUS_ZOMBIE)
 
@@ -105,7 +107,7 @@ async def test_tools_and_consent_belong_to_the_run_that_took_the_process(
         path = f"/v1/runs/{run_id}/permissions/{request_id}"
         await world.http.post(path, json={"decision": "allow"})
         assert (await world.ended(run_id))["final"]["ok"]
-        await one_ready()
+        await one_ready(world)
 
     assert [text for _, text in office().sent] == ["first", "second"]
 
@@ -113,7 +115,7 @@ async def test_tools_and_consent_belong_to_the_run_that_took_the_process(
 async def test_a_ready_process_can_call_nothing_before_there_is_a_run(world_of: WorldOf) -> None:
     world = await world_of(echo, RUNTALLY_WARM_POOL=1)
     await world.run(a_request("first"))
-    environment = (await one_ready()).environ()
+    environment = (await one_ready(world)).environ()
 
     async with a_client(environment["ANTHROPIC_BASE_URL"]) as http:
         answer = await http.post("/v1/messages", json={"model": "m", "messages": []})
@@ -150,11 +152,23 @@ async def test_a_cancel_of_a_run_in_a_process_that_was_ready(world_of: WorldOf) 
     assert bases == ["partial"]
 
 
-async def one_ready() -> psutil.Process:
-    """The one process that waits, once every other is gone and it listens."""
-    await until(lambda: len(cli_processes()) == 1)
-    (process,) = cli_processes()
-    return process
+async def one_ready(world: World) -> psutil.Process:
+    """The one process that waits, once every other is gone."""
+    aggregator = world.services.previewer.executor
+    assert isinstance(aggregator, ExecutorAggregator)
+    executor = aggregator._executors["claude_agents"]
+    assert isinstance(executor, ClaudeAgentExecutor)
+    pool = executor._starter._pool
+    found: list[psutil.Process] = []
+
+    def alone() -> bool:
+        found[:] = cli_processes()
+        ready = [cli.process._directory.pid_file for _, cli in pool._ready]
+        pids = [path.read_text().strip() for path in ready if path.exists()]
+        return len(ready) == 1 and pids == [str(process.pid) for process in found]
+
+    await until(alone)
+    return found[0]
 
 
 async def asked(world: World, run_id: str) -> str:
