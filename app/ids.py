@@ -7,7 +7,6 @@ import uuid_utils
 
 AccountId = NewType("AccountId", UUID)
 ApiKeyId = NewType("ApiKeyId", UUID)
-ReceiptId = NewType("ReceiptId", UUID)
 RunId = NewType("RunId", str)
 MessageId = NewType("MessageId", str)
 

@@ -13,11 +13,11 @@ from app.billing.pricing import Charge
 from app.billing.tables import charge_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
-from app.usage import SOURCE_SYSTEM, Attribution, ExecutorType, Origin, TokenUsage, UsageFact
+from app.usage import SOURCE_SYSTEM, Attribution, Basis, ExecutorType, Origin, TokenUsage, UsageFact
 
 _receipts = charge_receipts.c
 
-ReceiptBasis: TypeAlias = Literal["final", "partial", "recovered", "unpriced", "adjustment"]
+ReceiptBasis: TypeAlias = Literal[Basis, "unpriced", "adjustment"]
 """A fact's, or `unpriced`: no price was known, the tokens are kept; `adjustment`: its price, later."""
 
 

@@ -1,12 +1,13 @@
 """A run of ours as the bytes of one run of AG-UI's: up to its end, or to where it waits for a person."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from app.http.encoders.ag_ui import AgUiEncoder
 from app.ids import RunKey
 from app.streams.port import LogEntry
+from app.streams.silence import with_silence
 
 SETTLES_S = 0.25
 """After so much silence a run that waits for a person says no more until that person decides."""
@@ -29,32 +30,21 @@ async def ag_ui_chunks(
     batches: AsyncGenerator[Sequence[LogEntry], None], encoder: AgUiEncoder
 ) -> AsyncIterator[bytes]:
     """The frames; `batches` are a run's entries from the first."""
-    waiting: asyncio.Future[Sequence[LogEntry] | None] | None = None
-    try:
+    heard = with_silence(batches, lambda: _patience_s(encoder))
+    async with aclosing(heard):
         yield encoder.opening
-        while not encoder.ended:
-            waiting = waiting or asyncio.ensure_future(_next(batches))
-            ready, _ = await asyncio.wait({waiting}, timeout=_patience_s(encoder))
-            batch = waiting.result() if ready else None
+        async for batch in heard:
             if batch is None:
                 break
-            waiting = None
             if chunk := encoder.encode(batch):
                 yield chunk
-        if encoder.asking:
-            yield encoder.interrupt()
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.wait({waiting})
-        await batches.aclose()
+            if encoder.ended:
+                break
+    if encoder.asking:
+        yield encoder.interrupt()
 
 
 def _patience_s(encoder: AgUiEncoder) -> float | None:
     if not encoder.asking:
         return None
     return IN_STEP_S if encoder.in_step else SETTLES_S
-
-
-async def _next(batches: AsyncGenerator[Sequence[LogEntry]]) -> Sequence[LogEntry] | None:
-    return await anext(batches, None)

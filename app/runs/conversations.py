@@ -14,9 +14,9 @@ from app.paging import Cursor
 from app.runs.history import unpack
 from app.runs.repository import (
     RunRecord,
-    find_run,
+    find_runs,
     request_of,
-    stored_events,
+    stored_results,
     turns_of,
     unfinished_turns,
 )
@@ -106,18 +106,14 @@ class Conversations:
         """A conversation and what was said in it; raises `SessionNotFound`."""
         session = await self._get(account_id, state_key)
         entries = await self._store.entries(session.transcript)
-        keys = [RunKey(account_id, RunId(run_id)) for run_id in _in_order(entries)]
-        results: dict[str, ToolCallResult] = {}
-        runs: list[RunRecord] = []
+        run_ids = [RunId(run_id) for run_id in _in_order(entries)]
         async with self._database.snapshot() as reader:
-            unheard = [run for run in await turns_of(reader, session) if run.key not in keys]
+            unheard = [run for run in await turns_of(reader, session) if run.key.run_id not in run_ids]
             questions = [_asked(run, await request_of(reader, run.key)) for run in unheard]
-            for key in keys:
-                if (run := await find_run(reader, key)) is not None:
-                    runs.append(run)
-                for _, event in unpack(await stored_events(reader, key)):
-                    if isinstance(event, ToolCallResult):
-                        results[event.tool_call_id] = event
+            runs = await find_runs(reader, account_id, run_ids)
+            stored = await stored_results(reader, account_id, run_ids)
+        events = (entry.event for entry in unpack(stored))
+        results = {event.tool_call_id: event for event in events if isinstance(event, ToolCallResult)}
         messages = messages_of(entries, tool_id_of=self._tool_id_of)
         said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
         for run, question in zip(unheard, questions, strict=True):
@@ -190,8 +186,7 @@ class Conversations:
         async with self._database.snapshot() as reader:
             session = await find_session(reader, account_id, state_key)
             keys = [] if session is None else await unfinished_turns(reader, session)
-            found = [await find_run(reader, key) for key in keys]
-        return [run for run in found if run is not None]
+            return await find_runs(reader, account_id, [key.run_id for key in keys])
 
     async def goes_on(self, account_id: AccountId, state_key: str) -> bool:
         """Whether another run of it would find that something was said before, once its turn comes."""

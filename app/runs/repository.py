@@ -108,6 +108,13 @@ async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
     return None if row is None else _record(row)
 
 
+async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> list[RunRecord]:
+    """Those of these runs that this account has, in the order of their ids here."""
+    wanted = select(*_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
+    found = {run.key.run_id: run for run in map(_record, await reader.execute(wanted))}
+    return [found[run_id] for run_id in run_ids if run_id in found]
+
+
 async def newest_runs(
     reader: Reader,
     account_id: AccountId,
@@ -242,6 +249,18 @@ async def stored_events(reader: Reader, key: RunKey) -> list[StoredEvents]:
         select(run_events.c.position, run_events.c.last_position, run_events.c.data)
         .where(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
         .order_by(run_events.c.position)
+    )
+    return [StoredEvents(*row) for row in await reader.execute(statement)]
+
+
+async def stored_results(
+    reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]
+) -> list[StoredEvents]:
+    """The kept results of the tool calls of finished runs."""
+    statement = select(run_events.c.position, run_events.c.last_position, run_events.c.data).where(
+        run_events.c.account_id == account_id,
+        run_events.c.run_id.in_(run_ids),
+        run_events.c.data["type"].as_string() == "tool_call_result",
     )
     return [StoredEvents(*row) for row in await reader.execute(statement)]
 

@@ -1,6 +1,5 @@
 """RunService: everything one can do with a run."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -36,6 +35,7 @@ from app.runs.repository import (
     stored_events,
 )
 from app.streams.port import EventLog, LogEntry
+from app.streams.silence import with_silence
 from app.workspaces.service import Workspaces
 from app.workspaces.workspace import Upload
 
@@ -263,24 +263,13 @@ class RunService:
         after: int,
     ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Follow the log; of a run carried elsewhere, until the database says it has ended."""
-        batches = self._log.follow(run, after=after)
-        waiting: asyncio.Future[Sequence[LogEntry] | None] | None = None
-        try:
-            while True:
-                waiting = waiting or asyncio.ensure_future(_next(batches))
-                ready, _ = await asyncio.wait({waiting}, timeout=_ASK_AGAIN_S)
-                if ready:
-                    batch, waiting = waiting.result(), None
-                    if batch is None:
-                        return
+        heard = with_silence(self._log.follow(run, after=after), lambda: _ASK_AGAIN_S)
+        async with aclosing(heard):
+            async for batch in heard:
+                if batch is not None:
                     yield batch
                 elif self._carrier.find(run) is None and (await self.get(run)).finished:
                     return
-        finally:
-            if waiting is not None:
-                waiting.cancel()
-                await asyncio.wait({waiting})
-            await batches.aclose()
 
     async def _kept(self, run: RunKey, after: int) -> list[LogEntry]:
         async with self._database.snapshot() as reader:
@@ -297,10 +286,6 @@ class _Accepted:
     record: RunRecord
     context: RunContext
     to_interrupt: list[RunKey]
-
-
-async def _next(batches: AsyncGenerator[Sequence[LogEntry]]) -> Sequence[LogEntry] | None:
-    return await anext(batches, None)
 
 
 def _joined(record: RunRecord, fingerprint: bytes) -> RunRecord:
