@@ -40,8 +40,8 @@ class Billing:
         )
 
 
-def a_lane(billing: Billing, *, within_s: float = FAR_S, **limits: Any) -> Lane:
-    deadline = asyncio.get_running_loop().time() + within_s
+def a_lane(billing: Billing, **limits: Any) -> Lane:
+    deadline = asyncio.get_running_loop().time() + FAR_S
     return Lane("run-1", "token", "http://gateway/token", LaneLimits(deadline, **limits), billing.links())
 
 

@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,7 @@ from app.gateway import lane as lanes
 from app.gateway.lane import Call, CallRefused, CallSize, Refusal
 from tests.unit.gateway.calls import (
     FAR_S,
+    PATIENCE_S,
     SOON_S,
     Billing,
     Caller,
@@ -64,9 +66,9 @@ async def test_without_a_budget_a_calls_size_is_not_asked_for(billing: Billing) 
 
 
 async def test_after_the_deadline_nothing_is_let_through(billing: Billing) -> None:
-    lane = a_lane(billing, within_s=SOON_S)
+    lane = a_lane(billing)
     await answered(lane, a_message())
-    await asyncio.sleep(SOON_S)
+    lane.limits = replace(lane.limits, deadline=asyncio.get_running_loop().time())
 
     assert await refusal_of(lane) == "deadline"
     assert lane.refused == "deadline"
@@ -148,7 +150,7 @@ async def test_an_objection_takes_no_room(billing: Billing) -> None:
     assert await refusal_of(lane, tokens=1000) == "journal"
     billing.objection = None
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S):
         await answered(lane, a_message())
 
 
@@ -227,7 +229,7 @@ async def test_of_many_that_wait_one_at_a_time_is_let_through(billing: Billing) 
             call.closed(a_message(number, tokens=1))
             under_way -= 1
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*map(calls, range(50)))
 
     assert (most, len(lane.messages)) == (1, 50)
@@ -245,7 +247,7 @@ async def test_whoever_waits_and_gives_up_leaves_nothing_behind(billing: Billing
     await asyncio.wait([caller.task for caller in waiting[:-1]])
     await first.answer(a_message(tokens=1))
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S):
         await waiting[-1].admitted.wait()
         await waiting[-1].answer()
         await lane.close()
@@ -269,7 +271,7 @@ async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_beh
     await asyncio.wait({caller.task})
     lane.links = billing.links()
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S):
         await answered(lane, a_message())
 
 
@@ -367,7 +369,7 @@ async def test_closing_twice_does_nothing_more(billing: Billing) -> None:
     lane = a_lane(billing)
     await answered(lane, a_message())
 
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(lanes.GRACE_S / 2):
         await asyncio.gather(lane.close(), lane.close())
         await lane.close()
 
