@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import os
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -192,14 +193,39 @@ def cli_processes() -> list[psutil.Process]:
 
 
 def _is_cli(process: psutil.Process) -> bool:
-    try:
-        if "claude" not in process.name() and "_bundled/claude" not in " ".join(process.cmdline()):
-            return False
-        # What a CLI starts has the CLI's name until it is something else.
-        parent = process.parent()
-        return parent is None or parent.name() != "claude"
-    except psutil.NoSuchProcess:
-        return False
+    with suppress(psutil.NoSuchProcess):
+        if "claude" in process.name() or "_bundled/claude" in arguments_of(process):
+            # What a CLI starts has the CLI's name until it is something else.
+            parent = process.parent()
+            return parent is None or parent.name() != "claude"
+    return False
+
+
+def arguments_of(process: psutil.Process) -> str:
+    """A process's arguments; nothing once it is gone."""
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def shown_by(processes: Iterable[psutil.Process]) -> str:
+    """The environments and arguments of processes and of everything they have started."""
+    shown: list[str] = []
+    for process in processes:
+        # A CLI starts programs of its own, which are soon gone.
+        with suppress(psutil.NoSuchProcess):
+            shown += [f"{process.environ()} {arguments_of(process)}", shown_by(process.children())]
+    return "\n".join(shown)
+
+
+def contents_below(directory: Path) -> list[bytes]:
+    """What the files in a folder and those below it hold, while somebody may still be removing them."""
+    contents: list[bytes] = []
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(FileNotFoundError):
+                contents.append(Path(folder, name).read_bytes())
+    return contents
 
 
 async def until_sent(world: World, run_id: str, *, messages: int = 1, key: str = KEY) -> None:

@@ -16,6 +16,7 @@ from tests.e2e.stories import (
     a_client,
     a_request,
     a_world,
+    contents_below,
     until,
 )
 
@@ -377,7 +378,8 @@ async def test_nothing_of_a_conversation_is_left_on_the_disk(world_of: WorldOf, 
     await said(world, "chat-1", "my secret")
     await said(world, "chat-1", "another")
 
-    await until(lambda: not any(tmp_path.rglob("*.jsonl")))
+    await until(lambda: not list((tmp_path / "data" / "runs").glob("server-*/*")))
+    assert not any(b"my secret" in content for content in contents_below(tmp_path / "data"))
 
 
 async def said(world: World, key: str, text: str, **fields: Any) -> dict[str, Any]:

@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from app.simulator.script import Block, Hold, Reply, Text, ToolUse, in_turn
-from tests.e2e.stories import CLOCK, PROVIDER_KEY, World, WorldOf, a_request, cli_processes, until
+from tests.e2e.stories import CLOCK, PROVIDER_KEY, World, WorldOf, a_request, cli_processes, shown_by, until
 
 BUILT_IN = [
     *(
@@ -150,12 +149,11 @@ async def test_no_secret_and_no_path_of_the_server_is_in_reach(
     run_id = await world.start(a_request("go", graphId=VICTIM))
     await hold.reached.wait()
 
-    (cli,) = cli_processes()
-    family = [cli, *cli.children(recursive=True)]
-    seen = "\n".join(f"{process.environ()} {process.cmdline()}" for process in family if alive(process))
+    seen = shown_by(cli_processes())
     hold.until.set()
     await world.ended(run_id)
 
+    assert "ANTHROPIC_BASE_URL" in seen
     assert "leak-me" not in seen
     assert PROVIDER_KEY not in seen
     assert "Help." not in seen
@@ -168,7 +166,3 @@ async def at_rest(world: World) -> None:
     """Nothing of the run goes on."""
     await until(lambda: not cli_processes())
     assert all(message.final_usage is not None for message in world.simulator.sent)
-
-
-def alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

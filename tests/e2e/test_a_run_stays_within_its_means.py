@@ -15,6 +15,8 @@ from tests.e2e.stories import (
     WorldOf,
     a_request,
     cli_processes,
+    contents_below,
+    shown_by,
     until,
 )
 from tests.e2e.the_bill import bill, wire
@@ -179,15 +181,13 @@ async def test_the_provider_key_is_nowhere_near_an_agent(world_of: WorldOf, tmp_
     run_id = await world.start(a_request())
     await hold.reached.wait()
 
-    (cli,) = cli_processes()
-    family = [cli, *cli.children(recursive=True)]
-    seen = "\n".join(f"{process.environ()} {process.cmdline()}" for process in family)
-    files = [path.read_bytes() for path in (tmp_path / "data" / "runs").rglob("*") if path.is_file()]
-
+    seen = shown_by(cli_processes())
+    files = contents_below(tmp_path / "data" / "runs")
     hold.until.set()
     await world.ended(run_id)
     assert "ANTHROPIC_API_KEY" in seen
     assert PROVIDER_KEY not in seen
+    assert files
     assert not any(PROVIDER_KEY.encode() in content for content in files)
     assert world.simulator.requests[0].headers["x-api-key"] == PROVIDER_KEY
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.servers import a_server
-from tests.e2e.stories import PROVIDER_KEY, WorldOf, a_client, a_request, until
+from tests.e2e.stories import PROVIDER_KEY, WorldOf, a_client, a_request, arguments_of, until
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, read, results, settings, upload
 from tests.programs import require
 
@@ -225,9 +226,8 @@ async def test_nothing_of_a_run_lives_on(world_of: WorldOf, tmp_path: Path) -> N
 
     await world.run(a_request("go", graphId=EDITOR))
 
-    def left() -> list[str]:
-        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-        return [line.decode() for line in lines if b"sleep\x004242" in line]
+    def left() -> list[psutil.Process]:
+        return [process for process in psutil.process_iter() if "sleep 4242" in arguments_of(process)]
 
     await until(lambda: not left())
 

@@ -12,7 +12,15 @@ import yaml
 from app.loopback import Receive, Scope, Send, listening
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.mcp_program import a_server
-from tests.e2e.stories import WorldOf, a_request, until
+from tests.e2e.stories import (
+    WorldOf,
+    a_request,
+    arguments_of,
+    cli_processes,
+    contents_below,
+    shown_by,
+    until,
+)
 
 LIBRARIAN = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"
@@ -112,15 +120,14 @@ async def test_the_agents_cli_never_has_the_secret(world_of: WorldOf, tmp_path: 
     run_id = await world.start(a_request("go", graphId=LIBRARIAN))
     await hold.reached.wait()
 
-    children = psutil.Process().children(recursive=True)
-    clis = [child for child in children if "claude" in child.name()]
-    seen = "\n".join(f"{child.environ()} {child.cmdline()}" for child in clis)
-    files = [path.read_bytes() for path in (tmp_path / "data" / "runs").rglob("*") if path.is_file()]
+    seen = shown_by(cli_processes())
+    files = contents_below(tmp_path / "data" / "runs")
     hold.until.set()
     await world.ended(run_id)
 
-    assert clis
+    assert "ANTHROPIC_BASE_URL" in seen
     assert TOKEN not in seen
+    assert files
     assert not any(TOKEN.encode() in content for content in files)
 
 
@@ -211,4 +218,4 @@ async def a_library() -> AsyncIterator[Library]:
 
 def programs() -> list[psutil.Process]:
     children = psutil.Process().children(recursive=True)
-    return [child for child in children if child.is_running() and PROGRAM in " ".join(child.cmdline())]
+    return [child for child in children if child.is_running() and PROGRAM in arguments_of(child)]
