@@ -20,8 +20,10 @@ export function follow(runId, { hear, lost, failed }) {
   let source, timer;
   let position = 0;
   let retryMs = FIRST_RETRY_MS;
+  let left = false;
 
   const leave = () => {
+    left = true;
     clearTimeout(timer);
     source?.close();
   };
@@ -34,11 +36,9 @@ export function follow(runId, { hear, lost, failed }) {
   };
   const again = async () => {
     source.close();
-    try {
-      await get(`v1/runs/${encodeURIComponent(runId)}`);
-    } catch (error) {
-      if (error instanceof ApiError && error.status >= 400 && error.status < 500) return failed(error);
-    }
+    const error = await get(`v1/runs/${encodeURIComponent(runId)}`).then(() => null, (error) => error);
+    if (left) return;
+    if (error instanceof ApiError && error.status >= 400 && error.status < 500) return failed(error);
     timer = setTimeout(open, retryMs);
     retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
   };
