@@ -27,6 +27,7 @@ from app.executors.claude_agent.names import tool_id_of
 from app.executors.claude_agent.watch import AccessWatch
 from app.executors.models import ModelRegistry
 from app.ids import new_uuid
+from app.memory import MemoryCeiling
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
 from app.runs.conversations import Conversations
@@ -75,6 +76,8 @@ class Services:
     webhooks: Webhooks
     access: AccessWatch
     workspaces: Workspaces
+    memory: MemoryCeiling
+    """What may be asked before anything large is taken in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class _Ground:
     planner: Planner
     workspaces: Workspaces
     agent: Agent
+    memory: MemoryCeiling
     tasks: TaskGroup
     """Where runs go on when their reader has left; cancelled at the end."""
 
@@ -135,6 +139,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             webhooks=webhooks,
             access=access,
             workspaces=ground.workspaces,
+            memory=ground.memory,
         )
 
 
@@ -153,6 +158,7 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
     event_log = await open_log(settings, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
+    memory = _open_memory(settings, tasks)
     return _Ground(
         settings=settings,
         process_id=process_id,
@@ -165,8 +171,16 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
         planner=planner,
         workspaces=workspaces,
         agent=agent,
+        memory=memory,
         tasks=tasks,
     )
+
+
+def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
+    most = settings.max_memory_mb
+    memory = MemoryCeiling(None if most is None else most * 2**20)
+    tasks.start_soon(memory.watch)
+    return memory
 
 
 async def _open_runs(
@@ -189,6 +203,7 @@ async def _open_runs(
         commands=commands,
         conversations=conversations,
         workspaces=ground.workspaces,
+        memory=ground.memory,
         require_sandbox=ground.agent.sandbox.require,
         process_id=ground.process_id,
     )

@@ -16,6 +16,7 @@ from app.events import Done, RunError
 from app.executors.port import RunContext
 from app.graph import GraphFinal, GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.memory import MemoryCeiling
 from app.paging import Cursor
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands, RunNotFound
@@ -77,6 +78,7 @@ class RunService:
         commands: RunCommands,
         conversations: Conversations,
         workspaces: Workspaces,
+        memory: MemoryCeiling,
         require_sandbox: Callable[[], Awaitable[None]],
         process_id: UUID,
     ) -> None:
@@ -91,6 +93,7 @@ class RunService:
         self._commands = commands
         self._conversations = conversations
         self._workspaces = workspaces
+        self._memory = memory
         self._require_sandbox = require_sandbox
         self._process_id = process_id
         self._closing = False
@@ -107,7 +110,8 @@ class RunService:
         """Accept a run, or join the one that has its id and was asked for the same.
 
         Raises `RunIdTaken`, `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`,
-        `SessionBusy`, `HistoryContradicts`, `ShuttingDown`, `JournalUnavailable`, `SandboxUnavailable`.
+        `SessionBusy`, `HistoryContradicts`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
+        `SandboxUnavailable`.
         """
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
         fingerprint = _fingerprint(request)
@@ -214,12 +218,13 @@ class RunService:
         await self._carrier.drain(within_s=within_s)
 
     async def ping(self) -> None:
-        """Raise `ShuttingDown` or `JournalUnavailable` while no run is taken."""
+        """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is taken."""
         self._require_open()
 
     def _require_open(self) -> None:
         if self._closing:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
+        self._memory.require_room()
         self._receipts.require_ready()
 
     async def _accept(

@@ -32,6 +32,7 @@ async def ready(services: ServicesDep) -> Readiness:
         "database": services.database.ping,
         "event log": services.log.ping,
         "intake of runs": services.runs.ping,
+        "memory": services.memory.ping,
     }
     away = [part for part, ping in parts.items() if not await _answers(ping)]
     if away:

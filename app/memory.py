@@ -1,0 +1,90 @@
+"""MemoryCeiling: how much memory this process may hold before it takes no more work."""
+
+import asyncio
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import structlog
+
+from app.errors import Unavailable
+
+log = structlog.get_logger(__name__)
+
+SAMPLE_S = 0.25
+"""How often the watch looks; `require_room` measures anew each time it is asked."""
+
+RETRY_AFTER_S = 5
+_SHARE_OF_THE_MACHINE = 0.5
+"""The rest is for agent processes, the embedded database and the system."""
+_RELEASE_FROM = 0.75
+"""The share of the ceiling from which on freed memory is given back to the system."""
+_RELEASE_EVERY_S = 2.0
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+class Overloaded(Unavailable):
+    """This server has no memory left for more work; try again later."""
+
+    code = "overloaded"
+
+
+class MemoryCeiling:
+    """Refuses new work while this process holds more than a number of bytes; work under way goes on."""
+
+    def __init__(self, max_bytes: int | None = None, *, held: Callable[[], int] | None = None) -> None:
+        """`max_bytes`: half of what this machine or container has unless given. `held` measures."""
+        self.max_bytes = max_bytes or round(memory_limit() * _SHARE_OF_THE_MACHINE)
+        self._held = held or _resident_bytes()
+        self._released_at = 0.0
+
+    def held(self) -> int:
+        """The bytes of memory this process has now."""
+        return self._held()
+
+    def require_room(self, more_bytes: int = 0) -> None:
+        """Raise `Overloaded` unless this process may hold so many bytes more."""
+        if self._held() + more_bytes > self.max_bytes:
+            raise Overloaded(retry_after_s=RETRY_AFTER_S)
+
+    async def ping(self) -> None:
+        """Raise `Overloaded` while no work is taken."""
+        self.require_room()
+
+    async def watch(self) -> None:
+        """Give freed memory back before the ceiling is reached, and log when it is; until cancelled."""
+        over = False
+        while True:
+            await asyncio.sleep(SAMPLE_S)
+            held = self._held()
+            if (held > self.max_bytes) is not over:
+                over = not over
+                say = log.error if over else log.info
+                say("memory ceiling", over=over, held_bytes=held, max_bytes=self.max_bytes)
+            if held > self.max_bytes * _RELEASE_FROM:
+                await self._release()
+
+    async def _release(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._released_at < _RELEASE_EVERY_S:
+            return
+        self._released_at = now
+        # Freed memory stays with the allocator, which would count against us for ever.
+        if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+            await asyncio.to_thread(trim, 0)
+
+
+def memory_limit() -> int:
+    """The bytes this machine has, or this container may use."""
+    limits = [psutil.virtual_memory().total]
+    for name in _CGROUP_LIMITS:
+        path = Path(name)
+        if path.is_file() and (text := path.read_text(encoding="ascii").strip()).isdigit():
+            limits.append(int(text))
+    return min(limits)
+
+
+def _resident_bytes() -> Callable[[], int]:
+    process = psutil.Process()
+    return lambda: int(process.memory_info().rss)
