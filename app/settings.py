@@ -59,7 +59,7 @@ class Settings(BaseSettings):
         "api_key", validation_alias="RUNTALLY_CLAUDE_AUTH"
     )
     claude_config_dir: Path | None = Field(None, validation_alias="RUNTALLY_CLAUDE_CONFIG_DIR")
-    default_model: str = Field("claude-sonnet-4-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
+    default_model: str = Field("claude-sonnet-5-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
     models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
     tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")

@@ -36,7 +36,7 @@ REFILL_S = 1.0
 """How long the pool has between rounds."""
 
 PROMPT = "Say something short."
-MODEL = "claude-sonnet-4-5"
+MODEL = "claude-sonnet-5-5"
 READY_S = 30.0
 
 

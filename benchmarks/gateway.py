@@ -36,7 +36,7 @@ from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
 from app.usage import Attribution, TokenUsage, UsageFact
 
-MODEL = "claude-sonnet-4-5"
+MODEL = "claude-sonnet-5-5"
 READY_S = 30.0
 LASTS_S = 3600.0
 SMALL, BURST, STREAMS, OF_EACH = 10, 2000, 20, 200

@@ -39,7 +39,7 @@ SETTLED_S = 60.0
 AT_ONCE = 20
 """Facts stated before the event loop gets its turn, as by so many runs at the same moment."""
 
-MODELS = ("claude-sonnet-4-5", "claude-haiku-4-5")
+MODELS = ("claude-sonnet-5-5", "claude-haiku-4-5")
 GRAPHS = ("claude_agents:assistant", "claude_agents:analyst")
 
 _COLUMNS = """

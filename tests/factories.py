@@ -24,7 +24,7 @@ def a_fact(key: KeyRecord, message: str = "msg_1", run: str = "run-1", **fields:
     """What one message used."""
     defaults: dict[str, Any] = {
         "attempt": 0,
-        "model": "claude-sonnet-4-5",
+        "model": "claude-sonnet-4-6",
         "usage": TokenUsage(input_tokens=1000, output_tokens=100),
         "executor_type": "claude_sdk",
     }
@@ -42,7 +42,7 @@ def a_context(**fields: Any) -> RunContext:
         "run": RunKey(AccountId(new_uuid()), RunId("r1")),
         "attempt": 0,
         "spec": GraphSpec(name="planner", description="d", system_prompt="p"),
-        "model": "claude-sonnet-4-5",
+        "model": "claude-sonnet-4-6",
         "tools": (),
         "limits": RunLimits(),
         "timeout": timedelta(seconds=1),

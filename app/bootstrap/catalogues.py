@@ -3,14 +3,19 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import structlog
+
 from app.billing.pricing import PriceList
 from app.bootstrap.prices import price_list
+from app.executors.announced_ends import announced_ends
 from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.runs.plan import Planner
 from app.settings import Settings
 from app.tools.catalog import ToolCatalog
+
+log = structlog.get_logger(__name__)
 
 
 def open_planner(settings: Settings) -> Planner:
@@ -24,6 +29,8 @@ def open_planner(settings: Settings) -> Planner:
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)
+    for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+        log.warning("a configured model ends", problem=said)
     return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from app.billing.price_file import PriceFileError
@@ -11,6 +11,7 @@ from app.bootstrap.catalogues import graph_directories, model_registry
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
+from app.executors.announced_ends import announced_ends
 from app.executors.catalog import GraphCatalog
 from app.executors.model_file import ModelFileError
 from app.executors.models import DEFAULT, ModelRegistry
@@ -49,6 +50,7 @@ def check_catalogues(settings: Settings) -> Catalogues:
     if models is not None:
         planner = Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
         of_graphs += _unrunnable(planner)
+        of_models += _ending(models, graphs)
     if not of_graphs:
         of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
     return Catalogues([*of_tools, *of_graphs, *of_models, *of_prices], graphs, models, prices)
@@ -88,6 +90,11 @@ def _models(settings: Settings, prices: PriceList) -> tuple[ModelRegistry | None
         return None, [Check("models", "error", error.detail)]
     file = settings.models_file or "the shipped registry"
     return models, [Check("models", "ok", f"{file}; {DEFAULT} is {models.resolve(None, None)}")]
+
+
+def _ending(models: ModelRegistry, graphs: GraphCatalog) -> Iterator[Check]:
+    for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+        yield Check("models", "warning", said)
 
 
 def _unrunnable(planner: Planner) -> Iterator[Check]:

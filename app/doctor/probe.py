@@ -24,7 +24,8 @@ from app.usage import Attribution, Meters, TokenUsage, UsageFact
 _GRAPH = GraphSpec(
     name="doctor", description="Answers with one word.", system_prompt="Answer with the word ok."
 )
-_OUTPUT_TOKENS = 100
+_OUTPUT_TOKENS = 1_000
+"""Room for a short thought: models from Claude 5.5 on think without being asked to."""
 _PATIENCE = timedelta(seconds=60)
 _NOBODY = UUID(int=0)
 

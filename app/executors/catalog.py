@@ -146,6 +146,12 @@ class GraphSpec(BaseModel):
         return f"{self.provider}:{self.name}"
 
     @property
+    def models(self) -> frozenset[str]:
+        """What it and its subagents call their models."""
+        named = (self.model, *(agent.model for agent in self.agents.values()))
+        return frozenset(name for name in named if name is not None)
+
+    @property
     def limits(self) -> RunLimits:
         """The most a request may use."""
         return RunLimits.of(

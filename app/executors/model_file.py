@@ -9,7 +9,7 @@ models:                    # an id is tried before ids, ids before patterns; the
   - id: claude-opus-5-5
     effort: high           # low, medium, high, xhigh, max
     fallback: sonnet       # asked when this one is overloaded, down or gone
-  - ids: [claude-sonnet-4-5, claude-opus-4-5]
+  - ids: [claude-sonnet-4-6, claude-opus-4-5]
     thinking: 4096         # tokens, or adaptive, or disabled
     max_output_tokens: 16000
   - pattern: claude-haiku-.*

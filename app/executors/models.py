@@ -157,13 +157,17 @@ class ModelRegistry:
         ids = {*called.values(), *self._named()}
         return [self._described(model) for model in sorted(ids) if self._entry(model) is not None]
 
+    def of_entries(self) -> frozenset[str]:
+        """The models that entries of the operator's file name, as themselves or as a fallback."""
+        fallbacks = (entry.options.fallback for entry in self._entries)
+        return frozenset(name for name in fallbacks if name is not None).union(
+            *(entry.named for entry in self._entries)
+        )
+
     def _named(self) -> Iterator[str]:
         yield from self._aliases.values()
         yield from self._roles.values()
-        for entry in self._entries:
-            yield from entry.named
-            if entry.options.fallback is not None:
-                yield entry.options.fallback
+        yield from self.of_entries()
 
     def _described(self, model: str) -> KnownModel:
         return KnownModel(

@@ -14,7 +14,7 @@ from app.loopback import Dropped, Receive, Scope, Send, hung_up, listening, whol
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 
-MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-sonnet-4-5")
+MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
 
 _UNKNOWN_PATH = HttpError(404, "not_found_error", "not found")
 _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")

@@ -24,7 +24,7 @@ _OF_WEEKS = text(
            'msg_' || n, CAST(:account AS uuid),
            CASE WHEN n % 3 = 0 THEN CAST(:second AS uuid) ELSE CAST(:key AS uuid) END,
            (ARRAY['claude_agents:assistant', 'claude_agents:analyst'])[1 + n % 2], 'claude_sdk',
-           (ARRAY['claude-sonnet-4-5', 'claude-opus-4-5', 'claude-haiku-4-5'])[1 + n / 24 % 3],
+           (ARRAY['claude-sonnet-4-6', 'claude-opus-4-5', 'claude-haiku-4-5'])[1 + n / 24 % 3],
            1000, 100 + n, 20000, 500, 0, 0, (n % 17 + 1) * 0.01, (n % 17 + 1) * 100000,
            'test', CASE WHEN n % 60 = 1 THEN 'partial' ELSE 'final' END, n % 60 = 1,
            CASE WHEN n % 60 = 2 THEN 'hidden' ELSE 'assistant' END,

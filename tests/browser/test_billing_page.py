@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 ALL = OF_WEEKS + 3
 PER_PAGE = 50
-SONNET = "claude-sonnet-4-5"
+SONNET = "claude-sonnet-4-6"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -56,7 +56,7 @@ async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage))
     await prepaid(world, 5 * CENT)
 
-    events = await world.run(a_request(model="claude-sonnet-4-5"))
+    events = await world.run(a_request(model="claude-sonnet-4-6"))
 
     assert ending(events) == ("insufficient_credits", "budget")
     receipts = await world.receipts(events[0].data["runId"])
@@ -88,7 +88,7 @@ async def test_a_monthly_budget_stops_an_account(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([Text("dear")], usage=usage))
     await world.services.ledger.change_terms(await world.account_id(), lambda _: Terms("postpaid", CENT))
 
-    first = await world.http.post("/v1/runs/wait", json=a_request(model="claude-sonnet-4-5"))
+    first = await world.http.post("/v1/runs/wait", json=a_request(model="claude-sonnet-4-6"))
     second = await world.http.post("/v1/runs", json=a_request())
 
     assert first.json()["ok"] is True
@@ -107,7 +107,7 @@ async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop
         )
     )
 
-    events = await world.run(a_request(model="claude-sonnet-4-5", limits={"maxBudgetUsd": "0.015"}))
+    events = await world.run(a_request(model="claude-sonnet-4-6", limits={"maxBudgetUsd": "0.015"}))
 
     receipts = await world.receipts(events[0].data["runId"])
     costs = [Decimal(receipt["costUsd"]) for receipt in receipts]
@@ -119,7 +119,7 @@ async def test_a_budget_holds_for_a_model_nobody_has_a_price_for(world_of: World
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage, model="claude-unheard-of-9"))
 
-    events = await world.run(a_request(model="claude-sonnet-4-5", limits={"maxBudgetUsd": "0.05"}))
+    events = await world.run(a_request(model="claude-sonnet-4-6", limits={"maxBudgetUsd": "0.05"}))
 
     assert ending(events) == ("rate_limit", "budget")
     assert len(await world.receipts(events[0].data["runId"])) == 2

@@ -165,7 +165,7 @@ async def test_the_token_a_command_can_see_is_of_no_use(world_of: WorldOf, tmp_p
     token, url = [(await read(world, run_id, name)).decode().strip() for name in ("token", "url")]
     assert token != PROVIDER_KEY
     sent = len(world.simulator.requests)
-    body = {"model": "claude-sonnet-4-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
+    body = {"model": "claude-sonnet-4-6", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
     async with httpx.AsyncClient(trust_env=False) as http:
         answer = await http.post(f"{url}/v1/messages", json=body, headers={"x-api-key": token})
     assert answer.status_code in {401, 403, 404}

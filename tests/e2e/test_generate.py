@@ -62,7 +62,7 @@ async def test_an_object_matches_its_schema(world_of: WorldOf) -> None:
     assert answer["object"] == ADA
     assert len(await world.receipts(answer["runId"])) == 1
     (asked,) = world.simulator.requests
-    assert (asked.body["model"], asked.tool_names) == ("claude-sonnet-4-5", ["StructuredOutput"])
+    assert (asked.body["model"], asked.tool_names) == ("claude-sonnet-5-5", ["StructuredOutput"])
 
 
 async def test_an_object_that_does_not_match_is_sent_back_once(world_of: WorldOf) -> None:

@@ -93,7 +93,7 @@ async def test_dollar_budget_used_up(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage))
 
-    events = await world.run(a_request(model="claude-sonnet-4-5", limits={"maxBudgetUsd": "0.05"}))
+    events = await world.run(a_request(model="claude-sonnet-4-6", limits={"maxBudgetUsd": "0.05"}))
 
     assert _end(events) == ("rate_limit", "budget")
     assert len(await world.receipts(events[0].data["runId"])) == 2

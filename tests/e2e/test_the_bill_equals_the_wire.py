@@ -112,7 +112,7 @@ async def test_the_bill_equals_the_wire(world_of: WorldOf, case: str) -> None:
     responder, limits, finish_reason = CASES[case]
     world = await world_of(responder)
 
-    events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-5", limits=limits))
+    events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits))
 
     assert events[-1].data["finishReason"] == finish_reason
     await assert_exact(world, events[0].data["runId"])

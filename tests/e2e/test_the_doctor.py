@@ -92,10 +92,10 @@ async def test_a_probe_says_what_a_call_costs_and_whether_the_meters_agree(
 
     checks = by_name(json.loads(printed))
     assert code == 0, printed
-    assert "1000 tokens in, 100 out, 0.0045000000 USD" in checks["probe"]["detail"]
+    assert "1000 tokens in, 100 out, 0.0030000000 USD" in checks["probe"]["detail"]
     assert checks["meters"]["detail"].endswith("SDK 1, gateway 1, drift 0")
     (asked,) = simulator.requests
-    assert (asked.tool_names, asked.body["max_tokens"]) == ([], 100)
+    assert (asked.tool_names, asked.body["max_tokens"]) == ([], 1_000)
 
 
 async def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:

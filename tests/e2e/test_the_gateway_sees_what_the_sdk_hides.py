@@ -103,7 +103,7 @@ class Bench:
         os.chmod(script, 0o700)  # noqa: PTH101 - as the executor does
         chosen: dict[str, Any] = {
             "system_prompt": "You are the main agent.",
-            "model": "claude-sonnet-4-5",
+            "model": "claude-sonnet-4-6",
             "thinking": {"type": "disabled"},
             "tools": [],
             "strict_mcp_config": True,
@@ -126,7 +126,7 @@ async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
             run=RunKey(key.account_id, RunId(run_id)),
             attempt=0,
             spec=GraphSpec(name="full", description="d", system_prompt="p"),
-            model="claude-sonnet-4-5",
+            model="claude-sonnet-4-6",
             tools=(),
             limits=RunLimits(),
             timeout=timedelta(seconds=60),

@@ -17,10 +17,11 @@ aliases:
 roles:
   triage: fast
   summarizing: claude-opus-4-5
+  curator: claude-opus-4-5-20251101
 models:
   - {id: claude-haiku-4-5, max_output_tokens: 500}
   - {ids: [claude-opus-4-5, claude-opus-5-5], effort: low, max_output_tokens: 8000}
-  - {pattern: claude-sonnet-4-.*, thinking: 2048}
+  - {pattern: claude-opus-4-5-.*, thinking: 2048}
   - {id: claude-sonnet-5-5, fallback: fast}
 """
 
@@ -51,7 +52,7 @@ async def _asked(world: World, **fields: Any) -> dict[str, Any]:
         (
             "curator",
             {
-                "model": "claude-sonnet-4-5",
+                "model": "claude-opus-4-5-20251101",
                 "max_tokens": 32_000,
                 "thinking": {"type": "enabled", "budget_tokens": 2048},
             },
@@ -86,7 +87,7 @@ async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
     body = await _asked(world, graphId="claude_agents:mine")
     too_short = await world.http.post("/v1/runs", json=a_request(graphId="claude_agents:mine", model="fast"))
 
-    assert (body["model"], body["thinking"]["budget_tokens"]) == ("claude-sonnet-4-5", 5000)
+    assert (body["model"], body["thinking"]["budget_tokens"]) == ("claude-opus-4-5-20251101", 5000)
     assert (too_short.status_code, too_short.json()["errors"][0]["field"]) == (422, "model")
     assert "claude-haiku-4-5" in too_short.json()["detail"]
 
@@ -94,7 +95,7 @@ async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
 async def test_without_a_file_roles_are_the_default_model(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("hi")])))
 
-    assert (await _asked(world, model="repair"))["model"] == "claude-sonnet-4-5"
+    assert (await _asked(world, model="repair"))["model"] == "claude-sonnet-5-5"
 
 
 async def test_an_overloaded_model_is_replaced_by_its_fallback_and_that_is_billed(
@@ -145,7 +146,7 @@ async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf
     assert list(listed) == sorted(listed)
     assert set(listed) == {
         *("claude-haiku-4-5", "claude-haiku-5-5", "claude-opus-4-5", "claude-opus-5-5"),
-        *("claude-sonnet-4-5", "claude-sonnet-5-5"),
+        *("claude-opus-4-5-20251101", "claude-sonnet-5-5"),
     }
     assert listed["claude-haiku-4-5"] == {
         "id": "claude-haiku-4-5",
@@ -160,8 +161,8 @@ async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf
         "cacheWrite1hUsdPerMTok": "2.0000000000",
     }
     assert listed["claude-sonnet-5-5"]["options"]["fallback"] == "claude-haiku-4-5"
-    assert listed["claude-sonnet-4-5"]["roles"] == [
-        *("default", "candidate_extraction", "curator", "reconcile", "repair"),
+    assert listed["claude-sonnet-5-5"]["roles"] == [
+        *("default", "candidate_extraction", "reconcile", "repair"),
     ]
 
 
@@ -206,7 +207,7 @@ async def test_a_wrong_file_stops_the_start(
         await world_of(in_turn(), RUNTALLY_MODELS_FILE=path)
 
 
-@pytest.mark.parametrize("model", ["sonnet", "opus", "haiku", "claude-sonnet-4-5", "claude-opus-4-5"])
+@pytest.mark.parametrize("model", ["sonnet", "opus", "haiku", "claude-sonnet-4-6", "claude-opus-4-5"])
 async def test_a_model_nobody_told_to_think_is_not_asked_to(world_of: WorldOf, model: str) -> None:
     world = await world_of(in_turn(Reply([Text("hi")])))
 

@@ -18,7 +18,7 @@ from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact, an_account
 
-SONNET = "claude-sonnet-4-5"
+SONNET = "claude-sonnet-4-6"
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact
 
 NOW = datetime.now(UTC)
-SONNET = "claude-sonnet-4-5"
+SONNET = "claude-sonnet-4-6"
 
 
 async def a_tenant(world: World, account: str = "acme", name: str | None = None) -> tuple[KeyRecord, str]:

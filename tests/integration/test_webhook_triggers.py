@@ -38,7 +38,7 @@ async def key(database: Database) -> KeyRecord:
 async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_id: str = "run-1") -> None:
     """A run from its row to its end."""
     run = RunKey(key.account_id, RunId(run_id))
-    new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-5", {}, b"", None, new_uuid())
+    new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-6", {}, b"", None, new_uuid())
     async with database.transaction() as tx:
         await insert_run(tx, new)
     async with database.transaction() as tx:
@@ -85,7 +85,7 @@ async def test_a_receipt_is_told_once_however_often_it_is_delivered(
             "attempt": 0,
             "usageUnitId": "msg_1",
             "graphId": "claude_agents:assistant",
-            "model": "claude-sonnet-4-5",
+            "model": "claude-sonnet-4-6",
             "inputTokens": 1000,
             "outputTokens": 100,
             "cacheReadTokens": 0,
@@ -182,7 +182,7 @@ async def test_a_run_is_told_when_it_ends_and_only_then(database: Database, key:
     assert {name: data[name] for name in data if not name.endswith("At")} == {
         "runId": "run-1",
         "graphId": "claude_agents:assistant",
-        "model": "claude-sonnet-4-5",
+        "model": "claude-sonnet-4-6",
         "status": "succeeded",
         "error": None,
         "finishReason": "stop",

@@ -25,7 +25,7 @@ async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolShap
 @router.get("/models", summary="List models")
 async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelShape]:
     """Every model that the registry or a graph names, by id, with its price for now."""
-    of_graphs = [graph.model for graph in services.graphs.all() if graph.model is not None]
+    of_graphs = {name for graph in services.graphs.all() for name in graph.models}
     now, prices = datetime.now(UTC), services.prices
     known = services.models.known(of_graphs)
     return Page(items=[ModelShape.of(model, prices.known_price(model.id, at=now)) for model in known])

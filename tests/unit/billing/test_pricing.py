@@ -11,8 +11,9 @@ from app.billing.pricing import LIBRARY_VERSION, ModelPrice, OwnPrice, PriceList
 from app.usage import TokenUsage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-SONNET = "claude-sonnet-4-5"
-MODELS = (SONNET, "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-3-haiku-20240307")
+SONNET = "claude-sonnet-4-6"
+TIERED = "claude-haiku-5-5"
+MODELS = (SONNET, "claude-opus-5-5", "claude-sonnet-5-5", TIERED, "claude-3-haiku-20240307")
 PRICES = PriceList()
 tokens = st.integers(0, 150_000)
 usages = st.builds(TokenUsage, *[tokens] * 5)
@@ -31,15 +32,15 @@ def cost_of(model: str, usage: TokenUsage) -> Decimal:
         (SONNET, TokenUsage(cache_write_5m_tokens=1000), "0.00375"),
         (SONNET, TokenUsage(cache_write_1h_tokens=1000), "0.006"),
         (SONNET, TokenUsage(1, 1, 1, 1, 1), "0.00002805"),
-        (SONNET, TokenUsage(input_tokens=200_000), "0.6"),
-        (SONNET, TokenUsage(input_tokens=200_001), "1.200006"),
-        (SONNET, TokenUsage(1, 1000, cache_read_tokens=200_000), "0.142506"),
+        (TIERED, TokenUsage(input_tokens=100_000), "0.01"),
+        (TIERED, TokenUsage(input_tokens=100_001), "0.0500005"),
+        (TIERED, TokenUsage(1, 1000, cache_read_tokens=100_000), "0.0075005"),
         (SONNET, TokenUsage(web_search_requests=3), "0.03"),
         ("claude-opus-4-5", TokenUsage(1000, 1000), "0.03"),
         ("claude-haiku-4-5", TokenUsage(1000, 1000), "0.006"),
-        ("claude-sonnet-4-5-20250929", TokenUsage(1000), "0.003"),
-        ("anthropic/claude-sonnet-4-5", TokenUsage(1000), "0.003"),
-        ("claude-sonnet-4-5[1m]", TokenUsage(1000), "0.003"),
+        ("claude-haiku-4-5-20251001", TokenUsage(1000), "0.001"),
+        ("anthropic/claude-sonnet-4-6", TokenUsage(1000), "0.003"),
+        ("claude-sonnet-4-6[1m]", TokenUsage(1000), "0.003"),
         (SONNET, TokenUsage(), "0"),
     ],
 )
@@ -99,21 +100,21 @@ def test_credits_never_fall_short_of_the_cost(usage: TokenUsage, markup: Decimal
 
 
 @pytest.mark.parametrize(
-    ("usage", "dollars"),
+    ("model", "usage", "dollars"),
     [
-        (TokenUsage(1000, 1000), "0"),
-        (TokenUsage(1000, cache_read_tokens=1000), "0.0027"),
-        (TokenUsage(1000, cache_read_tokens=200_000), "1.08"),
-        (TokenUsage(cache_write_5m_tokens=1000, cache_write_1h_tokens=1000), "0"),
+        (SONNET, TokenUsage(1000, 1000), "0"),
+        (SONNET, TokenUsage(1000, cache_read_tokens=1000), "0.0027"),
+        (TIERED, TokenUsage(1000, cache_read_tokens=200_000), "0.09"),
+        (SONNET, TokenUsage(cache_write_5m_tokens=1000, cache_write_1h_tokens=1000), "0"),
     ],
 )
-def test_cache_reads_save_what_plain_input_had_cost_more(usage: TokenUsage, dollars: str) -> None:
-    charge = PRICES.charge(SONNET, usage, at=NOW)
+def test_cache_reads_save_what_plain_input_had_cost_more(model: str, usage: TokenUsage, dollars: str) -> None:
+    charge = PRICES.charge(model, usage, at=NOW)
 
     assert charge.cache_savings_usd == Decimal(dollars)
     plain = TokenUsage(usage.input_tokens + usage.cache_read_tokens, usage.output_tokens)
     if not (usage.cache_write_5m_tokens or usage.cache_write_1h_tokens):
-        assert cost_of(SONNET, plain) - charge.cost_usd == charge.cache_savings_usd
+        assert cost_of(model, plain) - charge.cost_usd == charge.cache_savings_usd
 
 
 def test_an_operators_price_counts_from_its_date_on() -> None:
@@ -127,4 +128,4 @@ def test_an_operators_price_counts_from_its_date_on() -> None:
     def cost(day: int) -> Decimal:
         return prices.price_of(SONNET, at=datetime(2026, 11, day, tzinfo=UTC)).cost_of(TokenUsage(1_000_000))
 
-    assert [cost(9), cost(10), cost(19), cost(20)] == [Decimal(n) for n in (6, 1, 1, 2)]
+    assert [cost(9), cost(10), cost(19), cost(20)] == [Decimal(n) for n in (3, 1, 1, 2)]

@@ -25,7 +25,7 @@ def test_the_file_that_the_module_shows_is_read(tmp_path: Path) -> None:
         entries=(
             ModelEntry("claude-opus-5-5", ModelOptions(effort="high", fallback="sonnet")),
             ModelEntry(
-                ("claude-sonnet-4-5", "claude-opus-4-5"),
+                ("claude-sonnet-4-6", "claude-opus-4-5"),
                 ModelOptions(thinking=4096, max_output_tokens=16_000),
             ),
             ModelEntry(re.compile("claude-haiku-.*"), ModelOptions(max_output_tokens=4000)),

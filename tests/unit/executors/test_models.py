@@ -20,14 +20,14 @@ from app.executors.models import (
 
 PRICED = frozenset(
     {
-        "claude-sonnet-4-5",
-        "claude-sonnet-4-5-20250929",
+        "claude-sonnet-4-6",
+        "claude-haiku-4-5-20251001",
         "claude-opus-5-5",
         "claude-haiku-5-5",
         "claude-sonnet-5-5",
     }
 )
-SONNET = "claude-sonnet-4-5"
+SONNET = "claude-sonnet-4-6"
 
 
 def a_registry(
@@ -44,12 +44,12 @@ def an_entry(match: str | tuple[str, ...] | re.Pattern[str], number: int = 1, **
 @pytest.mark.parametrize(
     ("requested", "of_graph", "model"),
     [
-        (None, None, "claude-sonnet-4-5"),
+        (None, None, "claude-sonnet-4-6"),
         (None, "haiku", "claude-haiku-5-5"),
         ("opus", "haiku", "claude-opus-5-5"),
-        ("claude-sonnet-4-5-20250929", None, "claude-sonnet-4-5-20250929"),
-        ("triage", "opus", "claude-sonnet-4-5"),
-        (None, "curator", "claude-sonnet-4-5"),
+        ("claude-haiku-4-5-20251001", None, "claude-haiku-4-5-20251001"),
+        ("triage", "opus", "claude-sonnet-4-6"),
+        (None, "curator", "claude-sonnet-4-6"),
     ],
 )
 def test_the_request_wins_over_the_graph_and_the_graph_over_the_default(
@@ -90,7 +90,7 @@ def test_an_operators_roles_and_aliases_come_before_the_shipped_ones() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "gpt-5", "Sonnet", "claude-sonnet-4-5[1m]", "claude-sonnet-4-5\n", "--model", "Triage"],
+    ["", "gpt-5", "Sonnet", "claude-sonnet-4-6[1m]", "claude-sonnet-4-6\n", "--model", "Triage"],
 )
 def test_what_is_no_model_is_refused(name: str) -> None:
     with pytest.raises(UnknownModel) as caught:
@@ -103,7 +103,7 @@ def test_what_is_no_model_is_refused(name: str) -> None:
 
 def test_what_merely_looks_priced_is_refused() -> None:
     registry = a_registry(is_priced=lambda _: True)
-    for name in ("gpt-5", "anthropic/claude-sonnet-4-5", "us.anthropic.claude-sonnet-4-5-v1:0"):
+    for name in ("gpt-5", "anthropic/claude-sonnet-4-6", "us.anthropic.claude-sonnet-4-6-v1:0"):
         with pytest.raises(UnknownModel):
             registry.resolve(name, None)
 
@@ -198,7 +198,7 @@ def test_a_model_is_known_with_everything_it_is_called() -> None:
         roles={"triage": "fast"},
         entries=(
             an_entry("claude-listed-1"),
-            an_entry(re.compile("claude-.*"), fallback="claude-sonnet-4-5-20250929"),
+            an_entry(re.compile("claude-.*"), fallback="claude-haiku-4-5-20251001"),
         ),
     )
 
@@ -210,4 +210,4 @@ def test_a_model_is_known_with_everything_it_is_called() -> None:
     assert known["claude-haiku-5-5"].aliases == ("haiku", "fast")
     assert known["claude-haiku-5-5"].roles == ("triage",)
     assert known[SONNET].roles == tuple(role for role in ROLES if role != "triage")
-    assert known["claude-graph-1"].options.fallback == "claude-sonnet-4-5-20250929"
+    assert known["claude-graph-1"].options.fallback == "claude-haiku-4-5-20251001"

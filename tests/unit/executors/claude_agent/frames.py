@@ -11,7 +11,7 @@ def stream(event: dict[str, Any], *, parent: str | None = None) -> StreamEvent:
 
 
 def started(message_id: str = "msg_1", *, parent: str | None = None, **usage: Any) -> StreamEvent:
-    message = {"id": message_id, "model": "claude-sonnet-4-5", "usage": usage}
+    message = {"id": message_id, "model": "claude-sonnet-4-6", "usage": usage}
     return stream({"type": "message_start", "message": message}, parent=parent)
 
 
@@ -31,7 +31,7 @@ def stopped() -> StreamEvent:
 def assistant(*blocks: ContentBlock, **fields: Any) -> AssistantMessage:
     content = list(blocks) or [TextBlock("hi")]
     return AssistantMessage(
-        content=content, **{"model": "claude-sonnet-4-5", "message_id": "msg_1", **fields}
+        content=content, **{"model": "claude-sonnet-4-6", "message_id": "msg_1", **fields}
     )
 
 

@@ -21,7 +21,7 @@ def test_of_every_option_somebody_has_decided_whether_it_is_shown() -> None:
 def test_no_option_shows_a_path_an_address_a_key_or_the_environment() -> None:
     server = McpHttpServerConfig(type="http", url=f"http://{SECRET}", headers={"x-api-key": SECRET})
     options = ClaudeAgentOptions(
-        model="claude-sonnet-4-5",
+        model="claude-sonnet-4-6",
         system_prompt={"type": "file", "path": SECRET},
         mcp_servers={"theirs": server},
         cwd=SECRET,
@@ -41,7 +41,7 @@ def test_no_option_shows_a_path_an_address_a_key_or_the_environment() -> None:
 
     assert SECRET not in json.dumps(found)
     assert _some(found, "model", "systemPrompt", "mcpServers", "plugins", "sandbox", "agents", "hooks") == {
-        "model": "claude-sonnet-4-5",
+        "model": "claude-sonnet-4-6",
         "systemPrompt": {"type": "file"},
         "mcpServers": {"theirs": {"type": "http", "name": "theirs"}},
         "plugins": ["local"],
