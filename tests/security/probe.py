@@ -1,0 +1,51 @@
+"""Asks a server's /healthz from a process of its own, over a new connection and another address each time.
+
+    python -m tests.security.probe 127.0.0.1 8000
+
+Asks until its standard input ends, then prints the seconds each answer took, as a JSON list; one that
+never came counts as long as it was waited for.
+"""
+
+import json
+import socket
+import sys
+import threading
+import time
+
+ADDRESS = "127.0.0.77"
+"""Loopback all the same, and none of those that a cap on an attacker's connections counts."""
+EVERY_S = 0.02
+LONGEST_S = 60.0
+_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n"
+
+
+def asked(host: str, port: int) -> float:
+    """How long one answer took; `LONGEST_S` for one that was none."""
+    began = time.perf_counter()
+    try:
+        with socket.create_connection((host, port), LONGEST_S, source_address=(ADDRESS, 0)) as connection:
+            connection.sendall(_REQUEST)
+            answered = connection.recv(65_536).startswith(b"HTTP/1.1 200")
+    except OSError:
+        answered = False
+    return time.perf_counter() - began if answered else LONGEST_S
+
+
+def main(host: str, port: int) -> None:
+    """Ask until nobody wants to know any more."""
+    done = threading.Event()
+
+    def listen() -> None:
+        sys.stdin.read()
+        done.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    took = [asked(host, port)]
+    print("asking", flush=True)  # noqa: T201
+    while not done.wait(EVERY_S):
+        took.append(asked(host, port))
+    print(json.dumps(took), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
