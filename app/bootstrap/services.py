@@ -188,7 +188,7 @@ async def _open_runs(
 ) -> tuple[RunService, RunCommands, Conversations]:
     settings, database, log_ = ground.settings, ground.database, ground.log
     relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger)
-    queue = RunQueue(Capacity(settings.max_concurrent_runs, settings.max_queued_runs))
+    queue = RunQueue(_capacity(settings))
     carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
     commands = RunCommands(database, carrier, process_id=ground.process_id)
     conversations = Conversations(database, ground.sessions, tool_id_of=tool_id_of)
@@ -226,6 +226,15 @@ async def _open_runs(
     if any(graph.native_tools for graph in ground.planner.graphs.all()):
         ground.tasks.start_soon(ground.agent.sandbox.look)
     return runs, commands, conversations
+
+
+def _capacity(settings: Settings) -> Capacity:
+    return Capacity.of(
+        settings.max_concurrent_runs,
+        settings.max_queued_runs,
+        per_account=settings.max_runs_per_account,
+        per_key=settings.max_runs_per_key,
+    )
 
 
 def _open_receipts(

@@ -12,7 +12,7 @@ from app.events import Queued
 from app.executors.port import RunContext
 from app.graph import GraphFinal, GraphRunRequest
 from app.ids import RunKey
-from app.runs.queue import RunQueue
+from app.runs.queue import Holder, RunQueue
 from app.runs.relay import Relay
 from app.runs.repository import unfinished_turns
 from app.runs.voice import RunVoice
@@ -88,7 +88,8 @@ class Carrier:
             with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
                 if context.session is not None:
                     await self._turn(context.session, live)
-                async with self._queue.place(run.account_id, stop, waits=live.waits):
+                holder = Holder(run.account_id, context.attribution.api_key_id)
+                async with self._queue.place(holder, stop, waits=live.waits):
                     live.final = await self._relay.carry(request, context, live.voice)
         finally:
             self._queue.discharge(run.account_id)

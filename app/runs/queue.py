@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.errors import TooMany
-from app.ids import AccountId
+from app.ids import AccountId, ApiKeyId
 
 RETRY_AFTER_S = 5
 
@@ -21,20 +21,45 @@ class QueueFull(TooMany):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many runs this process carries at once, and how many more may wait."""
+    """How many runs this process carries at once, and how many more may wait.
+
+    `per_account` and `per_key` are the most places one of them may hold.
+    """
 
     concurrent: int
     queued: int
+    per_account: int
+    per_key: int
+
+    @classmethod
+    def of(
+        cls, concurrent: int, queued: int, *, per_account: int | None = None, per_key: int | None = None
+    ) -> "Capacity":
+        """By default an account may hold three quarters of the places, and never the last of several."""
+        most = per_account or max(1, concurrent * 3 // 4)
+        return cls(concurrent, queued, min(most, concurrent), min(per_key or most, most, concurrent))
 
     @property
     def queued_per_account(self) -> int:
         """How many of one account may wait: half, so that there is room for others."""
-        return max(1, (self.queued + 1) // 2)
+        return (self.queued + 1) // 2
+
+    @property
+    def reserved(self) -> int:
+        """How many places are kept for accounts that hold none."""
+        return 1 if self.per_account < self.concurrent else 0
+
+
+class Holder(NamedTuple):
+    """Who asks for a place."""
+
+    account_id: AccountId
+    api_key_id: ApiKeyId
 
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    account_id: AccountId
+    holder: Holder
     turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -42,13 +67,16 @@ class RunQueue:
     """Gives out places fairly.
 
     Next is the account with the fewest runs under way, then the one whose last turn is longest
-    ago; of an account the oldest run.
+    ago; of an account the key with the fewest, then the oldest run. A place is given back only when
+    its run ends, so some are kept free: no account and no key holds more than its share, and the
+    last place goes to an account that holds none.
     """
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._admitted: Counter[AccountId] = Counter()
         self._running: Counter[AccountId] = Counter()
+        self._running_by_key: Counter[ApiKeyId] = Counter()
         self._waiting: list[_Waiter] = []
         self._last_turn: dict[AccountId, int] = {}
         self._turns = 0
@@ -60,11 +88,10 @@ class RunQueue:
         Then `discharge` counts it out.
         """
         capacity, admitted = self._capacity, self._admitted
-        if admitted.total() >= capacity.concurrent:
-            waiting = admitted[account_id] - self._running[account_id]
-            full = admitted.total() >= capacity.concurrent + capacity.queued
-            if full or waiting >= capacity.queued_per_account:
-                raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=capacity.concurrent + capacity.queued)
+        most = capacity.concurrent + capacity.queued
+        share = capacity.per_account + capacity.queued_per_account
+        if admitted.total() >= most or admitted[account_id] >= share:
+            raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=most)
         admitted[account_id] += 1
         with ExitStack() as stack:
             stack.callback(self.discharge, account_id)
@@ -84,7 +111,7 @@ class RunQueue:
     @asynccontextmanager
     async def place(
         self,
-        account_id: AccountId,
+        holder: Holder,
         stop: asyncio.Event,
         *,
         waits: Callable[[int], Awaitable[None]],
@@ -93,7 +120,7 @@ class RunQueue:
 
         `waits` is told how many are before it, itself included, when it has to wait.
         """
-        waiter = _Waiter(account_id)
+        waiter = _Waiter(holder)
         self._waiting.append(waiter)
         self._give_out()
         try:
@@ -103,23 +130,36 @@ class RunQueue:
             yield
         finally:
             if waiter.turn.done():
-                self._running[account_id] -= 1
-                self._running += Counter()
+                self._count(holder, -1)
                 self._give_out()
             else:
                 self._waiting.remove(waiter)
 
     def _give_out(self) -> None:
-        while self._waiting and self._running.total() < self._capacity.concurrent:
-            waiter = min(self._waiting, key=self._precedence)
+        while ready := [waiter for waiter in self._waiting if self._has_place_for(waiter.holder)]:
+            waiter = min(ready, key=self._precedence)
             self._waiting.remove(waiter)
-            self._running[waiter.account_id] += 1
+            self._count(waiter.holder, 1)
             self._turns += 1
-            self._last_turn[waiter.account_id] = self._turns
+            self._last_turn[waiter.holder.account_id] = self._turns
             waiter.turn.set_result(None)
 
-    def _precedence(self, waiter: _Waiter) -> tuple[int, int]:
-        return self._running[waiter.account_id], self._last_turn.get(waiter.account_id, 0)
+    def _has_place_for(self, holder: Holder) -> bool:
+        capacity, held = self._capacity, self._running[holder.account_id]
+        free = capacity.concurrent - self._running.total()
+        if held >= capacity.per_account or self._running_by_key[holder.api_key_id] >= capacity.per_key:
+            return False
+        return free > (capacity.reserved if held else 0)
+
+    def _count(self, holder: Holder, change: int) -> None:
+        self._running[holder.account_id] += change
+        self._running_by_key[holder.api_key_id] += change
+        self._running += Counter()
+        self._running_by_key += Counter()
+
+    def _precedence(self, waiter: _Waiter) -> tuple[int, int, int]:
+        account_id, api_key_id = waiter.holder
+        return self._running[account_id], self._last_turn.get(account_id, 0), self._running_by_key[api_key_id]
 
 
 async def _either(turn: asyncio.Future[None], stop: asyncio.Event) -> None:
