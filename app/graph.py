@@ -168,6 +168,13 @@ class Message(InputModel):
         return list(self.content)
 
     @property
+    def size(self) -> int:
+        """About how many characters it holds, images included."""
+        if isinstance(self.content, str):
+            return len(self.content)
+        return sum(len(part.text if isinstance(part, TextPart) else part.data) for part in self.content)
+
+    @property
     def text(self) -> str:
         """The text parts, joined."""
         return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
@@ -244,6 +251,11 @@ class GraphRunRequest(InputModel):
     limits: RunLimits = RunLimits()
     files: tuple[UploadedFile, ...] = ()
     """For graphs with native tools."""
+
+    @property
+    def size(self) -> int:
+        """About how many characters its messages and files hold."""
+        return sum(message.size for message in self.messages) + sum(len(file.data) for file in self.files)
 
     @field_validator("files")
     @classmethod

@@ -37,6 +37,7 @@ from app.runs.preview import Previewer
 from app.runs.queue import Capacity, RunQueue
 from app.runs.reaper import Reaper
 from app.runs.relay import Relay
+from app.runs.request_codec import RequestCodec
 from app.runs.service import RunService
 from app.runs.succession import Succession
 from app.sessions.store import PostgresSessionStore
@@ -187,7 +188,8 @@ async def _open_runs(
     ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator
 ) -> tuple[RunService, RunCommands, Conversations]:
     settings, database, log_ = ground.settings, ground.database, ground.log
-    relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger)
+    codec = RequestCodec()
+    relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger, codec=codec)
     queue = RunQueue(_capacity(settings))
     carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
     commands = RunCommands(database, carrier, process_id=ground.process_id)
@@ -204,6 +206,7 @@ async def _open_runs(
         conversations=conversations,
         workspaces=ground.workspaces,
         memory=ground.memory,
+        codec=codec,
         require_sandbox=ground.agent.sandbox.require,
         process_id=ground.process_id,
     )
@@ -215,6 +218,7 @@ async def _open_runs(
         receipts=ground.receipts,
         queue=queue,
         carrier=carrier,
+        codec=codec,
         process_id=ground.process_id,
     )
     reaper = Reaper(database, log_, ground.ledger, succession, process_id=ground.process_id)

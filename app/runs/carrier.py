@@ -56,11 +56,11 @@ class Carrier:
         self._tasks = tasks
         self._live: dict[RunKey, LiveRun] = {}
 
-    def take_up(self, request: GraphRunRequest, context: RunContext) -> None:
-        """Carry a run that the queue has counted in."""
+    def take_up(self, context: RunContext, request: GraphRunRequest | None = None) -> None:
+        """Carry a run that the queue has counted in; without a request it is read when the run begins."""
         voice = RunVoice(self._database, self._log, context.run, context.control)
         self._live[context.run] = LiveRun(context, voice)
-        self._tasks.start_soon(self._carry, request, context)
+        self._tasks.start_soon(self._carry, context, request)
 
     def find(self, run: RunKey) -> LiveRun | None:
         """The run, if it is carried here."""
@@ -81,7 +81,7 @@ class Carrier:
         if late:
             await asyncio.wait(late, timeout=within_s)
 
-    async def _carry(self, request: GraphRunRequest, context: RunContext) -> None:
+    async def _carry(self, context: RunContext, request: GraphRunRequest | None) -> None:
         run, live = context.run, self._live[context.run]
         stop = context.control.stop
         try:
@@ -90,7 +90,7 @@ class Carrier:
                     await self._turn(context.session, live)
                 holder = Holder(run.account_id, context.attribution.api_key_id)
                 async with self._queue.place(holder, stop, waits=live.waits):
-                    live.final = await self._relay.carry(request, context, live.voice)
+                    live.final = await self._relay.carry(context, live.voice, request=request)
         finally:
             self._queue.discharge(run.account_id)
             del self._live[run]

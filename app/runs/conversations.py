@@ -3,19 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from app.db import Database, Transaction
 from app.errors import Conflict, NotFound
 from app.events import ToolCallResult
-from app.graph import GraphRunRequest, Message
+from app.graph import GraphRunRequest
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.paging import Cursor
 from app.runs.history import unpack
 from app.runs.repository import (
     RunRecord,
     find_runs,
-    request_of,
+    questions_of,
     stored_results,
     turns_of,
     unfinished_turns,
@@ -109,15 +108,15 @@ class Conversations:
         run_ids = [RunId(run_id) for run_id in _in_order(entries)]
         async with self._database.snapshot() as reader:
             unheard = [run for run in await turns_of(reader, session) if run.key.run_id not in run_ids]
-            questions = [_asked(run, await request_of(reader, run.key)) for run in unheard]
+            asked = await questions_of(reader, account_id, [run.key.run_id for run in unheard])
             runs = await find_runs(reader, account_id, run_ids)
             stored = await stored_results(reader, account_id, run_ids)
         events = (entry.event for entry in unpack(stored))
         results = {event.tool_call_id: event for event in events if isinstance(event, ToolCallResult)}
         messages = messages_of(entries, tool_id_of=self._tool_id_of)
         said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
-        for run, question in zip(unheard, questions, strict=True):
-            said.insert(_place(run, said, runs), question)
+        for run in unheard:
+            said.insert(_place(run, said, runs), _asked(run, asked[run.key.run_id]))
         return SessionView(session, said, [*runs, *unheard])
 
     async def fork(
@@ -233,9 +232,8 @@ def _title(request: GraphRunRequest) -> str | None:
     return words[:_TITLE_CHARS] or None
 
 
-def _asked(run: RunRecord, request: dict[str, Any]) -> Said:
+def _asked(run: RunRecord, question: str) -> Said:
     """What was asked of a run that is not in the transcript: it waits, or never got so far."""
-    question = Message.model_validate(request["messages"][-1]).text
     at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return Said(SessionMessage("user_message", run.key.run_id, at, content=question), None)
 

@@ -27,7 +27,8 @@ from app.executors.port import ABORTED, INTERNAL, Ending, ExecutionFailed, Graph
 from app.graph import FinalUsage, GraphFinal, GraphRunRequest
 from app.ids import RunKey
 from app.runs.history import pack
-from app.runs.repository import finish_run, mark_running
+from app.runs.repository import finish_run, mark_running, request_of
+from app.runs.request_codec import RequestCodec
 from app.runs.voice import RunVoice
 from app.streams.port import EventLog, LogEntry
 from app.usage import UsageTotal
@@ -104,18 +105,26 @@ class Relay:
         *,
         receipts: ReceiptWriter,
         ledger: CreditLedger,
+        codec: RequestCodec,
     ) -> None:
         self._database = database
+        self._codec = codec
         self._executor = executor
         self._receipts = receipts
         self._ledger = ledger
         self._log = event_log
 
-    async def carry(self, request: GraphRunRequest, context: RunContext, voice: RunVoice) -> GraphFinal:
-        """Drain the run to its end; the one place that says how it ended."""
+    async def carry(
+        self, context: RunContext, voice: RunVoice, *, request: GraphRunRequest | None = None
+    ) -> GraphFinal:
+        """Drain the run to its end; the one place that says how it ended.
+
+        Without a request it is read from the database.
+        """
         tally = _Tally(usage=context.spent.usage)
         try:
-            await self._begin(request, context, voice)
+            await self._begin(context, voice)
+            request = request or await self._read_request(context.run)
             async with aclosing(self._executor.run(request, context)) as events:
                 async for event in events:
                     match event:
@@ -143,7 +152,12 @@ class Relay:
             unkept = await self._keep(ended, unkept)
         return ended.final
 
-    async def _begin(self, request: GraphRunRequest, context: RunContext, voice: RunVoice) -> None:
+    async def _read_request(self, run: RunKey) -> GraphRunRequest:
+        async with self._database.snapshot() as reader:
+            text = await request_of(reader, run)
+        return await self._codec.decode(text)
+
+    async def _begin(self, context: RunContext, voice: RunVoice) -> None:
         if context.control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         async with self._database.transaction() as tx:
@@ -152,7 +166,7 @@ class Relay:
             await self._log.go_on(context.run, after=context.attempt * POSITIONS_PER_ATTEMPT)
         started = RunStarted(
             run_id=context.run.run_id,
-            graph_id=request.graph_id,
+            graph_id=context.spec.id,
             model=context.model,
             attempt=context.attempt,
         )

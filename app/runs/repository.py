@@ -6,10 +6,27 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Integer, and_, func, insert, literal_column, select, text, true, tuple_, update
+from sqlalchemy import (
+    Integer,
+    Text,
+    and_,
+    case,
+    cast,
+    false,
+    func,
+    insert,
+    literal,
+    literal_column,
+    null,
+    select,
+    text,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql
 
-from app.db import Reader, Transaction
+from app.db import Json, Reader, Transaction
 from app.events import MeterReport
 from app.graph import GraphFinal, RunStatus
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
@@ -17,6 +34,9 @@ from app.runs.history import StoredEvents
 from app.runs.tables import run_events, runs
 from app.sessions.repository import Session
 from app.usage import Meters
+
+QUESTION_CHARS = 16 * 1024
+"""How much of a run's question is kept beside its request, which may be large."""
 
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
 
@@ -59,7 +79,10 @@ class NewRun:
     api_key_id: ApiKeyId
     graph_id: str
     model: str
-    request: dict[str, Any]
+    request: str
+    """Its JSON."""
+    question: str
+    """How the text of its last message begins."""
     request_hash: bytes
     request_id: str | None
     process_id: UUID
@@ -86,7 +109,8 @@ async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
             graph_id=run.graph_id,
             model=run.model,
             status="queued",
-            request=run.request,
+            request=cast(literal(run.request, Text), Json),
+            question=run.question,
             request_hash=run.request_hash,
             request_id=run.request_id,
             process_id=run.process_id,
@@ -223,6 +247,8 @@ async def finish_run(
             meters=None if report is None else asdict(report.meters),
             tool_failures=None if report is None else report.tool_failures,
             final=final.model_dump(mode="json", by_alias=True),
+            # Nothing was done with it, and nobody pays for it.
+            request=case((_never_called(report), null()), else_=runs.c.request),
             ended_at=func.now(),
         )
     )
@@ -288,10 +314,20 @@ async def orphaned_runs(tx: Transaction, *, silent_s: float, not_of: UUID) -> li
     return [_record(row) for row in await tx.execute(statement)]
 
 
-async def request_of(reader: Reader, key: RunKey) -> dict[str, Any]:
-    """What the run was asked for."""
-    request: dict[str, Any] = (await reader.execute(select(runs.c.request).where(_is(key)))).scalar_one()
+async def request_of(reader: Reader, key: RunKey) -> str:
+    """What the run was asked for, as JSON; only a run that has not ended is sure to have it still."""
+    # As text: what may be large is parsed where that stops nobody.
+    statement = select(cast(runs.c.request, Text)).where(_is(key))
+    request: str = (await reader.execute(statement)).scalar_one()
     return request
+
+
+async def questions_of(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> dict[RunId, str]:
+    """How the questions of these runs begin."""
+    statement = select(runs.c.run_id, runs.c.question).where(
+        runs.c.account_id == account_id, runs.c.run_id.in_(run_ids)
+    )
+    return {RunId(row.run_id): row.question or "" for row in await reader.execute(statement)}
 
 
 async def take_over(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
@@ -328,6 +364,13 @@ _COLUMNS = (
     runs.c.meters,
     runs.c.tool_failures,
 )
+
+
+def _never_called(report: MeterReport | None) -> Any:
+    """Whether a run ends that has not called a model."""
+    if report is None:
+        return runs.c.started_at.is_(None)
+    return true() if report.meters.sdk == report.meters.gateway == 0 else false()
 
 
 def _status(final: GraphFinal) -> RunStatus:

@@ -1,7 +1,5 @@
 """RunService: everything one can do with a run."""
 
-import hashlib
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -26,6 +24,7 @@ from app.runs.plan import Planner
 from app.runs.queue import RETRY_AFTER_S, RunQueue
 from app.runs.relay import numbered
 from app.runs.repository import (
+    QUESTION_CHARS,
     Drifted,
     NewRun,
     RunRecord,
@@ -35,6 +34,7 @@ from app.runs.repository import (
     newest_runs,
     stored_events,
 )
+from app.runs.request_codec import SMALL_BYTES, RequestCodec
 from app.streams.port import EventLog, LogEntry
 from app.streams.silence import with_silence
 from app.workspaces.service import Workspaces
@@ -79,6 +79,7 @@ class RunService:
         conversations: Conversations,
         workspaces: Workspaces,
         memory: MemoryCeiling,
+        codec: RequestCodec,
         require_sandbox: Callable[[], Awaitable[None]],
         process_id: UUID,
     ) -> None:
@@ -94,6 +95,7 @@ class RunService:
         self._conversations = conversations
         self._workspaces = workspaces
         self._memory = memory
+        self._codec = codec
         self._require_sandbox = require_sandbox
         self._process_id = process_id
         self._closing = False
@@ -114,7 +116,7 @@ class RunService:
         `SandboxUnavailable`.
         """
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
-        fingerprint = _fingerprint(request)
+        fingerprint = await self._codec.fingerprint(request)
         if (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint)
         context = self._planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
@@ -133,8 +135,9 @@ class RunService:
             if accepted is None:
                 return _joined(await self.get(run), fingerprint)
             admitted.pop_all()
-        # Its files are in the database by now: a run that waits need not keep them in memory.
-        self._carrier.take_up(request.model_copy(update={"files": ()}), accepted.context)
+        # It is in the database by now: a run that waits need not keep it in memory.
+        kept = request.size <= SMALL_BYTES
+        self._carrier.take_up(accepted.context, request if kept else None)
         for earlier in accepted.to_interrupt:
             await self._commands.stop(earlier, "cancel")
         return accepted.record
@@ -232,6 +235,7 @@ class RunService:
     ) -> "_Accepted | None":
         """Insert the run with its turn and its credit, or nothing of it; None when its id is taken."""
         account_id = context.run.account_id
+        text = await self._codec.encode(request)
         session, to_interrupt = None, list[RunKey]()
         async with self._database.transaction() as tx:
             if request.state_key is not None:
@@ -243,7 +247,8 @@ class RunService:
                 api_key_id=context.attribution.api_key_id,
                 graph_id=request.graph_id,
                 model=context.model,
-                request=request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"files"}),
+                request=text,
+                question=request.messages[-1].text[:QUESTION_CHARS],
                 request_hash=fingerprint,
                 request_id=context.request_id,
                 process_id=self._process_id,
@@ -306,9 +311,3 @@ def _run_id(account_id: AccountId, request: GraphRunRequest, idempotency_key: st
         # The same key always means the same run: no table of keys is needed.
         return RunId(str(uuid5(account_id, idempotency_key)))
     return RunId(str(new_uuid()))
-
-
-def _fingerprint(request: GraphRunRequest) -> bytes:
-    """Equal for equal requests, whatever their run id and however they were written."""
-    plain = request.model_dump(mode="json", exclude={"run_id"}, exclude_none=True)
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()

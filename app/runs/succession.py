@@ -10,11 +10,11 @@ from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.db import Database, Transaction
 from app.executors.port import RunContext
-from app.graph import GraphRunRequest
 from app.runs.carrier import Carrier
 from app.runs.plan import Planner
 from app.runs.queue import RunQueue
 from app.runs.repository import RunRecord, request_of, take_over
+from app.runs.request_codec import RequestCodec
 from app.sessions.repository import find_session
 
 log = structlog.get_logger(__name__)
@@ -37,6 +37,7 @@ class Succession:
         receipts: ReceiptWriter,
         queue: RunQueue,
         carrier: Carrier,
+        codec: RequestCodec,
         process_id: UUID,
     ) -> None:
         self._database = database
@@ -45,6 +46,7 @@ class Succession:
         self._receipts = receipts
         self._queue = queue
         self._carrier = carrier
+        self._codec = codec
         self._process_id = process_id
 
     async def claim(self, tx: Transaction, run: RunRecord) -> bool:
@@ -65,20 +67,21 @@ class Succession:
 
     async def go_on(self, run: RunRecord) -> None:
         """Begin the next attempt of a claimed run; raises what speaks against it by now."""
-        request, context = await self._planned(run)
+        context = await self._planned(run)
         self._queue.readmit(run.key.account_id)
-        self._carrier.take_up(request, context)
+        self._carrier.take_up(context)
         log.info("a run goes on", run_id=run.key.run_id, attempt=context.attempt)
 
-    async def _planned(self, run: RunRecord) -> tuple[GraphRunRequest, RunContext]:
+    async def _planned(self, run: RunRecord) -> RunContext:
         async with self._database.snapshot() as reader:
-            request = GraphRunRequest.model_validate(await request_of(reader, run.key))
+            text = await request_of(reader, run.key)
             session = await find_session(reader, run.key.account_id, run.state_key or "")
+        request = await self._codec.decode(text)
         await self._receipts.inherit(run.key, within_s=_INHERIT_S)
         context = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         since = run.started_at or datetime.now(UTC)
         left = max(timedelta(), context.timeout - (datetime.now(UTC) - since))
-        return request, replace(
+        return replace(
             context,
             attempt=run.attempt + 1,
             timeout=left,

@@ -1,0 +1,73 @@
+"""What one client can make a server keep in memory, multiplied."""
+
+import asyncio
+import base64
+import os
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from app.simulator.script import Hold, Reply, Text, in_turn
+from app.simulator.server import Simulator
+from tests.e2e.servers import a_server
+from tests.e2e.stories import ASSISTANT, a_request, until
+
+MB = 2**20
+IMAGE = base64.b64encode(os.urandom(9 * MB)).decode()
+"""12 MB of text, which nothing compresses."""
+HEALTHY_S = 0.25
+ONE_RUN = {"RUNTALLY_MAX_CONCURRENT_RUNS": "1"}
+
+
+def with_an_image(**fields: Any) -> dict[str, Any]:
+    """A run's request of 12 MB."""
+    content = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image", "mediaType": "image/png", "data": IMAGE},
+    ]
+    return {"graphId": ASSISTANT, "messages": [{"role": "user", "content": content}], **fields}
+
+
+def resident(server: psutil.Process) -> int:
+    """The server's own memory."""
+    return int(server.memory_info().rss)
+
+
+async def slowest_answer(http: httpx.AsyncClient, while_: Awaitable[Any]) -> float:
+    """How long `/healthz` took at worst meanwhile."""
+    work, worst = asyncio.ensure_future(while_), 0.0
+    while not work.done():
+        asked = time.monotonic()
+        await http.get("/healthz")
+        worst = max(worst, time.monotonic() - asked)
+        await asyncio.wait({work}, timeout=0.01)
+    await work
+    return worst
+
+
+async def test_large_requests_wait_in_the_database_and_not_in_memory(tmp_path: Path) -> None:
+    hold = Hold(index=4)
+    answers = in_turn(Reply([Text("one two three")], hold=hold))
+    async with (
+        Simulator(answers) as simulator,
+        a_server(tmp_path, simulator.url, **ONE_RUN) as (server, http),
+    ):
+        await http.post("/v1/runs", json=a_request())
+        await hold.reached.wait()
+        await http.post("/v1/runs", json=with_an_image(runId="big-0"))
+        before = resident(server)
+
+        for number in range(1, 17):
+            accepted = await http.post("/v1/runs", json=with_an_image(runId=f"big-{number}"))
+            assert accepted.status_code == 202, accepted.text
+        grown = resident(server) - before
+        for number in range(17):
+            await http.post(f"/v1/runs/big-{number}/cancel")
+
+    # Sixteen requests of 12 MB each.
+    assert grown < 60 * MB, f"{grown / MB:.0f} MB"
