@@ -76,6 +76,7 @@ class Settings(BaseSettings):
     max_queued_runs: int = Field(256, ge=0, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
     max_runs_per_account: int | None = Field(None, ge=1, validation_alias="RUNTALLY_MAX_RUNS_PER_ACCOUNT")
     max_runs_per_key: int | None = Field(None, ge=1, validation_alias="RUNTALLY_MAX_RUNS_PER_KEY")
+    max_waiting_messages: int = Field(64, ge=1, le=10_000, validation_alias="RUNTALLY_MAX_WAITING_MESSAGES")
     warm_pool: int = Field(2, ge=0, le=64, validation_alias="RUNTALLY_WARM_POOL")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")

@@ -9,6 +9,7 @@ from app.billing.pricing import PriceList
 from app.bootstrap.prices import price_list
 from app.executors.announced_ends import announced_ends
 from app.executors.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.executors.control import MessageLimits
 from app.executors.model_file import read_models
 from app.executors.models import ModelRegistry
 from app.runs.plan import Planner
@@ -31,7 +32,13 @@ def open_planner(settings: Settings) -> Planner:
     models = model_registry(settings, prices)
     for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
         log.warning("a configured model ends", problem=said)
-    return Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
+    timeout = timedelta(seconds=settings.run_timeout_s)
+    return Planner(graphs, models, tools, prices, timeout, message_limits(settings))
+
+
+def message_limits(settings: Settings) -> MessageLimits:
+    """What may wait for the agent of a run."""
+    return MessageLimits(settings.max_waiting_messages, settings.max_body_bytes)
 
 
 def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:

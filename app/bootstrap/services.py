@@ -192,7 +192,7 @@ async def _open_runs(
     relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger, codec=codec)
     queue = RunQueue(_capacity(settings))
     carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
-    commands = RunCommands(database, carrier, process_id=ground.process_id)
+    commands = RunCommands(database, carrier, process_id=ground.process_id, limits=ground.planner.messages)
     conversations = Conversations(database, ground.sessions, tool_id_of=tool_id_of)
     runs = RunService(
         database,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.billing.price_file import PriceFileError
 from app.billing.pricing import LIBRARY_VERSION, PriceList
-from app.bootstrap.catalogues import graph_directories, model_registry
+from app.bootstrap.catalogues import graph_directories, message_limits, model_registry
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
@@ -48,7 +48,8 @@ def check_catalogues(settings: Settings) -> Catalogues:
     )
     of_graphs = [Check("graphs", "error", str(problem)) for problem in wrong]
     if models is not None:
-        planner = Planner(graphs, models, tools, prices, timedelta(seconds=settings.run_timeout_s))
+        timeout = timedelta(seconds=settings.run_timeout_s)
+        planner = Planner(graphs, models, tools, prices, timeout, message_limits(settings))
         of_graphs += _unrunnable(planner)
         of_models += _ending(models, graphs)
     if not of_graphs:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 
-from app.errors import AppError, Conflict
+from app.errors import AppError, Conflict, TooMany
 from app.events import ClientEvent, ControlEvent, Interrupted, StopKind, StopState, UserMessageTaken
 from app.executors.approvals import Approvals
 from app.graph import SentMessage
@@ -19,6 +20,23 @@ class RunEnded(Conflict):
     code = "run_ended"
 
 
+class MessagesWaiting(TooMany):
+    """As many messages wait for this run's agent as it may have waiting; try again later."""
+
+    code = "messages_waiting"
+
+
+RETRY_AFTER_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MessageLimits:
+    """How many messages may wait for one run's agent, and how many characters they may hold."""
+
+    count: int = 64
+    size: int = 20 * 2**20
+
+
 async def _unheard(_event: ControlEvent) -> None:
     """Nobody listens yet."""
 
@@ -26,7 +44,8 @@ async def _unheard(_event: ControlEvent) -> None:
 class RunControl:
     """One run's strings. Everything here belongs to the event loop that carries the run."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: MessageLimits | None = None) -> None:
+        self._limits = limits or MessageLimits()
         self.tell: Callable[[ControlEvent], Awaitable[None]] = _unheard
         """Says an event in the run's log; set by whoever carries the run."""
         self.approvals = Approvals(self._say)
@@ -41,19 +60,29 @@ class RunControl:
         self._deliver: Callable[[SentMessage], None] | None = None
         self._early: list[SentMessage] = []
         self._sent: dict[str, asyncio.Future[int | None]] = {}
+        self._waiting: dict[str, int] = {}
+        """The size of each message that has not taken effect."""
         self._ended = False
 
     def send(self, sent: SentMessage) -> None:
-        """Hand a message to the agent; the same one twice is one. Raises `RunEnded`."""
+        """Hand a message to the agent; the same one twice is one. Raises `RunEnded`, `MessagesWaiting`."""
         if sent.message_id in self._sent:
             return
         if self._ended or self.stop.is_set():
             raise RunEnded
+        self._require_room(sent.message.size)
         if self._deliver is None:
             self._early.append(sent)
         else:
             self._deliver(sent)
         self._sent[sent.message_id] = asyncio.get_running_loop().create_future()
+        self._waiting[sent.message_id] = sent.message.size
+
+    def _require_room(self, size: int) -> None:
+        full = len(self._waiting) >= self._limits.count
+        # One alone may always wait: its size is limited by that of a request.
+        if full or (self._waiting and sum(self._waiting.values()) + size > self._limits.size):
+            raise MessagesWaiting(retry_after_s=RETRY_AFTER_S)
 
     async def position_of(self, message_id: str, *, within_s: float) -> int | None:
         """Where in the events the message took effect; None when it has not within that time."""
@@ -70,6 +99,7 @@ class RunControl:
     def told(self, event: ClientEvent, position: int) -> None:
         """An event has its position."""
         if isinstance(event, UserMessageTaken):
+            self._waiting.pop(event.message_id, None)
             waiting = self._sent.get(event.message_id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(position)

@@ -1,10 +1,12 @@
 """The SQL of commands for runs that another process carries."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, select, update
+from sqlalchemy import Text, and_, case, cast, delete, func, select, update
 from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
@@ -23,6 +25,28 @@ class GivenCommand:
     command: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """What waits for the process that carries a run."""
+
+    count: int
+    size: int
+    """In bytes."""
+    stops: dict[str, int]
+    """The ids of commands to stop, by their kind."""
+
+
+async def unanswered_commands(tx: Transaction, run: RunKey) -> Unanswered:
+    """How many commands of a run nobody has answered yet."""
+    kind = case((_commands.command["type"].as_string() == "stop", _commands.command["kind"].as_string()))
+    statement = select(_commands.id, func.octet_length(cast(_commands.command, Text)), kind).where(
+        _commands.account_id == run.account_id, _commands.run_id == run.run_id, _commands.answer.is_(None)
+    )
+    rows = (await tx.execute(statement)).all()
+    stops = {kind: command_id for command_id, _, kind in rows if kind is not None}
+    return Unanswered(len(rows), sum(size for _, size, _ in rows), stops)
+
+
 async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) -> int:
     """Leave a command for whoever carries the run; returns its id."""
     statement = (
@@ -34,14 +58,19 @@ async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) 
     return command_id
 
 
-async def commands_for(reader: Reader, process_id: UUID) -> list[GivenCommand]:
-    """Commands for the runs of a process, in the order they were given."""
+async def commands_for(
+    reader: Reader, process_id: UUID, *, besides: Collection[int], limit: int
+) -> list[GivenCommand]:
+    """Commands for the runs of a process, in the order they were given; none of those it knows already."""
     carried = and_(runs.c.account_id == _commands.account_id, runs.c.run_id == _commands.run_id)
     statement = (
         select(_commands.id, _commands.account_id, _commands.run_id, _commands.command)
         .join(runs, carried)
-        .where(runs.c.process_id == process_id, _commands.answer.is_(None))
+        .where(
+            runs.c.process_id == process_id, _commands.answer.is_(None), _commands.id.not_in(list(besides))
+        )
         .order_by(_commands.id)
+        .limit(limit)
     )
     return [
         GivenCommand(row.id, RunKey(AccountId(row.account_id), RunId(row.run_id)), row.command)
@@ -50,8 +79,14 @@ async def commands_for(reader: Reader, process_id: UUID) -> list[GivenCommand]:
 
 
 async def answer_command(tx: Transaction, command_id: int, answer: dict[str, Any]) -> None:
-    """Say what came of a command."""
-    await tx.execute(update(run_commands).where(_commands.id == command_id).values(answer=answer))
+    """Say what came of a command, which is not needed any more."""
+    values = {"answer": answer, "command": {}}
+    await tx.execute(update(run_commands).where(_commands.id == command_id).values(values))
+
+
+async def delete_old_commands(tx: Transaction, *, older_than: timedelta) -> None:
+    """Remove commands that nobody waits for any more."""
+    await tx.execute(delete(run_commands).where(_commands.given_at < func.now() - older_than))
 
 
 async def answer_to(reader: Reader, command_id: int) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 from app.db import Database
 from app.errors import AppError, FieldError, Invalid, NotFound, Unavailable
 from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound
-from app.executors.control import RunEnded
+from app.executors.control import RETRY_AFTER_S, MessageLimits, MessagesWaiting, RunEnded
 from app.graph import Message, PermissionMode, Priority, SentMessage, WireModel
 from app.ids import RunKey
 from app.runs.carrier import Carrier, LiveRun
@@ -21,6 +21,7 @@ from app.runs.command_repository import (
     answer_to,
     commands_for,
     insert_command,
+    unanswered_commands,
 )
 from app.runs.repository import RunRecord, find_run
 
@@ -32,6 +33,7 @@ POLL_S = 0.25
 TAKES_EFFECT_S = 2.0
 """How long whoever sends a message waits to hear where it took effect."""
 
+_COMMANDS_AT_ONCE = 100
 _ANSWER_S = 10.0
 _ANSWER_POLL_S = 0.1
 
@@ -85,7 +87,7 @@ Command = Stop | Send | Decide | ChangeMode
 _COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 
 _REFUSALS: dict[str, type[AppError]] = {
-    error.code: error for error in (RunEnded, PermissionNotFound, PermissionDecided, Invalid)
+    error.code: error for error in (RunEnded, MessagesWaiting, PermissionNotFound, PermissionDecided, Invalid)
 }
 """What a run may answer instead of obeying."""
 
@@ -93,10 +95,14 @@ _REFUSALS: dict[str, type[AppError]] = {
 class RunCommands:
     """Passes commands to runs: directly where they are carried here, else by way of the database."""
 
-    def __init__(self, database: Database, carrier: Carrier, *, process_id: UUID) -> None:
+    def __init__(
+        self, database: Database, carrier: Carrier, *, process_id: UUID, limits: MessageLimits
+    ) -> None:
+        """`limits` hold for what waits in the database for runs of other processes, too."""
         self._database = database
         self._carrier = carrier
         self._process_id = process_id
+        self._limits = limits
         self._under_way: set[int] = set()
 
     async def stop(self, run: RunKey, kind: Literal["interrupt", "cancel"]) -> RunRecord:
@@ -138,14 +144,15 @@ class RunCommands:
                 under_way = frozenset(self._under_way)
                 try:
                     async with self._database.snapshot() as reader:
-                        given = await commands_for(reader, self._process_id)
+                        given = await commands_for(
+                            reader, self._process_id, besides=under_way, limit=_COMMANDS_AT_ONCE
+                        )
                 except Unavailable as error:
                     log.warning("commands from other processes are not heard now", reason=error.detail)
                     continue
                 for each in given:
-                    if each.id not in under_way:
-                        self._under_way.add(each.id)
-                        tasks.start_soon(self._carry_out, each)
+                    self._under_way.add(each.id)
+                    tasks.start_soon(self._carry_out, each)
 
     async def _carry_out(self, given: GivenCommand) -> None:
         live = self._carrier.find(given.run)
@@ -167,8 +174,14 @@ class RunCommands:
         return record
 
     async def _leave(self, run: RunKey, command: Command) -> int:
+        plain = command.model_dump(mode="json", by_alias=True)
         async with self._database.transaction() as tx:
-            return await insert_command(tx, run, command.model_dump(mode="json", by_alias=True))
+            waiting = await unanswered_commands(tx, run)
+            if isinstance(command, Stop) and (same := waiting.stops.get(command.kind)) is not None:
+                return same
+            if waiting.count >= self._limits.count or waiting.size >= self._limits.size:
+                raise MessagesWaiting(retry_after_s=RETRY_AFTER_S)
+            return await insert_command(tx, run, plain)
 
     async def _answer(self, run: RunKey, command_id: int) -> dict[str, Any]:
         while True:

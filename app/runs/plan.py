@@ -9,7 +9,7 @@ import jsonschema
 from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.catalog import GraphCatalog, GraphSpec
-from app.executors.control import RunControl
+from app.executors.control import MessageLimits, RunControl
 from app.executors.models import ModelOptions, ModelRegistry
 from app.executors.port import RunContext
 from app.graph import GraphRunRequest
@@ -29,6 +29,8 @@ class Planner:
     prices: PriceList
     timeout: timedelta
     """The server's deadline: the longest a run may take."""
+    messages: MessageLimits
+    """What may wait for a run's agent."""
 
     def plan(
         self,
@@ -44,7 +46,7 @@ class Planner:
             check_schema(request.response_format.schema_, field="responseFormat.schema")
         check_files(request, spec)
         limits = request.limits.tightest(spec.limits)
-        control = RunControl()
+        control = RunControl(self.messages)
         control.approvals.require(
             frozenset(spec.approve),
             mode=spec.permission_mode,

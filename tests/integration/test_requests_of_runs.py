@@ -1,0 +1,83 @@
+"""What is kept of a run's request, and how long."""
+
+import pytest
+
+from app.db import Database
+from app.events import MeterReport
+from app.graph import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.ids import RunId, RunKey, new_uuid
+from app.runs.repository import (
+    NewRun,
+    find_run,
+    finish_run,
+    insert_run,
+    mark_running,
+    questions_of,
+    request_of,
+)
+from app.runs.request_codec import SMALL_BYTES, RequestCodec
+from app.usage import Meters
+from tests.factories import an_account
+
+ABORTED = GraphFinal(
+    ok=False,
+    run_id=RunId("run-1"),
+    request_id=None,
+    content="",
+    error="aborted",
+    finish_reason="aborted",
+    usage=FinalUsage(),
+)
+CALLED = MeterReport(Meters(sdk=1, gateway=1, drift=0), tool_failures=0)
+NOT_CALLED = MeterReport(Meters(sdk=0, gateway=0, drift=0), tool_failures=0)
+
+
+async def a_run(database: Database, *, began: bool, report: MeterReport | None) -> tuple[RunKey, bool]:
+    """A run from its row to its end, and whether its request is still there."""
+    key = await an_account(database)
+    run = RunKey(key.account_id, RunId("run-1"))
+    request = '{"graphId": "claude_agents:assistant"}'
+    new = NewRun(run, key.id, "claude_agents:assistant", "m", request, "what?", b"hash", None, new_uuid())
+    async with database.transaction() as tx:
+        await insert_run(tx, new)
+        if began:
+            await mark_running(tx, run)
+        await finish_run(tx, run, attempt=0, final=ABORTED, report=report, events=[])
+    async with database.snapshot() as reader:
+        return run, await request_of(reader, run) is not None
+
+
+async def test_a_run_cancelled_at_once_leaves_no_request_behind(database: Database) -> None:
+    run, kept = await a_run(database, began=False, report=None)
+
+    assert not kept
+    async with database.snapshot() as reader:
+        record = await find_run(reader, run)
+        assert record is not None
+        assert record.request_hash == b"hash", "a post repeated joins it all the same"
+        assert await questions_of(reader, run.account_id, [run.run_id]) == {"run-1": "what?"}
+
+
+@pytest.mark.parametrize(("report", "kept"), [(NOT_CALLED, False), (CALLED, True), (None, True)])
+async def test_the_request_of_a_run_that_called_no_model_is_dropped(
+    database: Database, report: MeterReport | None, *, kept: bool
+) -> None:
+    assert (await a_run(database, began=True, report=report))[1] is kept
+
+
+@pytest.mark.parametrize("text", ["short", "long " * SMALL_BYTES, "\U0001f600 \u2028 \u00fc"])
+async def test_a_request_is_read_back_as_it_was(text: str) -> None:
+    codec = RequestCodec()
+    request = GraphRunRequest.of(
+        run_id="r1",
+        graph_id="claude_agents:assistant",
+        messages=[Message.of(role="user", content=text)],
+        limits={"max_budget_usd": "0.10"},
+        response_format={"type": "json_schema", "schema_": {"type": "object"}},
+    )
+
+    again = await codec.decode(await codec.encode(request))
+
+    assert again == request
+    other_id = request.model_copy(update={"run_id": "r2"})
+    assert await codec.fingerprint(again) == await codec.fingerprint(other_id)

@@ -1,0 +1,93 @@
+"""What waits in the database for a run that another process carries."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.db import Database
+from app.executors.aggregator import ExecutorAggregator
+from app.executors.control import MessageLimits, MessagesWaiting
+from app.ids import RunId, RunKey, new_uuid
+from app.runs.carrier import Carrier
+from app.runs.command_repository import answer_command, commands_for, unanswered_commands
+from app.runs.commands import ChangeMode, RunCommands, Send
+from app.runs.queue import Capacity, RunQueue
+from app.runs.relay import Relay
+from app.runs.repository import NewRun, insert_run
+from app.runs.request_codec import RequestCodec
+from app.streams.memory import MemoryEventLog
+from tests.factories import an_account
+
+ELSEWHERE = new_uuid()
+
+
+async def a_run_elsewhere(database: Database) -> RunKey:
+    key = await an_account(database)
+    run = RunKey(key.account_id, RunId("run-1"))
+    new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
+    async with database.transaction() as tx:
+        await insert_run(tx, new)
+    return run
+
+
+@asynccontextmanager
+async def commands_over(
+    database: Database, directory: Path, limits: MessageLimits
+) -> AsyncIterator[RunCommands]:
+    log, journal = MemoryEventLog(), Journal(directory, new_uuid())
+    receipts = ReceiptWriter(database, journal, PriceList())
+    async with anyio.create_task_group() as tasks:
+        relay = Relay(
+            database,
+            ExecutorAggregator({}),
+            log,
+            receipts=receipts,
+            ledger=CreditLedger(database),
+            codec=RequestCodec(),
+        )
+        carrier = Carrier(database, relay, log, queue=RunQueue(Capacity.of(1, 1)), tasks=tasks)
+        yield RunCommands(database, carrier, process_id=new_uuid(), limits=limits)
+    journal.close()
+
+
+async def test_only_so_many_commands_wait_for_another_process(database: Database, tmp_path: Path) -> None:
+    run = await a_run_elsewhere(database)
+    async with commands_over(database, tmp_path, MessageLimits(count=2, size=1000)) as commands:
+        for _ in range(2):
+            with anyio.move_on_after(0.2):
+                await commands.give(run, ChangeMode(mode="plan"))
+        with pytest.raises(MessagesWaiting):
+            await commands.give(run, ChangeMode(mode="plan"))
+
+
+async def test_only_so_many_bytes_wait_for_another_process(database: Database, tmp_path: Path) -> None:
+    run = await a_run_elsewhere(database)
+    async with commands_over(database, tmp_path, MessageLimits(count=100, size=1000)) as commands:
+        long = Send(message_id="m1", content="x" * 1000, priority="next")
+        with anyio.move_on_after(0.2):
+            await commands.give(run, long)
+        with pytest.raises(MessagesWaiting):
+            await commands.give(run, long)
+
+
+async def test_to_cancel_a_run_elsewhere_a_hundred_times_is_one_command(
+    database: Database, tmp_path: Path
+) -> None:
+    run = await a_run_elsewhere(database)
+    async with commands_over(database, tmp_path, MessageLimits(count=2, size=1000)) as commands:
+        for _ in range(100):
+            await commands.stop(run, "cancel")
+    async with database.snapshot() as reader:
+        (waiting,) = await commands_for(reader, ELSEWHERE, besides=(), limit=10)
+        assert await commands_for(reader, ELSEWHERE, besides=[waiting.id], limit=10) == []
+
+    async with database.transaction() as tx:
+        await answer_command(tx, waiting.id, {"done": {}})
+        assert (await unanswered_commands(tx, run)).count == 0
