@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
@@ -81,6 +81,21 @@ class Settings(BaseSettings):
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
     max_memory_mb: int | None = Field(None, ge=128, validation_alias="RUNTALLY_MAX_MEMORY_MB")
+    max_bodies_bytes: int = Field(268_435_456, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES")
+    max_bodies_bytes_per_account: int = Field(
+        67_108_864, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT"
+    )
+    body_timeout_s: int = Field(120, ge=1, le=3600, validation_alias="RUNTALLY_BODY_TIMEOUT_S")
+    header_timeout_s: int = Field(10, ge=1, le=600, validation_alias="RUNTALLY_HEADER_TIMEOUT_S")
+    write_timeout_s: int = Field(30, ge=1, le=3600, validation_alias="RUNTALLY_WRITE_TIMEOUT_S")
+    max_connections: int = Field(2000, ge=16, validation_alias="RUNTALLY_MAX_CONNECTIONS")
+    max_connections_per_address: int = Field(
+        256, ge=1, validation_alias="RUNTALLY_MAX_CONNECTIONS_PER_ADDRESS"
+    )
+    max_readers_per_key: int = Field(200, ge=1, validation_alias="RUNTALLY_MAX_READERS_PER_KEY")
+    max_readers_per_run: int = Field(50, ge=1, validation_alias="RUNTALLY_MAX_READERS_PER_RUN")
+    max_writes_per_second: int = Field(50, ge=1, validation_alias="RUNTALLY_MAX_WRITES_PER_SECOND")
+    max_failed_keys_per_minute: int = Field(60, ge=1, validation_alias="RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
 
@@ -142,6 +157,14 @@ class Settings(BaseSettings):
     def _exists(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_dir():
             message = "is not a directory"
+            raise ValueError(message)
+        return value
+
+    @field_validator("max_bodies_bytes", "max_bodies_bytes_per_account")
+    @classmethod
+    def _holds_a_body(cls, value: int, info: ValidationInfo) -> int:
+        if value < info.data.get("max_body_bytes", 0):
+            message = "must not be smaller than RUNTALLY_MAX_BODY_BYTES"
             raise ValueError(message)
         return value
 

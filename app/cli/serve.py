@@ -3,24 +3,36 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 from types import FrameType
+from typing import TYPE_CHECKING, cast
 
 import structlog
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.bootstrap.services import DRAIN_S, Services, open_services
 from app.errors import Unavailable
 from app.executors.claude_agent.cli import Cli
 from app.http.app import create_app
+from app.serving import ConnectionLimits, ConnectionTable, raise_open_files
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
 
 log = structlog.get_logger(__name__)
 
 _BACKLOG = 2048
 _HANG_UP_S = 5
 """How long connections may take to end after every run has."""
+
+_ACCEPTED_AT_ONCE = 64
+_KEEP_ALIVE_S = 30
+_OWN_FILES = 128
+_FILES_PER_RUN = 16
+"""Of the limit of open files, what stays for databases, journals and agent processes."""
 
 
 class AddressInUse(Unavailable):
@@ -32,19 +44,31 @@ class _Server(uvicorn.Server):
 
     def __init__(self, services: Services) -> None:
         app = create_app(services)
-        super().__init__(
-            uvicorn.Config(
-                app,
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=_HANG_UP_S,
-            ),
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=_ACCEPTED_AT_ONCE,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=_HANG_UP_S,
         )
+        proxies = ProxyHeadersMiddleware(cast("ASGI3Application", app), config.forwarded_allow_ips)
+        table = ConnectionTable(_limits(services.settings, trusted=proxies.trusted_hosts))
+        # uvicorn takes whatever makes a protocol, and says that it takes its class.
+        config.http = cast("type[asyncio.Protocol]", table.protocol)
+        super().__init__(config)
         self._services = services
         self._loop = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. Few are accepted at once, so that what is refused is closed soon; many may wait for it."""
+        await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(_BACKLOG)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal; do not wait any longer at the second."""
@@ -66,6 +90,17 @@ class _Server(uvicorn.Server):
     async def _drain(self) -> None:
         await self._services.runs.drain(within_s=DRAIN_S)
         self.should_exit = True
+
+
+def _limits(settings: Settings, trusted: Container[str]) -> ConnectionLimits:
+    for_others = _OWN_FILES + _FILES_PER_RUN * settings.max_concurrent_runs
+    return ConnectionLimits(
+        connections=max(_ACCEPTED_AT_ONCE, min(settings.max_connections, raise_open_files() - for_others)),
+        per_address=settings.max_connections_per_address,
+        header_timeout_s=settings.header_timeout_s,
+        write_timeout_s=settings.write_timeout_s,
+        trusted=trusted,
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:

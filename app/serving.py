@@ -1,0 +1,340 @@
+"""The HTTP protocol of our ports: uvicorn's, with deadlines, bounded buffers and counted connections."""
+
+import asyncio
+import ipaddress
+import json
+import resource
+from collections import Counter
+from collections.abc import Container
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+MAX_HEAD_BYTES: Final = 65_536
+"""Of a request line with its headers, and of what may come between two pieces of a body."""
+
+MAX_HEADERS: Final = 128
+MAX_URL_BYTES: Final = 16_384
+MAX_PIPELINED: Final = 8
+
+_SWEEP_S = 1.0
+_EVICTABLE_AFTER_S = 5.0
+"""How long an answer must have waited for its reader before its connection makes room for others."""
+
+_RETRY_AFTER_S = 5
+
+
+def raise_open_files() -> int:
+    """Raise this process's limit of open files as far as it may; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections there may be, and how long each may keep us waiting.
+
+    Peers in `trusted` are proxies: behind one there are many clients, so `per_address` is not for them.
+    """
+
+    connections: int
+    per_address: int
+    header_timeout_s: float
+    write_timeout_s: float
+    trusted: Container[str] = ()
+
+
+class _RefusedRequest(Exception):
+    """Raised inside the parser to stop it."""
+
+
+class ConnectionTable:
+    """The connections of one server."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._open: set[BoundedHttpProtocol] = set()
+        self._waiting: dict[BoundedHttpProtocol, None] = {}
+        self._by_address: Counter[str] = Counter()
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def protocol(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> "BoundedHttpProtocol":
+        """Make the protocol of a new connection: what uvicorn calls as `Config(http=...)`."""
+        return BoundedHttpProtocol(self, config, server_state, app_state=app_state, loop=_loop)
+
+    def admit(self, connection: "BoundedHttpProtocol") -> HTTPStatus | None:
+        """Count a connection in, making room where one only waits; or the status it is refused with."""
+        address = connection.address
+        if address is not None and self._by_address[address] >= self.limits.per_address:
+            return HTTPStatus.TOO_MANY_REQUESTS
+        if len(self._open) >= self.limits.connections and not self._evict():
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        self._open.add(connection)
+        if address is not None:
+            self._by_address[address] += 1
+        if self._sweeping is None:
+            self._sweeping = connection.loop.call_later(_SWEEP_S, self._sweep, connection.loop)
+        return None
+
+    def release(self, connection: "BoundedHttpProtocol") -> None:
+        """Count a connection out, once."""
+        self._waiting.pop(connection, None)
+        if connection in self._open:
+            self._open.remove(connection)
+            if connection.address is not None:
+                self._by_address[connection.address] -= 1
+                if not self._by_address[connection.address]:
+                    del self._by_address[connection.address]
+
+    def note_waiting(self, connection: "BoundedHttpProtocol") -> None:
+        """A connection has no request: it is closed when there is no room for others."""
+        if connection in self._open:
+            self._waiting[connection] = None
+
+    def note_busy(self, connection: "BoundedHttpProtocol") -> None:
+        """A connection has a request."""
+        self._waiting.pop(connection, None)
+
+    def _evict(self) -> bool:
+        """Close the connection that has waited longest, else one whose client does not read."""
+        victim = next(iter(self._waiting), None)
+        if victim is None:
+            slow = [each for each in self._open if each.unread_for_s() > _EVICTABLE_AFTER_S]
+            victim = max(slow, key=BoundedHttpProtocol.unread_for_s, default=None)
+        if victim is None:
+            return False
+        self.release(victim)
+        victim.transport.abort()
+        return True
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        for connection in list(self._open):
+            connection.check_deadlines(loop.time())
+        self._sweeping = loop.call_later(_SWEEP_S, self._sweep, loop) if self._open else None
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """One connection. Answers what uvicorn would wait for or keep without end."""
+
+    def __init__(
+        self,
+        table: ConnectionTable,
+        config: Config,
+        server_state: ServerState,
+        *,
+        app_state: dict[str, Any],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, loop)
+        self.address: str | None = None
+        self._table = table
+        self._refusal = HTTPStatus.BAD_REQUEST
+        self._head_since: float | None = None
+        self._head_begun = False
+        self._head_bytes = 0
+        self._unaccounted = 0
+        self._unsent = 0
+        self._sent_at = self._empty_at = self.loop.time()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection in, or refuse it unread."""
+        super().connection_made(transport)
+        peer = self.client[0] if self.client else None
+        if peer is not None and peer not in self._table.limits.trusted:
+            self.address = _network_of(peer)
+        if (refusal := self._table.admit(self)) is not None:
+            self.address = None
+            self._refuse(refusal)
+        else:
+            self._table.note_waiting(self)
+            self._head_since = self.loop.time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection out."""
+        self._table.release(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, unless it is too much of anything."""
+        if self.transport.is_closing():
+            return
+        self._unset_keepalive_if_required()
+        if self._head_since is None and not self._is_busy():
+            self._head_since = self.loop.time()
+        self._unaccounted += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._refuse(self._refusal)
+        except httptools.HttpParserUpgrade:
+            # Nothing here can be upgraded to. The request is answered as it is, and is the last.
+            if self._is_busy():
+                self.cycle.keep_alive = False
+        if self._unaccounted > MAX_HEAD_BYTES:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._head_begun = True
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request's target."""
+        if len(self.url) + len(url) > MAX_URL_BYTES:
+            self._stop_parser(HTTPStatus.REQUEST_URI_TOO_LONG)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer: those are kept as well."""
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) >= MAX_HEADERS:
+            self._stop_parser(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """A request is known: from here on its handler looks after the time."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._stop_parser(HTTPStatus.BAD_REQUEST)
+        self._head_since, self._head_begun, self._unaccounted = None, False, 0
+        self._table.note_busy(self)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body."""
+        self._unaccounted = 0
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """A response is written: the connection waits for the next request, or has it already."""
+        goes_on = bool(self.pipeline)
+        super().on_response_complete()
+        if goes_on:
+            return
+        self._table.note_waiting(self)
+        if self._head_begun:
+            self._unset_keepalive_if_required()
+            self._head_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._sent_at = self.loop.time()
+        super().resume_writing()
+
+    def unread_for_s(self) -> float:
+        """Since when there always was something that the client has not taken."""
+        if self.transport.get_write_buffer_size() == 0:
+            return 0.0
+        return self.loop.time() - self._empty_at
+
+    def check_deadlines(self, now: float) -> None:
+        """End the connection if its client has not sent its headers, or takes nothing of its answer."""
+        limits = self._table.limits
+        if self._head_since is not None and now - self._head_since > limits.header_timeout_s:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+        unsent = self.transport.get_write_buffer_size()
+        if unsent == 0:
+            self._empty_at = now
+        if unsent == 0 or unsent < self._unsent:
+            self._sent_at = now
+        self._unsent = unsent
+        if now - self._sent_at > limits.write_timeout_s:
+            self.transport.abort()
+
+    def _is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _stop_parser(self, refusal: HTTPStatus) -> None:
+        self._refusal = refusal
+        raise _RefusedRequest
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Answer the request that is no whole one yet, and close; in the middle of an answer only close."""
+        if self.transport.is_closing():
+            return
+        self._head_since = None
+        if self._is_busy():
+            if self.pipeline or self.cycle.response_started:
+                self.transport.abort()
+                return
+            # Its handler may be reading the body that will not come.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.write(_REFUSALS[status])
+        self.transport.close()
+
+
+def _network_of(address: str) -> str:
+    """What one client can have many of counts as one: the address, of IPv6 its network."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        mapped = parsed.ipv4_mapped
+        return str(mapped or ipaddress.IPv6Network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+def _refusal(status: HTTPStatus, code: str, detail: str) -> bytes:
+    body = json.dumps(
+        {
+            "type": f"urn:runtally:problem:{code}",
+            "title": status.phrase,
+            "status": status.value,
+            "detail": detail,
+            "code": code,
+        }
+    ).encode()
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        "content-type: application/problem+json",
+        f"content-length: {len(body)}",
+        "cache-control: no-store",
+        "x-content-type-options: nosniff",
+        "connection: close",
+    ]
+    if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+        lines.append(f"retry-after: {_RETRY_AFTER_S}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+_REFUSALS: Final = {
+    status: _refusal(status, code, detail)
+    for status, code, detail in (
+        (HTTPStatus.BAD_REQUEST, "malformed_request", "This is not a valid HTTP request."),
+        (HTTPStatus.REQUEST_TIMEOUT, "request_timeout", "The request's headers took too long."),
+        (HTTPStatus.REQUEST_URI_TOO_LONG, "uri_too_long", "The request's URL is too long."),
+        (
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "headers_too_large",
+            "The request's headers are too large.",
+        ),
+        (
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "too_many_connections",
+            "Too many connections from this address; try again later.",
+        ),
+        (
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "server_full",
+            "The server has no room for another connection; try again later.",
+        ),
+    )
+}
