@@ -6,6 +6,7 @@ AppError                      500  internal
 ├── PaymentRequired           402  insufficient_credits
 ├── Forbidden                 403  forbidden
 ├── NotFound                  404  not_found
+├── TooSlow                   408  request_timeout
 ├── Conflict                  409  conflict
 ├── Gone                      410  gone
 ├── TooLarge                  413  payload_too_large
@@ -102,6 +103,13 @@ class NotFound(AppError):
 
     status = 404
     code = "not_found"
+
+
+class TooSlow(AppError):
+    """The request took too long to arrive."""
+
+    status = 408
+    code = "request_timeout"
 
 
 class Conflict(AppError):

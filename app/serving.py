@@ -5,7 +5,7 @@ import ipaddress
 import json
 import resource
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -22,7 +22,7 @@ MAX_HEADERS: Final = 128
 MAX_URL_BYTES: Final = 16_384
 MAX_PIPELINED: Final = 8
 
-_SWEEP_S = 1.0
+_SWEEP_S = 0.5
 _EVICTABLE_AFTER_S = 5.0
 """How long an answer must have waited for its reader before its connection makes room for others."""
 
@@ -41,14 +41,14 @@ def raise_open_files() -> int:
 class ConnectionLimits:
     """How many connections there may be, and how long each may keep us waiting.
 
-    Peers in `trusted` are proxies: behind one there are many clients, so `per_address` is not for them.
+    Proxies are exempt from `per_address`: behind one there are many clients.
     """
 
     connections: int
     per_address: int
     header_timeout_s: float
     write_timeout_s: float
-    trusted: Container[str] = ()
+    is_proxy: Callable[[str], bool] = lambda _: False
 
 
 class _RefusedRequest(Exception):
@@ -146,7 +146,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._table = table
         self._refusal = HTTPStatus.BAD_REQUEST
         self._head_since: float | None = None
-        self._head_begun = False
+        self._head_begun = self._busy = False
         self._head_bytes = 0
         self._unaccounted = 0
         self._unsent = 0
@@ -156,7 +156,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Count the connection in, or refuse it unread."""
         super().connection_made(transport)
         peer = self.client[0] if self.client else None
-        if peer is not None and peer not in self._table.limits.trusted:
+        if peer is not None and not self._table.limits.is_proxy(peer):
             self.address = _network_of(peer)
         if (refusal := self._table.admit(self)) is not None:
             self.address = None
@@ -175,7 +175,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._unset_keepalive_if_required()
-        if self._head_since is None and not self._is_busy():
+        if self._head_since is None and not self._busy:
             self._head_since = self.loop.time()
         self._unaccounted += len(data)
         try:
@@ -184,7 +184,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(self._refusal)
         except httptools.HttpParserUpgrade:
             # Nothing here can be upgraded to. The request is answered as it is, and is the last.
-            if self._is_busy():
+            if self._busy:
                 self.cycle.keep_alive = False
         if self._unaccounted > MAX_HEAD_BYTES:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
@@ -215,6 +215,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_since, self._head_begun, self._unaccounted = None, False, 0
         self._table.note_busy(self)
         super().on_headers_complete()
+        self._busy = True
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body."""
@@ -227,6 +228,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if goes_on:
             return
+        self._busy = False
         self._table.note_waiting(self)
         if self._head_begun:
             self._unset_keepalive_if_required()
@@ -257,9 +259,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if now - self._sent_at > limits.write_timeout_s:
             self.transport.abort()
 
-    def _is_busy(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
-
     def _stop_parser(self, refusal: HTTPStatus) -> None:
         self._refusal = refusal
         raise _RefusedRequest
@@ -269,7 +268,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._head_since = None
-        if self._is_busy():
+        if self._busy:
             if self.pipeline or self.cycle.response_started:
                 self.transport.abort()
                 return

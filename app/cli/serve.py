@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -43,7 +43,7 @@ class _Server(uvicorn.Server):
     """Stops in order: no new runs, running ones to their end, then the connections."""
 
     def __init__(self, services: Services) -> None:
-        app = create_app(services)
+        app = create_app(services, is_proxy=self._is_proxy)
         config = uvicorn.Config(
             app,
             lifespan="off",
@@ -55,8 +55,8 @@ class _Server(uvicorn.Server):
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=_HANG_UP_S,
         )
-        proxies = ProxyHeadersMiddleware(cast("ASGI3Application", app), config.forwarded_allow_ips)
-        table = ConnectionTable(_limits(services.settings, trusted=proxies.trusted_hosts))
+        self._proxies = ProxyHeadersMiddleware(cast("ASGI3Application", app), config.forwarded_allow_ips)
+        table = ConnectionTable(_limits(services.settings, is_proxy=self._is_proxy))
         # uvicorn takes whatever makes a protocol, and says that it takes its class.
         config.http = cast("type[asyncio.Protocol]", table.protocol)
         super().__init__(config)
@@ -87,19 +87,22 @@ class _Server(uvicorn.Server):
         log.info("stopping: no new runs; those under way may finish", within_s=DRAIN_S)
         self.drain()
 
+    def _is_proxy(self, address: str) -> bool:
+        return address in self._proxies.trusted_hosts
+
     async def _drain(self) -> None:
         await self._services.runs.drain(within_s=DRAIN_S)
         self.should_exit = True
 
 
-def _limits(settings: Settings, trusted: Container[str]) -> ConnectionLimits:
+def _limits(settings: Settings, is_proxy: Callable[[str], bool]) -> ConnectionLimits:
     for_others = _OWN_FILES + _FILES_PER_RUN * settings.max_concurrent_runs
     return ConnectionLimits(
         connections=max(_ACCEPTED_AT_ONCE, min(settings.max_connections, raise_open_files() - for_others)),
         per_address=settings.max_connections_per_address,
         header_timeout_s=settings.header_timeout_s,
         write_timeout_s=settings.write_timeout_s,
-        trusted=trusted,
+        is_proxy=is_proxy,
     )
 
 

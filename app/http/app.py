@@ -1,5 +1,7 @@
 """The ASGI app: middleware, routes, and one way to say that something went wrong."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -7,7 +9,9 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.bootstrap.services import Services
 from app.http import problems
-from app.http.middleware import BodyLimit, Heads, RequestIds, UnexpectedErrors
+from app.http.admission import literal_paths
+from app.http.limits import Limits
+from app.http.middleware import Heads, RequestIds, SafeHeaders, UnexpectedErrors, UnreadBodies
 from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routes import (
     accounts,
@@ -29,6 +33,7 @@ from app.http.routes import (
     webhooks,
 )
 from app.http.schemas import Problem
+from app.http.shared_answer import SharedAnswer
 from app.http.sse import HEARTBEAT_S
 
 DESCRIPTION: Final = """
@@ -51,8 +56,16 @@ _CORS: Final[dict[str, Any]] = {
 }
 
 
-def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastAPI:
-    """Build the app over open services; whoever opened them closes them."""
+def create_app(
+    services: Services,
+    *,
+    heartbeat_s: float = HEARTBEAT_S,
+    is_proxy: Callable[[str], bool] = lambda _: False,
+) -> FastAPI:
+    """Build the app over open services; whoever opened them closes them.
+
+    `is_proxy` knows the addresses of proxies, each of which stands for many clients.
+    """
     app = DocumentedApp(
         title="Runtally",
         version="1",
@@ -66,6 +79,8 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
     )
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
+    app.state.readiness = SharedAnswer(partial(health.parts_away, services), kept_s=health.KEPT_S)
+    app.state.limits = Limits.of(services.settings, services.memory, is_proxy=is_proxy)
     problems.install(app)
     for router in (
         runs.router,
@@ -88,11 +103,13 @@ def create_app(services: Services, *, heartbeat_s: float = HEARTBEAT_S) -> FastA
     ):
         app.include_router(router)
     app.mount("/assets", pages.files)
+    app.state.literal_paths = literal_paths(app.routes)
     # The last one added is the outermost.
     app.add_middleware(Heads)
-    app.add_middleware(BodyLimit, max_bytes=services.settings.max_body_bytes)
     app.add_middleware(UnexpectedErrors)
     if origins := services.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
+    app.add_middleware(UnreadBodies)
+    app.add_middleware(SafeHeaders)
     app.add_middleware(RequestIds)
     return app

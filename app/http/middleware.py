@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from app.errors import AppError, TooLarge
+from app.errors import AppError
 from app.http.problems import of_error
 from app.ids import new_uuid
 
@@ -21,6 +21,7 @@ log = structlog.get_logger(__name__)
 
 REQUEST_ID = "request_id"
 _HEADER = b"x-request-id"
+_SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _ACCEPTABLE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -113,56 +114,52 @@ class Heads:
             await self._app({**scope, "method": "GET"}, receive, send_head)
 
 
-class _ClientLeft(Exception):
-    """Half a request must not be mistaken for a whole one."""
+class SafeHeaders:
+    """Has browsers take an answer for what it says it is, and nobody keep it unless its route says so."""
 
-
-class BodyLimit:
-    """Refuses a body above the limit, announced or not, before it is held in memory."""
-
-    def __init__(self, app: AsgiApp, *, max_bytes: int) -> None:
+    def __init__(self, app: AsgiApp) -> None:
         self._app = app
-        self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message.get("headers", [])
+                given = {name.lower() for name, _ in headers}
+                message["headers"] = [*headers, *(each for each in _SAFE_HEADERS if each[0] not in given)]
+            await send(message)
+
+        await self._app(scope, receive, send_safely)
+
+
+class UnreadBodies:
+    """Closes the connection after an answer to a request whose body nobody wanted: it is not read."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http" or not _has_body(scope):
             await self._app(scope, receive, send)
             return
-        announced = dict(scope["headers"]).get(b"content-length", b"0")
-        try:
-            if announced.isdigit() and int(announced) > self._max_bytes:
-                raise self._too_large()
-            body: bytes | None = await self._read(receive)
-        except TooLarge as error:
-            await of_error(error)(scope, receive, send)
-            return
-        except _ClientLeft:
-            return
+        unread = True
 
-        async def receive_read() -> Message:
-            nonlocal body
-            if body is None:
-                return await receive()
-            message = {"type": "http.request", "body": body, "more_body": False}
-            body = None
+        async def receive_noting() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and message.get("more_body", False)
             return message
 
-        await self._app(scope, receive_read, send)
+        async def send_closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and unread:
+                message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
+            await send(message)
 
-    async def _read(self, receive: Receive) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _ClientLeft
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._max_bytes:
-                raise self._too_large()
-            if not message.get("more_body", False):
-                return b"".join(parts)
+        await self._app(scope, receive_noting, send_closing)
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"The request body is larger than {self._max_bytes} bytes.")
+
+def _has_body(scope: Scope) -> bool:
+    headers = dict(scope["headers"])
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"

@@ -1,9 +1,12 @@
 """The OpenAPI document: what the framework finds by itself, and what it cannot see."""
 
+import asyncio
+import json
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, get_args
 
+import anyio
 import yaml
 from fastapi import FastAPI
 
@@ -25,6 +28,22 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
 
 class DocumentedApp(FastAPI):
     """An app whose document also holds what streams say, examples, and errors as they are."""
+
+    def __init__(self, **options: Any) -> None:
+        # The document has a route of ours: it is made once and not on the loop.
+        super().__init__(openapi_url=None, **options)
+        self._text: bytes | None = None
+        self._making = asyncio.Lock()
+
+    async def document(self) -> bytes:
+        """The OpenAPI document as JSON."""
+        async with self._making:
+            if self._text is None:
+                self._text = await anyio.to_thread.run_sync(self._dumped)
+            return self._text
+
+    def _dumped(self) -> bytes:
+        return json.dumps(self.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""

@@ -23,18 +23,17 @@ class _Node(NamedTuple):
         return f"{above}.{self.name}" if above else str(self.name)
 
 
-def check_json(text: bytes) -> None:
-    """Raise `Invalid` for what plain JSON readers let pass.
+def read_json(text: bytes) -> Any:
+    """The value of a JSON text; raises `Invalid` for what plain JSON readers let pass.
 
-    Names given twice, numbers that are none, U+0000, half surrogate pairs, bottomless nesting,
-    values beyond number.
-    `text` is known to be JSON otherwise.
+    That is names given twice, numbers that are none, U+0000, half surrogate pairs, bottomless nesting,
+    values beyond number. Raises `ValueError` or `RecursionError` for what is no JSON.
     """
     value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
     level, values = [_Node(value, "body", None)], 0
     for _ in range(MAX_DEPTH + 1):
         if not level:
-            return
+            return value
         values += sum(len(node.value) for node in level if isinstance(node.value, dict | list))
         if values > MAX_VALUES:
             raise Invalid.field("body", f"holds more than {MAX_VALUES} values")

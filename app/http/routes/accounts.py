@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
+from app.http.admission import AdmittedRoute, small_body
 from app.http.billing_schemas import AccountBalance, AccountShape, Adjustment, Grant, TermsChange
-from app.http.dependencies import Admin, IdempotencyKey, ServicesDep, json_from
+from app.http.dependencies import Admin, IdempotencyKey, ServicesDep
 from app.http.schemas import Page
 from app.paging import MAX_PAGE
 
-router = APIRouter(prefix="/v1/accounts", tags=["accounts"])
-_JSON = Depends(json_from("admin"))
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/accounts", tags=["accounts"])
 
 
 @router.get("", summary="List accounts")
@@ -33,7 +33,7 @@ async def get_account(account: str, services: ServicesDep, _caller: Admin) -> Ac
     return AccountBalance.of_account(found, await services.ledger.credit(found.id))
 
 
-@router.patch("/{account}", dependencies=[_JSON], summary="Change how an account pays")
+@router.patch("/{account}", dependencies=[small_body], summary="Change how an account pays")
 async def change_terms(
     account: str, body: TermsChange, services: ServicesDep, _caller: Admin
 ) -> AccountBalance:
@@ -43,7 +43,7 @@ async def change_terms(
     return AccountBalance.of_account(found, credit)
 
 
-@router.post("/{account}/grants", status_code=201, dependencies=[_JSON], summary="Grant credit")
+@router.post("/{account}/grants", status_code=201, dependencies=[small_body], summary="Grant credit")
 async def grant(
     account: str, body: Grant, services: ServicesDep, _caller: Admin, key: IdempotencyKey
 ) -> AccountBalance:
@@ -53,7 +53,7 @@ async def grant(
     return AccountBalance.of_account(found, credit)
 
 
-@router.post("/{account}/adjustments", status_code=201, dependencies=[_JSON], summary="Adjust credit")
+@router.post("/{account}/adjustments", status_code=201, dependencies=[small_body], summary="Adjust credit")
 async def adjust(
     account: str, body: Adjustment, services: ServicesDep, _caller: Admin, key: IdempotencyKey
 ) -> AccountBalance:

@@ -10,17 +10,18 @@ from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
 from app.bootstrap.services import Services
+from app.http.admission import AdmittedRoute, large_body
 from app.http.ag_ui_input import AgUiInput, before, request_of, up_to_the_user
 from app.http.ag_ui_openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui_resume import resume
 from app.http.ag_ui_stream import Stretch, ag_ui_chunks
-from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer, json_body
+from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer
 from app.http.encoders.ag_ui import AgUiEncoder
 from app.http.sse import chunk_stream
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
 from app.runs.commands import RunNotFound
 
-router = APIRouter(prefix="/v1/ag-ui", tags=["ag-ui"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/ag-ui", tags=["ag-ui"])
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -46,7 +47,7 @@ def ag_ui_input(body: Annotated[dict[str, Any], Body()]) -> AgUiInput:
 
 @router.post(
     "/{graphId}",
-    dependencies=[Depends(json_body)],
+    dependencies=[large_body],
     response_class=EventSourceResponse,
     responses=STREAM,
     openapi_extra={"requestBody": {"content": {"application/json": {"schema": INPUT}}}},

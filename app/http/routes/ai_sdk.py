@@ -13,6 +13,7 @@ from app.bootstrap.services import Services
 from app.errors import Conflict
 from app.executors.approvals import PermissionDecided
 from app.executors.control import RunEnded
+from app.http.admission import AdmittedRoute, large_body
 from app.http.ai_sdk_schemas import ChatRequest, UiMessage
 from app.http.dependencies import (
     HeartbeatS,
@@ -20,7 +21,6 @@ from app.http.dependencies import (
     RequestId,
     ServicesDep,
     Writer,
-    json_body,
     run_key,
 )
 from app.http.encoders.ai_sdk import AiSdkEncoder
@@ -32,7 +32,7 @@ from app.runs.repository import RunRecord
 from app.runs.service import RunIdTaken
 from app.streams.port import LogEntry
 
-router = APIRouter(prefix="/v1/ai-sdk/{graphId}", tags=["ai-sdk"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/ai-sdk/{graphId}", tags=["ai-sdk"])
 
 
 class MessageChanged(Conflict):
@@ -91,7 +91,7 @@ KnowsApprovals: TypeAlias = Annotated[bool, Depends(knows_approvals)]
 
 @router.post(
     "/chat",
-    dependencies=[Depends(json_body)],
+    dependencies=[large_body],
     response_class=EventSourceResponse,
     responses=_STREAM,
     summary="Say something in a chat and stream the answer",

@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.billing.reports import check_window
+from app.http.admission import AdmittedRoute
 from app.http.alarm_schemas import AlarmsShape
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment
 
-router = APIRouter(prefix="/v1/alarms", tags=["billing"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/alarms", tags=["billing"])
 
 SHOWN = 20
 

@@ -1,5 +1,6 @@
 """Signing in: a browser trades an API key for a session it cannot read."""
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -7,11 +8,16 @@ from pydantic import Field, SecretStr
 
 from app.auth.browser_sessions import LIFETIME, SessionEnded
 from app.graph import InputModel
+from app.http.admission import AdmittedRoute, TakesBody
+from app.http.authentication import counted
 from app.http.browser import ForeignPage, forget_session, keep_session, sender_of, session_token
-from app.http.dependencies import ServicesDep, only_json
+from app.http.dependencies import ServicesDep
 from app.http.schemas import Moment, Shape
 
-router = APIRouter(prefix="/v1/browser-session", tags=["browsers"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/browser-session", tags=["browsers"])
+
+_SIGN_IN_BYTES = 4096
+"""Nobody has shown a key yet."""
 
 _NONE: dict[int | str, dict[str, Any]] = {204: {"description": "There is no session."}}
 
@@ -32,14 +38,14 @@ class BrowserSessionShape(Shape):
     expires_at: Moment
 
 
-@router.post("", dependencies=[Depends(only_json)], summary="Sign in")
+@router.post("", dependencies=[Depends(TakesBody(_SIGN_IN_BYTES))], summary="Sign in")
 async def sign_in(
     body: SignIn, services: ServicesDep, request: Request, response: Response
 ) -> BrowserSessionShape:
     """Set a session cookie that lasts seven days, or until its key is revoked."""
     if sender_of(request, services.settings.cors_origins) == "foreign":
         raise ForeignPage
-    opened = await services.browser_sessions.open(body.api_key.get_secret_value())
+    opened = await counted(request, body.api_key.get_secret_value(), services.browser_sessions.open)
     if (replaced := session_token(request)) is not None:
         await services.browser_sessions.close(replaced)
     keep_session(request, response, opened.token, lifetime=LIFETIME)
@@ -56,7 +62,8 @@ async def who_is_signed_in(
     token = session_token(request)
     try:
         if token is not None:
-            return BrowserSessionShape.model_validate(await services.browser_sessions.find(token))
+            session = await counted(request, token, services.browser_sessions.find)
+            return BrowserSessionShape.model_validate(session)
     except SessionEnded:
         pass
     nobody = Response(status_code=204, headers={"Cache-Control": "no-store"})
@@ -71,5 +78,7 @@ async def sign_out(services: ServicesDep, request: Request, response: Response) 
     if (token := session_token(request)) is not None:
         if sender_of(request, services.settings.cors_origins) != "ours":
             raise ForeignPage
-        await services.browser_sessions.close(token)
+        with suppress(SessionEnded):
+            await counted(request, token, services.browser_sessions.find)
+            await services.browser_sessions.close(token)
     forget_session(response)

@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter
 
+from app.http.admission import AdmittedRoute
 from app.http.dependencies import RunReader, ServicesDep
 from app.http.schemas import GraphShape, ModelShape, Page, ToolShape
 
-router = APIRouter(prefix="/v1", tags=["catalogues"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1", tags=["catalogues"])
 
 
 @router.get("/graphs", summary="List graphs")

@@ -3,8 +3,9 @@
 from typing import Annotated
 from uuid import uuid5
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 
+from app.http.admission import AdmittedRoute, large_body, small_body, text_body
 from app.http.control_schemas import (
     ChangedRun,
     DecidedPermission,
@@ -13,17 +14,17 @@ from app.http.control_schemas import (
     RunChange,
     SentToRun,
 )
-from app.http.dependencies import IdempotencyKey, RunIdParam, ServicesDep, Writer, json_body, run_key
+from app.http.dependencies import IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
 from app.http.schemas import AcceptedRun
 from app.ids import new_uuid
 from app.runs.commands import ChangeMode, Decide, Send
 
-router = APIRouter(prefix="/v1/runs/{runId}", tags=["control"])
-
-_JSON = Depends(json_body)
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs/{runId}", tags=["control"])
 
 
-@router.post("/messages", status_code=202, dependencies=[_JSON], summary="Say something to a running agent")
+@router.post(
+    "/messages", status_code=202, dependencies=[large_body], summary="Say something to a running agent"
+)
 async def send_message(
     run_id: RunIdParam, body: MessageToRun, services: ServicesDep, caller: Writer, key: IdempotencyKey
 ) -> SentToRun:
@@ -56,7 +57,7 @@ async def cancel_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) 
     return AcceptedRun(run_id=run.key.run_id, status=run.status)
 
 
-@router.post("/permissions/{requestId}", dependencies=[_JSON], summary="Decide about a tool call")
+@router.post("/permissions/{requestId}", dependencies=[text_body], summary="Decide about a tool call")
 async def decide(
     run_id: RunIdParam,
     request_id: Annotated[str, Path(alias="requestId")],
@@ -70,7 +71,7 @@ async def decide(
     return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
 
 
-@router.patch("", dependencies=[_JSON], summary="Change a running run")
+@router.patch("", dependencies=[small_body], summary="Change a running run")
 async def change_run(
     run_id: RunIdParam, body: RunChange, services: ServicesDep, caller: Writer
 ) -> ChangedRun:

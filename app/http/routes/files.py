@@ -5,10 +5,11 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Response
 
+from app.http.admission import AdmittedRoute
 from app.http.dependencies import RunIdParam, RunReader, ServicesDep, run_key
 from app.http.file_schemas import FileListing
 
-router = APIRouter(prefix="/v1/runs/{runId}/files", tags=["runs"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs/{runId}/files", tags=["runs"])
 
 _BINARY = "application/octet-stream"
 

@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.graph import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
-from app.http.dependencies import HeartbeatS, IdempotencyKey, RequestId, ServicesDep, Writer, json_body
+from app.http.admission import AdmittedRoute, text_body
+from app.http.dependencies import HeartbeatS, IdempotencyKey, RequestId, ServicesDep, Writer
 from app.http.encoders.native import NativeEncoder
 from app.http.openapi import STREAM
 from app.http.schemas import GeneratedObject, GeneratedText
 from app.http.sse import event_stream
 from app.ids import RunKey
 
-router = APIRouter(prefix="/v1/generate", tags=["generate"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/generate", tags=["generate"])
 
 TEXT: dict[int | str, dict[str, Any]] = {
     200: {**STREAM[200], "description": "The answer, or with `stream` the run's events."}
@@ -24,7 +25,7 @@ TEXT: dict[int | str, dict[str, Any]] = {
 
 @router.post(
     "/text",
-    dependencies=[Depends(json_body)],
+    dependencies=[text_body],
     response_model=GeneratedText,
     responses=TEXT,
     summary="Generate a text",
@@ -45,7 +46,7 @@ async def generate_text(
     return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
 
 
-@router.post("/object", dependencies=[Depends(json_body)], summary="Generate an object")
+@router.post("/object", dependencies=[text_body], summary="Generate an object")
 async def generate_object(
     body: GenerateObjectRequest,
     services: ServicesDep,

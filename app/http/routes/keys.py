@@ -5,11 +5,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from app.http.admission import AdmittedRoute
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.schemas import Moment, Page, Shape
 from app.paging import MAX_PAGE
 
-router = APIRouter(prefix="/v1/keys", tags=["accounts"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/keys", tags=["accounts"])
 
 
 class KeyShape(Shape):

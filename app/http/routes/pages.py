@@ -7,11 +7,12 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.staticfiles import StaticFiles
 
+from app.http.admission import AdmittedRoute
 from app.http.browser import DOCS_HEADERS, PAGE_HEADERS
 
 WEB = Path(__file__).parents[2] / "web"
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=AdmittedRoute, include_in_schema=False)
 
 
 class PageFiles(StaticFiles):
@@ -50,3 +51,10 @@ async def docs_page(request: Request) -> Response:
     response = await files.get_response("docs.html", request.scope)
     response.headers.update(DOCS_HEADERS)
     return response
+
+
+@router.get("/openapi.json")
+async def api_document(request: Request) -> Response:
+    """The API's document, for machines."""
+    document: bytes = await request.app.document()
+    return Response(document, media_type="application/json", headers={"Cache-Control": "no-cache"})

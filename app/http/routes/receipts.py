@@ -11,6 +11,7 @@ from app.auth.accounts import Principal
 from app.billing.reports import BillingReports
 from app.billing.repository import Receipt, ReceiptBasis
 from app.billing.search_repository import ReceiptFilter
+from app.http.admission import AdmittedRoute
 from app.http.csv_export import CSV, csv_line, wants_csv
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
@@ -18,7 +19,7 @@ from app.http.schemas import Page, ReceiptShape
 from app.paging import MAX_PAGE
 from app.usage import Origin
 
-router = APIRouter(prefix="/v1/receipts", tags=["receipts"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/receipts", tags=["receipts"])
 
 
 def receipt_filter(

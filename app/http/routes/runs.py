@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.graph import GraphFinal, GraphRunRequest
+from app.http.admission import AdmittedRoute, large_body
 from app.http.dependencies import (
     HeartbeatS,
     IdempotencyKey,
@@ -19,7 +20,6 @@ from app.http.dependencies import (
     RunReader,
     ServicesDep,
     Writer,
-    json_body,
     run_key,
 )
 from app.http.encoders.native import NativeEncoder
@@ -29,12 +29,12 @@ from app.http.sse import event_stream
 from app.paging import MAX_PAGE
 from app.runs.repository import RunRecord
 
-router = APIRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs", tags=["runs"])
 
 MAX_POSITION = 2**31 - 1
 
 
-@router.post("", status_code=202, dependencies=[Depends(json_body)], summary="Start a run")
+@router.post("", status_code=202, dependencies=[large_body], summary="Start a run")
 async def start_run(
     body: GraphRunRequest,
     services: ServicesDep,
@@ -51,7 +51,7 @@ async def start_run(
 
 @router.post(
     "/stream",
-    dependencies=[Depends(json_body)],
+    dependencies=[large_body],
     response_class=EventSourceResponse,
     responses=STREAM,
     summary="Start a run and stream its events",
@@ -69,7 +69,7 @@ async def stream_run(
     return event_stream(services.runs.follow(run.key), NativeEncoder(), heartbeat_s=heartbeat_s)
 
 
-@router.post("/wait", dependencies=[Depends(json_body)], summary="Start a run and wait for its end")
+@router.post("/wait", dependencies=[large_body], summary="Start a run and wait for its end")
 async def wait_for_run(
     body: GraphRunRequest,
     services: ServicesDep,
@@ -82,7 +82,7 @@ async def wait_for_run(
     return await services.runs.wait(run.key)
 
 
-@router.post("/preview", dependencies=[Depends(json_body)], summary="Preview a run")
+@router.post("/preview", dependencies=[large_body], summary="Preview a run")
 async def preview_run(
     body: GraphRunRequest, services: ServicesDep, caller: Writer, request_id: RequestId
 ) -> PreviewShape:

@@ -5,14 +5,15 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from app.http.dependencies import RunReader, ServicesDep, Writer, json_body
+from app.http.admission import AdmittedRoute, small_body
+from app.http.dependencies import RunReader, ServicesDep, Writer
 from app.http.schemas import Page
 from app.http.session_schemas import Fork, SessionDetail, SessionShape
 from app.ids import STATE_KEY_PATTERN
 from app.paging import MAX_PAGE
 from app.runs.conversations import SessionNotFound
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/sessions", tags=["sessions"])
 
 
 def _known(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
@@ -48,9 +49,7 @@ async def get_session(state_key: StateKey, services: ServicesDep, caller: RunRea
     return SessionDetail.of_view(view, await services.billing.totals(caller.account_id, runs))
 
 
-@router.post(
-    "/{stateKey}/fork", status_code=201, dependencies=[Depends(json_body)], summary="Fork a conversation"
-)
+@router.post("/{stateKey}/fork", status_code=201, dependencies=[small_body], summary="Fork a conversation")
 async def fork_session(
     state_key: StateKey, body: Fork, services: ServicesDep, caller: Writer, response: Response
 ) -> SessionShape:

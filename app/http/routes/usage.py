@@ -7,11 +7,12 @@ from fastapi import APIRouter, Depends, Query
 
 from app.billing.reports import DEFAULT_TOP, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageFilter
+from app.http.admission import AdmittedRoute
 from app.http.billing_schemas import BalanceShape, UsageReportShape
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
 
-router = APIRouter(prefix="/v1", tags=["billing"])
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1", tags=["billing"])
 
 MOST_PARTS = 50
 

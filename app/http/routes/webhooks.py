@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from app.auth.accounts import Principal
-from app.http.dependencies import RunReader, ServicesDep, Writer, json_body
+from app.http.admission import AdmittedRoute, small_body
+from app.http.dependencies import RunReader, ServicesDep, Writer
 from app.http.schemas import Page
 from app.http.webhook_schemas import (
     DeliveryShape,
@@ -20,11 +21,10 @@ from app.paging import MAX_PAGE
 from app.webhooks.message import MONEY_EVENTS
 from app.webhooks.service import Registration
 
-router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
-_JSON = Depends(json_body)
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/webhooks", tags=["webhooks"])
 
 
-@router.post("", status_code=201, dependencies=[_JSON], summary="Register a webhook")
+@router.post("", status_code=201, dependencies=[small_body], summary="Register a webhook")
 async def register_webhook(
     body: WebhookRequest, services: ServicesDep, caller: Writer, response: Response
 ) -> WebhookWithSecret:
@@ -51,7 +51,7 @@ async def get_webhook(
     return WebhookShape.of(await services.webhooks.get(caller.account_id, webhook_id))
 
 
-@router.patch("/{webhookId}", dependencies=[_JSON], summary="Change a webhook")
+@router.patch("/{webhookId}", dependencies=[small_body], summary="Change a webhook")
 async def change_webhook(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     body: WebhookChange,
@@ -116,7 +116,10 @@ async def replay_delivery(
 
 
 @router.post(
-    "/{webhookId}/replay", status_code=202, dependencies=[_JSON], summary="Deliver again what did not arrive"
+    "/{webhookId}/replay",
+    status_code=202,
+    dependencies=[small_body],
+    summary="Deliver again what did not arrive",
 )
 async def replay_failed(
     webhook_id: Annotated[str, Path(alias="webhookId")],

@@ -1,5 +1,3 @@
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 import structlog
@@ -9,14 +7,15 @@ from app.errors import Unavailable
 from app.http.middleware import (
     REQUEST_ID,
     AsgiApp,
-    BodyLimit,
     Heads,
     Message,
     Receive,
     RequestIds,
+    SafeHeaders,
     Scope,
     Send,
     UnexpectedErrors,
+    UnreadBodies,
 )
 
 SECRET = "sk-secret"
@@ -110,46 +109,47 @@ async def test_a_response_under_way_is_left_unfinished() -> None:
     ]
 
 
-@pytest.mark.parametrize("size", [0, 1, 99, 100])
-async def test_a_body_within_the_limit_arrives_whole(size: int) -> None:
-    async with client_of(BodyLimit(echoes, max_bytes=100)) as client:
-        announced = await client.post("/", content=b"x" * size)
-        chunked = await client.post("/", content=one_by_one(size))
-
-    assert announced.content == chunked.content == b"x" * size
+async def refuses(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await answer(send, b"no")
 
 
-async def test_a_body_over_the_limit_is_refused_announced_or_not() -> None:
-    async with client_of(BodyLimit(fails, max_bytes=100)) as client:
-        announced = await client.post("/", content=b"x" * 101)
-        chunked = await client.post("/", content=one_by_one(101))
-
-    for response in (announced, chunked):
-        assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
-        assert "100 bytes" in response.json()["detail"]
-
-
-async def test_an_announced_body_is_refused_unread() -> None:
+@pytest.mark.parametrize("headers", [{"content-length": "5"}, {"transfer-encoding": "chunked"}])
+async def test_a_body_that_was_not_read_ends_the_connection(headers: dict[str, str]) -> None:
     sent: list[Message] = []
 
-    await BodyLimit(fails, max_bytes=100)(a_post(announced=101), nothing, into(sent))
+    await UnreadBodies(refuses)(a_post(**headers), nothing, into(sent))
 
-    assert sent[0]["status"] == 413
+    assert (b"connection", b"close") in sent[0]["headers"]
 
 
-async def test_half_a_request_is_none() -> None:
-    sent: list[Message] = []
-    messages: list[Message] = [
-        {"type": "http.disconnect"},
-        {"type": "http.request", "body": b"{}", "more_body": True},
-    ]
+async def test_a_body_that_was_read_or_is_none_keeps_the_connection() -> None:
+    async with client_of(UnreadBodies(echoes)) as client:
+        read = await client.post("/", content=b"body")
+        empty = await client.post("/", content=b"")
+        none = await client.get("/")
 
-    async def receive() -> Message:
-        return messages.pop()
+    assert [each.headers.get("connection") for each in (read, empty, none)] == [None] * 3
 
-    await BodyLimit(fails, max_bytes=100)(a_post(announced=3), receive, into(sent))
 
-    assert sent == []
+async def test_answers_are_neither_kept_nor_guessed_at_unless_they_say_so() -> None:
+    async def says_otherwise(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"Cache-Control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async with client_of(SafeHeaders(refuses)) as client:
+        usual = await client.get("/")
+    async with client_of(SafeHeaders(says_otherwise)) as client:
+        other = await client.get("/")
+
+    assert (usual.headers["cache-control"], usual.headers["x-content-type-options"]) == (
+        "no-store",
+        "nosniff",
+    )
+    assert (other.headers.get_list("cache-control"), other.headers["x-content-type-options"]) == (
+        ["no-cache"],
+        "nosniff",
+    )
 
 
 async def test_head_is_get_without_the_body_even_of_a_stream_without_end() -> None:
@@ -189,11 +189,6 @@ async def nothing() -> Message:
     raise AssertionError(message)
 
 
-async def one_by_one(size: int) -> AsyncIterator[bytes]:
-    for _ in range(size):
-        yield b"x"
-
-
-def a_post(*, announced: int) -> Scope:
-    headers = [(b"content-length", str(announced).encode())]
-    return {"type": "http", "method": "POST", "path": "/", "headers": headers}
+def a_post(**headers: str) -> Scope:
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http", "method": "POST", "path": "/", "headers": raw}

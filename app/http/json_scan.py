@@ -1,0 +1,64 @@
+"""A JSON body's size in values and levels, counted while it arrives and before anything is made of it."""
+
+import re
+from typing import Final
+
+from app.errors import Invalid
+from app.http.strict_json import MAX_DEPTH, MAX_VALUES
+
+_MAX_MARKS: Final = 2 * MAX_VALUES
+"""Commas and opening brackets: at most twice as many as there are values."""
+
+_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_MARK: Final = re.compile(rb'[\[\]{},"]')
+_QUOTE, _COMMA, _BACKSLASH = b'",\\'
+_OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
+
+
+class JsonScan:
+    """Counts what is fed to it, piece by piece; knows strings from structure and nothing else of JSON."""
+
+    def __init__(self) -> None:
+        self._marks = 0
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+
+    def feed(self, piece: bytes) -> None:
+        """Count a piece; raises `Invalid` for too many values or levels."""
+        position = 1 if self._escaped and piece else 0
+        self._escaped = self._escaped and not piece
+        while position < len(piece):
+            scan = self._pass_string if self._in_string else self._pass_structure
+            position = scan(piece, position)
+
+    def _pass_string(self, piece: bytes, position: int) -> int:
+        found = _STRING.match(piece, position)
+        end = found.end() if found else position
+        if end < len(piece) and piece[end] == _BACKSLASH:
+            # What is escaped comes with the next piece.
+            self._escaped = True
+        elif end < len(piece):
+            self._in_string = False
+        return end + 1
+
+    def _pass_structure(self, piece: bytes, position: int) -> int:
+        for found in _MARK.finditer(piece, position):
+            mark = piece[found.start()]
+            if mark == _QUOTE:
+                self._in_string = True
+                return found.end()
+            if mark in _CLOSING:
+                self._depth -= 1
+                continue
+            self._marks += 1
+            if mark in _OPENING:
+                self._depth += 1
+            self._check()
+        return len(piece)
+
+    def _check(self) -> None:
+        if self._depth > MAX_DEPTH:
+            raise Invalid.field("body", f"is nested deeper than {MAX_DEPTH} levels")
+        if self._marks > _MAX_MARKS:
+            raise Invalid.field("body", f"holds more than {MAX_VALUES} values")
