@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
+from app.ids import RESERVED_RUN_IDS, RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
 
 GraphId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
 """`provider:name`, for example `claude_agents:assistant`."""
@@ -56,6 +56,16 @@ def relative_path(path: str) -> str:
 
 FilePath = Annotated[str, AfterValidator(relative_path)]
 """A place in a workspace."""
+
+def _is_no_path(run_id: str) -> str:
+    if run_id in RESERVED_RUN_IDS:
+        message = f"must not be {', '.join(sorted(RESERVED_RUN_IDS))}: these are paths"
+        raise ValueError(message)
+    return run_id
+
+
+NewRunId = Annotated[str, Field(pattern=RUN_ID_PATTERN), AfterValidator(_is_no_path)]
+"""What a client may call a run."""
 
 ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 ErrorCode = Literal[
@@ -239,7 +249,7 @@ class UploadedFile(InputModel):
 class GraphRunRequest(InputModel):
     """A run, as a client asks for it."""
 
-    run_id: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
+    run_id: NewRunId | None = None
     graph_id: GraphId
     messages: Annotated[list[Message], Field(min_length=1)]
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -281,7 +291,7 @@ class GraphRunRequest(InputModel):
 class GenerateRequest(InputModel):
     """One answer to one prompt: a run of one turn, without tools."""
 
-    run_id: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
+    run_id: NewRunId | None = None
     prompt: Annotated[str, Field(min_length=1)]
     system: Annotated[str, Field(min_length=1)] | None = None
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None

@@ -13,6 +13,9 @@ MessageId = NewType("MessageId", str)
 RUN_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 """No slash: `source_reference` joins run id, attempt and message id with one."""
 
+RESERVED_RUN_IDS = frozenset({"preview", "stream", "wait"})
+"""Paths stand beside those of runs: a run of such a name could not be looked up."""
+
 STATE_KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$"
 """Stands in paths as it is."""
 

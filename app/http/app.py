@@ -10,9 +10,13 @@ from starlette.middleware.cors import CORSMiddleware
 from app.bootstrap.services import Services
 from app.http import problems
 from app.http.admission import literal_paths
-from app.http.limits import Limits
+from app.http.bodies import BodyReader
+from app.http.body_budget import BodyBudget
+from app.http.buckets import TokenBuckets
+from app.http.limits import FailedKeys, Limits
 from app.http.middleware import Heads, RequestIds, SafeHeaders, UnexpectedErrors, UnreadBodies
 from app.http.openapi import ERRORS, DocumentedApp
+from app.http.readers import Readers
 from app.http.routes import (
     accounts,
     ag_ui,
@@ -40,6 +44,9 @@ DESCRIPTION: Final = """
 Runs agent graphs and keeps the tally. Authenticate with `Authorization: Bearer rt_…`, or sign in on `/`.
 Every error is a problem document (RFC 9457).
 """
+
+_BURST_S: Final = 4
+"""How many seconds' worth of changes a key may make at once."""
 
 _CORS: Final[dict[str, Any]] = {
     # Where an origin shares our site, as chat.example.org does api.example.org's, the cookie serves it too.
@@ -80,7 +87,7 @@ def create_app(
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
     app.state.readiness = SharedAnswer(partial(health.parts_away, services), kept_s=health.KEPT_S)
-    app.state.limits = Limits.of(services.settings, services.memory, is_proxy=is_proxy)
+    app.state.limits = _limits(services, is_proxy)
     problems.install(app)
     for router in (
         runs.router,
@@ -113,3 +120,17 @@ def create_app(
     app.add_middleware(SafeHeaders)
     app.add_middleware(RequestIds)
     return app
+
+
+def _limits(services: Services, is_proxy: Callable[[str], bool]) -> Limits:
+    settings = services.settings
+    budget = BodyBudget(total=settings.max_bodies_bytes, per_account=settings.max_bodies_bytes_per_account)
+    writes = settings.max_writes_per_second
+    return Limits(
+        bodies=BodyReader(
+            budget, services.memory, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s
+        ),
+        readers=Readers(per_key=settings.max_readers_per_key, per_run=settings.max_readers_per_run),
+        writes=TokenBuckets(per_s=writes, burst=writes * _BURST_S),
+        failed_keys=FailedKeys(per_minute=settings.max_failed_keys_per_minute, is_proxy=is_proxy),
+    )

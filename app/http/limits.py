@@ -3,20 +3,16 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from fastapi import Request
 
 from app.errors import TooMany
 from app.http.bodies import BodyReader
-from app.http.body_budget import BodyBudget
 from app.http.buckets import TokenBuckets
 from app.http.readers import Readers
 from app.ids import ApiKeyId
-from app.memory import MemoryCeiling
-from app.settings import Settings
 
-_BURST_S: Final = 4
 _MINUTE_S: Final = 60
 _MAX_KNOWN_KEYS: Final = 10_000
 
@@ -75,25 +71,6 @@ class Limits:
     readers: Readers
     writes: TokenBuckets
     failed_keys: FailedKeys
-
-    @classmethod
-    def of(cls, settings: Settings, memory: MemoryCeiling, *, is_proxy: Callable[[str], bool]) -> Self:
-        """As the operator has set them."""
-        return cls(
-            bodies=BodyReader(
-                BodyBudget(
-                    total=settings.max_bodies_bytes, per_account=settings.max_bodies_bytes_per_account
-                ),
-                memory,
-                max_bytes=settings.max_body_bytes,
-                timeout_s=settings.body_timeout_s,
-            ),
-            readers=Readers(per_key=settings.max_readers_per_key, per_run=settings.max_readers_per_run),
-            writes=TokenBuckets(
-                per_s=settings.max_writes_per_second, burst=settings.max_writes_per_second * _BURST_S
-            ),
-            failed_keys=FailedKeys(per_minute=settings.max_failed_keys_per_minute, is_proxy=is_proxy),
-        )
 
     def take_write(self, key: ApiKeyId) -> None:
         """Count a request that changes something; raises `TooManyWrites`."""
