@@ -57,6 +57,7 @@ def relative_path(path: str) -> str:
 FilePath = Annotated[str, AfterValidator(relative_path)]
 """A place in a workspace."""
 
+
 def _is_no_path(run_id: str) -> str:
     if run_id in RESERVED_RUN_IDS:
         message = f"must not be {', '.join(sorted(RESERVED_RUN_IDS))}: these are paths"
