@@ -13,7 +13,8 @@ AppError                      500  internal
 ├── TooMany                   429  rate_limit
 ├── InvalidOutput             502  invalid_output
 ├── Unavailable               503  unavailable
-└── TimedOut                  504  timeout
+├── TimedOut                  504  timeout
+└── InsufficientStorage       507  storage_quota
 
 Concrete errors are declared at the top of the module that raises them: the class names the
 situation, its docstring is the sentence shown, `code` is what programs branch on.
@@ -159,3 +160,10 @@ class TimedOut(AppError):
 
     status = 504
     code = "timeout"
+
+
+class InsufficientStorage(AppError):
+    """The account keeps as much as it may."""
+
+    status = 507
+    code = "storage_quota"

@@ -80,6 +80,11 @@ class Settings(BaseSettings):
     warm_pool: int = Field(2, ge=0, le=64, validation_alias="RUNTALLY_WARM_POOL")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
+    max_storage_mb_per_account: int = Field(
+        10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
+    )
+    max_conversation_mb: int = Field(64, ge=1, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
+    retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_RETENTION_DAYS")
     max_memory_mb: int | None = Field(None, ge=128, validation_alias="RUNTALLY_MAX_MEMORY_MB")
     max_bodies_bytes: int = Field(268_435_456, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES")
     max_bodies_bytes_per_account: int = Field(

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import UUID
 
 import anyio
@@ -30,6 +31,7 @@ from app.ids import new_uuid
 from app.memory import MemoryCeiling
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
+from app.runs.contents import RunContents
 from app.runs.conversations import Conversations
 from app.runs.generation import Generator
 from app.runs.plan import Planner
@@ -42,6 +44,7 @@ from app.runs.service import RunService
 from app.runs.succession import Succession
 from app.sessions.store import PostgresSessionStore
 from app.settings import Settings
+from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
 from app.webhooks.addresses import Addresses
@@ -77,6 +80,7 @@ class Services:
     webhooks: Webhooks
     access: AccessWatch
     workspaces: Workspaces
+    contents: RunContents
     memory: MemoryCeiling
     """What may be asked before anything large is taken in."""
 
@@ -97,6 +101,7 @@ class _Ground:
     workspaces: Workspaces
     agent: Agent
     memory: MemoryCeiling
+    storage: StorageQuota
     tasks: TaskGroup
     """Where runs go on when their reader has left; cancelled at the end."""
 
@@ -140,6 +145,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             webhooks=webhooks,
             access=access,
             workspaces=ground.workspaces,
+            contents=_open_contents(ground),
             memory=ground.memory,
         )
 
@@ -173,6 +179,7 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
         workspaces=workspaces,
         agent=agent,
         memory=memory,
+        storage=_open_storage(settings, database),
         tasks=tasks,
     )
 
@@ -193,7 +200,13 @@ async def _open_runs(
     queue = RunQueue(_capacity(settings))
     carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
     commands = RunCommands(database, carrier, process_id=ground.process_id, limits=ground.planner.messages)
-    conversations = Conversations(database, ground.sessions, tool_id_of=tool_id_of)
+    conversations = Conversations(
+        database,
+        ground.sessions,
+        storage=ground.storage,
+        max_bytes=settings.max_conversation_mb * 2**20,
+        tool_id_of=tool_id_of,
+    )
     runs = RunService(
         database,
         log_,
@@ -207,6 +220,7 @@ async def _open_runs(
         workspaces=ground.workspaces,
         memory=ground.memory,
         codec=codec,
+        storage=ground.storage,
         require_sandbox=ground.agent.sandbox.require,
         process_id=ground.process_id,
     )
@@ -230,6 +244,23 @@ async def _open_runs(
     if any(graph.native_tools for graph in ground.planner.graphs.all()):
         ground.tasks.start_soon(ground.agent.sandbox.look)
     return runs, commands, conversations
+
+
+def _open_storage(settings: Settings, database: Database) -> StorageQuota:
+    most = settings.max_storage_mb_per_account
+    return StorageQuota(database, most * 2**20 if most else None)
+
+
+def _open_contents(ground: _Ground) -> RunContents:
+    days = ground.settings.retention_days
+    contents = RunContents(
+        ground.database,
+        workspaces=ground.workspaces,
+        storage=ground.storage,
+        keep=timedelta(days=days) if days else None,
+    )
+    ground.tasks.start_soon(contents.sweep)
+    return contents
 
 
 def _capacity(settings: Settings) -> Capacity:

@@ -92,7 +92,7 @@ def install(app: FastAPI) -> None:
 async def _app_error(_request: Request, error: Exception) -> ProblemResponse:
     if not isinstance(error, AppError):
         raise error
-    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.status != HTTPStatus.INSUFFICIENT_STORAGE:
         log.error("request failed", code=error.code, reason=error.detail, cause=repr(error.__cause__))
     return of_error(error)
 

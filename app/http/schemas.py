@@ -120,6 +120,7 @@ class RunShape(Shape):
     created_at: Moment
     started_at: Moment | None
     ended_at: Moment | None
+    contents_deleted_at: Moment | None
     final: GraphFinal | None
     tool_failures: int | None
     billing: RunBilling | None
@@ -139,6 +140,7 @@ class RunShape(Shape):
             created_at=run.created_at,
             started_at=run.started_at,
             ended_at=run.ended_at,
+            contents_deleted_at=run.contents_deleted_at,
             final=run.final,
             tool_failures=run.tool_failures,
             billing=None if totals is None else RunBilling.of(totals, run.meters),

@@ -28,10 +28,12 @@ from app.sessions.repository import (
     lock_session,
     newest_sessions,
     take_turn,
+    transcript_bytes,
     was_spoken,
 )
 from app.sessions.store import PostgresSessionStore
 from app.sessions.transcript import Entry, SessionMessage, has_turns, last_entry_of, messages_of
+from app.storage.service import StorageQuota
 
 _TITLE_CHARS = 120
 
@@ -46,6 +48,12 @@ class SessionBusy(Conflict):
     """A run of this conversation has not ended yet."""
 
     code = "session_busy"
+
+
+class SessionFull(Conflict):
+    """This conversation is as large as one may be; begin another one, or fork an earlier part of it."""
+
+    code = "session_full"
 
 
 class SessionExists(Conflict):
@@ -82,11 +90,22 @@ class Conversations:
     """Conversations of accounts."""
 
     def __init__(
-        self, database: Database, store: PostgresSessionStore, *, tool_id_of: Callable[[str], str]
+        self,
+        database: Database,
+        store: PostgresSessionStore,
+        *,
+        storage: StorageQuota,
+        max_bytes: int,
+        tool_id_of: Callable[[str], str],
     ) -> None:
-        """`tool_id_of` gives a tool's id for the model's name of it."""
+        """`max_bytes`: from which size on a conversation gets no further turn.
+
+        `tool_id_of` gives a tool's id for the model's name of it.
+        """
         self._database = database
         self._store = store
+        self._storage = storage
+        self._max_bytes = max_bytes
         self._tool_id_of = tool_id_of
 
     async def list_sessions(
@@ -124,10 +143,13 @@ class Conversations:
     ) -> Session:
         """A copy of a conversation up to and with a run, or whole.
 
-        Raises `SessionNotFound`, `SessionExists`, `NothingToFork`, and `SessionBusy` where the whole
-        is asked for while a run is adding to it.
+        Raises `SessionNotFound`, `SessionExists`, `NothingToFork`, `StorageFull`, and `SessionBusy`
+        where the whole is asked for while a run is adding to it.
         """
         session = await self._get(account_id, state_key)
+        async with self._database.snapshot() as reader:
+            size = await transcript_bytes(reader, session.transcript)
+            await self._storage.require_room(reader, account_id, size)
         entries = await self._store.entries(session.transcript)
         last = at or next(reversed(_in_order(entries)), None)
         await self._require_quiet(session, last)
@@ -201,9 +223,11 @@ class Conversations:
     ) -> tuple[Session, list[RunKey]]:
         """The next turn of a conversation, and the runs to interrupt for it.
 
-        Raises `SessionBusy` for a run that does not want to wait.
+        Raises `SessionFull`, and `SessionBusy` for a run that does not want to wait.
         """
         session = await take_turn(tx, account_id, state_key, title=_title(request))
+        if await transcript_bytes(tx, session.transcript) >= self._max_bytes:
+            raise SessionFull
         earlier = await unfinished_turns(tx, session, before=session.turns)
         if earlier and request.on_conflict == "reject":
             raise SessionBusy

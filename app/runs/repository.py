@@ -64,6 +64,8 @@ class RunRecord:
     meters: Meters | None
     tool_failures: int | None
     """How many tool calls failed; None until it has ended."""
+    contents_deleted_at: datetime | None
+    """Since when its request, events and answer are gone."""
 
     @property
     def finished(self) -> bool:
@@ -363,6 +365,7 @@ _COLUMNS = (
     runs.c.final,
     runs.c.meters,
     runs.c.tool_failures,
+    runs.c.contents_deleted_at,
 )
 
 

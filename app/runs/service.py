@@ -18,6 +18,7 @@ from app.memory import MemoryCeiling
 from app.paging import Cursor
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands, RunNotFound
+from app.runs.contents import RunDeleted
 from app.runs.conversations import Conversations, SessionBusy
 from app.runs.history import unpack
 from app.runs.plan import Planner
@@ -35,6 +36,7 @@ from app.runs.repository import (
     stored_events,
 )
 from app.runs.request_codec import SMALL_BYTES, RequestCodec
+from app.storage.service import StorageQuota
 from app.streams.port import EventLog, LogEntry
 from app.streams.silence import with_silence
 from app.workspaces.service import Workspaces
@@ -80,6 +82,7 @@ class RunService:
         workspaces: Workspaces,
         memory: MemoryCeiling,
         codec: RequestCodec,
+        storage: StorageQuota,
         require_sandbox: Callable[[], Awaitable[None]],
         process_id: UUID,
     ) -> None:
@@ -96,6 +99,7 @@ class RunService:
         self._workspaces = workspaces
         self._memory = memory
         self._codec = codec
+        self._storage = storage
         self._require_sandbox = require_sandbox
         self._process_id = process_id
         self._closing = False
@@ -113,7 +117,7 @@ class RunService:
 
         Raises `RunIdTaken`, `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`,
         `SessionBusy`, `HistoryContradicts`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
-        `SandboxUnavailable`.
+        `SandboxUnavailable`, `StorageFull`, `RunDeleted`.
         """
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
         fingerprint = await self._codec.fingerprint(request)
@@ -148,6 +152,10 @@ class RunService:
             raise RunNotFound
         return record
 
+    async def get_with_contents(self, run: RunKey) -> RunRecord:
+        """The run, if its events are there; raises `RunNotFound`, `RunDeleted`."""
+        return _with_contents(await self.get(run))
+
     async def list_runs(
         self,
         account_id: AccountId,
@@ -177,8 +185,8 @@ class RunService:
             return await drifted_runs(reader, account_id, since=since, until=until, limit=limit)
 
     async def said(self, run: RunKey) -> Sequence[LogEntry]:
-        """What a run has said so far; raises `RunNotFound`."""
-        if not (await self.get(run)).finished and (held := await self._log.read(run)):
+        """What a run has said so far; raises `RunNotFound`, `RunDeleted`."""
+        if not (await self.get_with_contents(run)).finished and (held := await self._log.read(run)):
             return held
         return await self._kept(run, 0)
 
@@ -190,9 +198,9 @@ class RunService:
     ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Yield a run's events after a position, everything ready at once, until `Done`.
 
-        Raises `RunNotFound` before the first batch. Leaving early changes nothing.
+        Raises `RunNotFound`, `RunDeleted` before the first batch. Leaving early changes nothing.
         """
-        if not (await self.get(run)).finished:
+        if not (await self.get_with_contents(run)).finished:
             async with aclosing(self._follow_log(run, after)) as batches:
                 async for batch in batches:
                     yield batch
@@ -238,6 +246,7 @@ class RunService:
         text = await self._codec.encode(request)
         session, to_interrupt = None, list[RunKey]()
         async with self._database.transaction() as tx:
+            await self._storage.require_room(tx, account_id, request.size)
             if request.state_key is not None:
                 session, to_interrupt = await self._conversations.take_turn(
                     tx, account_id, request.state_key, request=request
@@ -301,6 +310,12 @@ class _Accepted:
 def _joined(record: RunRecord, fingerprint: bytes) -> RunRecord:
     if record.request_hash != fingerprint:
         raise RunIdTaken
+    return _with_contents(record)
+
+
+def _with_contents(record: RunRecord) -> RunRecord:
+    if record.contents_deleted_at is not None:
+        raise RunDeleted
     return record
 
 

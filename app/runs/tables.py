@@ -4,6 +4,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    Computed,
     ForeignKey,
     ForeignKeyConstraint,
     Identity,
@@ -43,6 +44,12 @@ runs = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
+    Column("contents_deleted_at", UtcDateTime),
+    Column(
+        "bytes",
+        BigInteger,
+        Computed("coalesce(octet_length(request::text), 0) + coalesce(octet_length(final::text), 0)"),
+    ),
     CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
 )
 
@@ -51,6 +58,12 @@ Index(
     "ix_runs_unfinished",
     runs.c.process_id,
     postgresql_where=text("status IN ('queued', 'running')"),
+)
+
+Index(
+    "ix_runs_with_contents",
+    runs.c.ended_at,
+    postgresql_where=text("contents_deleted_at IS NULL"),
 )
 
 Index(
@@ -96,5 +109,6 @@ run_events = Table(
     Column("position", Integer, primary_key=True),
     Column("last_position", Integer, nullable=False),
     Column("data", Json, nullable=False),
+    Column("bytes", BigInteger, Computed("octet_length(data::text)")),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )

@@ -155,6 +155,12 @@ async def load_entries(reader: Reader, transcript: Transcript) -> list[Entry]:
     return [Entry(row.entry, row.run_id) for row in await reader.execute(statement)]
 
 
+async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
+    """How large a transcript is, its subagents' left out."""
+    statement = select(func.coalesce(func.sum(_entries.bytes), 0)).where(_in(transcript))
+    return int((await reader.execute(statement)).scalar_one())
+
+
 async def was_spoken(reader: Reader, transcript: Transcript) -> bool:
     """Whether a user said anything in it; without reading all that was said."""
     statement = select(

@@ -3,6 +3,7 @@
 from sqlalchemy import (
     BigInteger,
     Column,
+    Computed,
     ForeignKey,
     Identity,
     Index,
@@ -42,6 +43,7 @@ session_entries = Table(
     Column("entry_uuid", Text, comment="The entry's own id: the same entry twice is one"),
     Column("run_id", Text, comment="The run that said it"),
     Column("entry", Json, nullable=False),
+    Column("bytes", BigInteger, Computed("octet_length(entry::text)")),
     Column("written_at", UtcDateTime, nullable=False, server_default=text("now()")),
     UniqueConstraint("project_key", "session_id", "subpath", "entry_uuid", name="uq_session_entries_entry"),
 )

@@ -84,6 +84,13 @@ async def keep_only(tx: Transaction, run: RunKey, paths: Collection[str]) -> Non
     await tx.execute(delete(workspace_files).where(_is(workspace_files, run), others))
 
 
+async def empty_workspace(tx: Transaction, run: RunKey) -> None:
+    """Remove the files of a run, whose time is up with that."""
+    await tx.execute(delete(workspace_files).where(_is(workspace_files, run)))
+    values = {"emptied": True, "expires_at": func.least(workspaces.c.expires_at, func.now())}
+    await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
+
+
 async def empty_expired(tx: Transaction, *, most: int) -> int:
     """Remove the files of workspaces whose time is up; returns of how many."""
     due = (

@@ -18,6 +18,7 @@ from app.workspaces.mounts import WorkspaceTooLarge
 from app.workspaces.repository import (
     WorkspaceRecord,
     empty_expired,
+    empty_workspace,
     find_content,
     find_workspace,
     insert_workspace,
@@ -144,6 +145,10 @@ class Workspaces:
         if content is None:
             raise FileNotKept
         return content
+
+    async def delete(self, tx: Transaction, run: RunKey) -> None:
+        """Remove the files of a run that has ended."""
+        await empty_workspace(tx, run)
 
     async def sweep(self) -> None:
         """Remove files whose time is up, until cancelled."""

@@ -113,6 +113,12 @@ async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) 
     return shown
 
 
+@router.delete("/{runId}", status_code=204, summary="Delete what a run holds")
+async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> None:
+    """Remove request, answer, events and files of a run that has ended. The run and its receipts stay."""
+    await services.contents.delete(run_key(caller, run_id))
+
+
 @router.get(
     "/{runId}/events",
     response_class=EventSourceResponse,
@@ -128,7 +134,7 @@ async def follow_run(
     after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
 ) -> EventSourceResponse:
     """Stream a run's events after a position, from anywhere, as often as wanted."""
-    run = await services.runs.get(run_key(caller, run_id))
+    run = await services.runs.get_with_contents(run_key(caller, run_id))
     position = after if last_event_id is None else last_event_id
     batches = services.runs.follow(run.key, after=position)
     return event_stream(batches, NativeEncoder(), heartbeat_s=heartbeat_s)

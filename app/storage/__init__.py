@@ -1,0 +1,1 @@
+"""How much an account keeps here, and how much it may."""

@@ -1,0 +1,31 @@
+"""The SQL of what accounts keep."""
+
+from sqlalchemy import delete, func, insert, select
+
+from app.db import Reader, Transaction
+from app.ids import AccountId
+from app.storage.tables import storage_changes
+
+_changes = storage_changes.c
+_FEW = 20
+"""So many changes of one owner are added up as quickly as one."""
+
+
+async def stored_bytes(reader: Reader, account_id: AccountId) -> int:
+    """How much an account keeps."""
+    statement = select(func.coalesce(func.sum(_changes.bytes), 0)).where(_changes.owner == str(account_id))
+    return int((await reader.execute(statement)).scalar_one())
+
+
+async def add_up_changes(tx: Transaction, *, most: int) -> None:
+    """Make one change of the many of an owner; two servers may do so at once."""
+    many = select(_changes.owner).group_by(_changes.owner).having(func.count() > _FEW)
+    chosen = select(_changes.id).where(_changes.owner.in_(many)).limit(most).with_for_update(skip_locked=True)
+    taken = (
+        delete(storage_changes)
+        .where(_changes.id.in_(chosen))
+        .returning(_changes.owner, _changes.bytes)
+        .cte("taken")
+    )
+    sums = select(taken.c.owner, func.sum(taken.c.bytes)).group_by(taken.c.owner)
+    await tx.execute(insert(storage_changes).from_select(["owner", "bytes"], sums))

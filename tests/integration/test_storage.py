@@ -1,0 +1,171 @@
+"""What an account keeps is counted as it comes and goes."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from app.db import Database
+from app.events import TextDelta
+from app.graph import FinalUsage, GraphFinal
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.runs.commands import RunNotFound
+from app.runs.contents import RunContents, RunNotEnded
+from app.runs.history import pack
+from app.runs.relay import numbered
+from app.runs.repository import NewRun, find_run, finish_run, insert_run, mark_running, stored_events
+from app.sessions.repository import Transcript
+from app.sessions.store import PostgresSessionStore
+from app.sessions.transcript import Entry
+from app.storage.repository import stored_bytes
+from app.storage.service import StorageFull, StorageQuota
+from app.workspaces.service import FilesExpired, Workspaces
+from app.workspaces.spec import WorkspaceSpec
+from app.workspaces.workspace import Upload
+from tests.factories import an_account
+
+KB = 1024
+
+
+async def kept(database: Database, account_id: AccountId) -> int:
+    async with database.snapshot() as reader:
+        return await stored_bytes(reader, account_id)
+
+
+async def an_accepted_run(database: Database, *, size: int = 0, run_id: str = "run-1") -> RunKey:
+    key = await an_account(database)
+    run = RunKey(key.account_id, RunId(run_id))
+    request = '{"text": "' + "x" * size + '"}'
+    new = NewRun(run, key.id, "claude_agents:assistant", "m", request, "what?", b"", None, new_uuid())
+    async with database.transaction() as tx:
+        await insert_run(tx, new)
+        await mark_running(tx, run)
+    return run
+
+
+async def end(database: Database, run: RunKey, *, said: str = "") -> None:
+    final = GraphFinal(
+        ok=True,
+        run_id=run.run_id,
+        request_id=None,
+        content=said,
+        finish_reason="stop",
+        usage=FinalUsage(),
+    )
+    events = pack(numbered([TextDelta(message_id="m", delta=said)], after=0))
+    async with database.transaction() as tx:
+        await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
+
+
+def contents_of(
+    database: Database, directory: Path, *, keep: timedelta | None = None
+) -> tuple[RunContents, Workspaces]:
+    workspaces = Workspaces(database, directory, ())
+    storage = StorageQuota(database, None)
+    return RunContents(database, workspaces=workspaces, storage=storage, keep=keep), workspaces
+
+
+async def test_requests_events_and_answers_count(database: Database) -> None:
+    run = await an_accepted_run(database, size=100 * KB)
+
+    assert 100 * KB < await kept(database, run.account_id) < 101 * KB
+    await end(database, run, said="y" * 10 * KB)
+
+    assert 120 * KB < await kept(database, run.account_id) < 121 * KB
+
+
+async def test_conversations_count_until_they_are_forgotten(database: Database) -> None:
+    account_id = (await an_account(database)).account_id
+    store, transcript = PostgresSessionStore(database), Transcript(str(account_id), str(new_uuid()))
+    lines = [Entry({"type": "user", "uuid": str(n), "text": "z" * KB}, None) for n in range(10)]
+
+    await store.add(transcript, lines)
+    await store.add(transcript, lines)
+
+    assert 10 * KB < await kept(database, account_id) < 11 * KB
+    await store.delete({"project_key": transcript.project_key, "session_id": transcript.session_id})
+    assert await kept(database, account_id) == 0
+
+
+async def test_deleting_a_run_frees_what_it_held_and_keeps_the_run(
+    database: Database, tmp_path: Path
+) -> None:
+    run = await an_accepted_run(database, size=100 * KB)
+    contents, workspaces = contents_of(database, tmp_path)
+    async with database.transaction() as tx:
+        await workspaces.reserve(tx, run, WorkspaceSpec(), [Upload("a.txt", b"f" * 50 * KB)])
+    with pytest.raises(RunNotEnded):
+        await contents.delete(run)
+    await end(database, run, said="y" * 10 * KB)
+    assert await kept(database, run.account_id) > 170 * KB
+
+    await contents.delete(run)
+    await contents.delete(run)
+
+    assert await kept(database, run.account_id) < KB
+    async with database.snapshot() as reader:
+        record = await find_run(reader, run)
+        assert await stored_events(reader, run) == []
+    assert record is not None
+    assert record.contents_deleted_at is not None
+    assert record.final is not None
+    assert (record.final.content, record.status) == ("", "succeeded")
+    with pytest.raises(FilesExpired):
+        await workspaces.listing(run)
+
+
+async def test_a_run_of_another_account_cannot_be_deleted(database: Database, tmp_path: Path) -> None:
+    run = await an_accepted_run(database)
+    stranger = await an_account(database, "umbrella")
+    contents, _ = contents_of(database, tmp_path)
+
+    with pytest.raises(RunNotFound):
+        await contents.delete(RunKey(stranger.account_id, run.run_id))
+
+
+async def test_an_account_that_keeps_too_much_gets_no_more(database: Database) -> None:
+    run = await an_accepted_run(database, size=100 * KB)
+    quota = StorageQuota(database, 101 * KB)
+    other = await an_account(database, "umbrella")
+
+    async with database.snapshot() as reader:
+        await quota.require_room(reader, run.account_id)
+        with pytest.raises(StorageFull, match=f"of {101 * KB} it may keep"):
+            await quota.require_room(reader, run.account_id, 2 * KB)
+        await quota.require_room(reader, other.account_id, 2 * KB)
+        await StorageQuota(database, None).require_room(reader, run.account_id, 2**40)
+
+
+async def test_adding_up_changes_no_sum_even_where_two_servers_do_it(database: Database) -> None:
+    for number in range(30):
+        run = await an_accepted_run(database, size=KB, run_id=f"run-{number}")
+    before, quota = await kept(database, run.account_id), StorageQuota(database, None)
+
+    await asyncio.gather(quota.add_up(), quota.add_up())
+
+    assert await kept(database, run.account_id) == before
+    async with database.snapshot() as reader:
+        rows = await reader.execute(text("SELECT count(*) FROM storage_changes"))
+        assert rows.scalar_one() < 30
+
+
+async def test_contents_are_deleted_after_their_time_by_two_servers_at_once(
+    database: Database, tmp_path: Path
+) -> None:
+    runs = [await an_accepted_run(database, size=KB, run_id=f"run-{n}") for n in range(25)]
+    for run in runs[:-1]:
+        await end(database, run)
+    one, _ = contents_of(database, tmp_path / "one", keep=timedelta())
+    other, _ = contents_of(database, tmp_path / "other", keep=timedelta())
+    later, _ = contents_of(database, tmp_path, keep=timedelta(days=1))
+
+    assert await later.delete_old() == 0
+    deleted = [*await asyncio.gather(one.delete_old(), other.delete_old()), await one.delete_old()]
+
+    assert sum(deleted) == 24
+    async with database.snapshot() as reader:
+        unfinished = await find_run(reader, runs[-1])
+    assert unfinished is not None
+    assert unfinished.contents_deleted_at is None
