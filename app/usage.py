@@ -75,13 +75,20 @@ class UsageFact:
     output_estimated: bool = False
     origin: Origin = "assistant"
     parent_tool_call_id: str | None = None
+    note: str | None = None
+    """What is unusual about it, in words for whoever reads its receipt."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When the message was heard: its price is the price of that moment."""
 
     @property
     def source_reference(self) -> str:
-        """The idempotency key: unique together with the source system."""
+        """The idempotency key: unique together with the account and the source system."""
         return f"{self.run.run_id}/{self.attempt}/{self.message_id}"
+
+    @property
+    def key(self) -> str:
+        """The same for all accounts together; holds no space."""
+        return f"{self.run.account_id}/{self.source_reference}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class _Segment:
     path: Path
     lock: FileLock
     pending: set[str] = field(default_factory=set)
-    """References written here and not acknowledged."""
+    """Keys of facts written here and not acknowledged."""
 
 
 class Journal:
@@ -84,9 +84,9 @@ class Journal:
         """Note what a message used; replaces what was noted of it before."""
         self._note(_CLOSED, fact)
 
-    def done(self, references: Iterable[str]) -> None:
+    def done(self, keys: Iterable[str]) -> None:
         """Acknowledge receipts that are in the database; drops the segments nobody needs."""
-        finished = set(references)
+        finished = set(keys)
         self._append(_DONE, " ".join(sorted(finished)).encode())
         for segment in [*self._adopted, *self._segments]:
             segment.pending -= finished
@@ -150,7 +150,7 @@ class Journal:
             Path(self._lock.lock_file).unlink(missing_ok=True)
 
     def _note(self, kind: bytes, fact: UsageFact) -> None:
-        self._segments[-1].pending.add(fact.source_reference)
+        self._segments[-1].pending.add(fact.key)
         self._append(kind, _FACT.dump_json(fact))
 
     def _append(self, kind: bytes, payload: bytes) -> None:
@@ -240,8 +240,8 @@ def _read(paths: Iterable[Path]) -> Iterator[tuple[str, UsageFact]]:
     for path in paths:
         for kind, payload in _records(path):
             if kind == _DONE:
-                for reference in payload.decode().split():
-                    left.pop(reference, None)
+                for key in payload.decode().split():
+                    left.pop(key, None)
                 continue
             try:
                 fact = _FACT.validate_json(payload)
@@ -249,9 +249,9 @@ def _read(paths: Iterable[Path]) -> Iterator[tuple[str, UsageFact]]:
                 log.critical("a journal record nobody understands", path=path.name, record=payload.decode())
                 continue
             if kind == _OPENED:
-                left[fact.source_reference] = replace(fact, basis="partial", output_estimated=True)
+                left[fact.key] = replace(fact, basis="partial", output_estimated=True)
             else:
-                left[fact.source_reference] = _recovered(fact)
+                left[fact.key] = _recovered(fact)
     yield from left.items()
 
 

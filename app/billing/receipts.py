@@ -66,7 +66,7 @@ class ReceiptWriter:
 
         Raises `JournalUnavailable` when that could not be written down: then nobody may read it.
         """
-        self._unstated.setdefault(fact.run, {})[fact.source_reference] = fact
+        self._unstated.setdefault(fact.run, {})[fact.key] = fact
         self._journal.opened(fact)
         if self._journal.problem is not None:
             self._queue(replace(fact, basis="partial", output_estimated=True))
@@ -74,7 +74,7 @@ class ReceiptWriter:
 
     def closed(self, fact: UsageFact) -> None:
         """A message's numbers are known: should this process die, it will be `recovered`."""
-        self._unstated.setdefault(fact.run, {})[fact.source_reference] = fact
+        self._unstated.setdefault(fact.run, {})[fact.key] = fact
         self._journal.closed(fact)
         if self._journal.problem is not None:
             # Nothing on disk answers for it: into the database at once.
@@ -85,7 +85,7 @@ class ReceiptWriter:
 
         A second statement of the same message changes nothing.
         """
-        known = self._unstated.get(fact.run, {}).pop(fact.source_reference, None)
+        known = self._unstated.get(fact.run, {}).pop(fact.key, None)
         if known != fact:
             self._journal.closed(fact)
         self._queue(fact)
@@ -116,8 +116,8 @@ class ReceiptWriter:
             self._priced(fact).charge.charged_credits
             for run, facts in self._unstated.items()
             if run.account_id == account_id
-            for reference, fact in facts.items()
-            if reference not in self._waiting
+            for key, fact in facts.items()
+            if key not in self._waiting
         )
         return self._owed[account_id] + sum(unstated)
 
@@ -159,7 +159,7 @@ class ReceiptWriter:
             self._queue(fact)
 
     def _queue(self, fact: UsageFact) -> None:
-        if fact.source_reference in self._waiting:
+        if fact.key in self._waiting:
             return
         receipt = self._priced(fact)
         if receipt.basis == "unpriced":
@@ -169,7 +169,7 @@ class ReceiptWriter:
                 model=fact.model,
                 of=fact.source_reference,
             )
-        self._waiting[fact.source_reference] = receipt
+        self._waiting[fact.key] = receipt
         self._of_run[fact.run] += 1
         self._owed[fact.run.account_id] += receipt.charge.charged_credits
         self._news.set()
@@ -218,12 +218,12 @@ class ReceiptWriter:
 
     async def _acknowledge(self, facts: Iterable[UsageFact]) -> None:
         delivered = list(facts)
-        self._journal.done(fact.source_reference for fact in delivered)
+        self._journal.done(fact.key for fact in delivered)
         await self._forget(delivered)
 
     async def _forget(self, facts: Sequence[UsageFact]) -> None:
         for fact in facts:
-            receipt = self._waiting.pop(fact.source_reference)
+            receipt = self._waiting.pop(fact.key)
             self._of_run[fact.run] -= 1
             self._owed[fact.run.account_id] -= receipt.charge.charged_credits
         self._of_run, self._owed = +self._of_run, +self._owed

@@ -52,6 +52,7 @@ class Receipt:
     ingress_request_id: str | None
     created_at: datetime
     cache_savings_usd: Decimal
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ _INSERT = text(
             graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
             cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
             price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id,
-            cache_savings_usd, created_at)
+            cache_savings_usd, note, created_at)
         SELECT *, clock_timestamp() FROM unnest(
             CAST(:id AS uuid[]), CAST(:source_system AS text[]), CAST(:source_reference AS text[]),
             CAST(:run_id AS text[]), CAST(:attempt AS int[]), CAST(:usage_unit_id AS text[]),
@@ -82,14 +83,14 @@ _INSERT = text(
             CAST(:charged_credits AS bigint[]), CAST(:price_version AS text[]), CAST(:basis AS text[]),
             CAST(:output_estimated AS boolean[]), CAST(:origin AS text[]),
             CAST(:parent_tool_call_id AS text[]), CAST(:ingress_request_id AS text[]),
-            CAST(:cache_savings_usd AS numeric[]))
+            CAST(:cache_savings_usd AS numeric[]), CAST(:note AS text[]))
         ON CONFLICT ON CONSTRAINT uq_charge_receipts_source DO NOTHING
         RETURNING id, account_id, run_id, source_reference, charged_credits
     ), debited AS (
         INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, run_id, created_at)
         SELECT account_id, 'debit', -charged_credits, id, run_id, clock_timestamp() FROM inserted
     )
-    SELECT source_reference FROM inserted
+    SELECT id FROM inserted
     """,
 )
 """Receipts and their debits, in one statement; sums follow by trigger."""
@@ -105,11 +106,11 @@ class NewReceipt:
     source_system: str = SOURCE_SYSTEM
 
 
-async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> set[str]:
-    """Insert receipts and debit them; returns the references that were not there already."""
+async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> int:
+    """Insert receipts and debit them; returns how many were not there already."""
     columns = zip(*(_values(receipt) for receipt in receipts), strict=True)
     found = await tx.execute(_INSERT, dict(zip(_INSERTED, (list(column) for column in columns), strict=True)))
-    return set(found.scalars())
+    return len(found.all())
 
 
 _INSERTED = (
@@ -139,6 +140,7 @@ _INSERTED = (
     "parent_tool_call_id",
     "ingress_request_id",
     "cache_savings_usd",
+    "note",
 )
 
 
@@ -173,6 +175,7 @@ def _values(receipt: NewReceipt) -> tuple[Any, ...]:
         fact.parent_tool_call_id,
         attribution.ingress_request_id,
         charge.cache_savings_usd,
+        fact.note,
     )
 
 
@@ -182,6 +185,7 @@ async def unpriced_receipts(reader: Reader, *, adjusted_by: str) -> list[UsageFa
     statement = select(charge_receipts).where(
         _receipts.basis == "unpriced",
         ~exists().where(
+            later.c.account_id == _receipts.account_id,
             later.c.source_system == adjusted_by,
             later.c.source_reference == _receipts.source_reference,
         ),
@@ -236,6 +240,7 @@ def _fact(receipt: Receipt) -> UsageFact:
         output_estimated=receipt.output_estimated,
         origin=receipt.origin,
         parent_tool_call_id=receipt.parent_tool_call_id,
+        note=receipt.note,
         at=receipt.created_at,
     )
 

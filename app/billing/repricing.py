@@ -39,5 +39,5 @@ async def reprice(database: Database, prices: PriceList) -> Repriced:
             found.append(NewReceipt(tokens_counted_before, charge, "adjustment", REPRICING))
             cost += charge.cost_usd
         for start in range(0, len(found), _BATCH):
-            adjusted += len(await insert_receipts(tx, found[start : start + _BATCH]))
+            adjusted += await insert_receipts(tx, found[start : start + _BATCH])
     return Repriced(adjusted, cost, tuple(sorted(unknown)))

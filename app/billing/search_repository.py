@@ -98,6 +98,7 @@ async def waiting_for_a_price(
         _receipts.account_id == account_id,
         *_conditions(ReceiptFilter(basis="unpriced", created_from=since, created_to=until)),
         ~exists().where(
+            later.c.account_id == _receipts.account_id,
             later.c.source_system == adjusted_by,
             later.c.source_reference == _receipts.source_reference,
         ),

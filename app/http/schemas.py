@@ -182,6 +182,7 @@ class ReceiptShape(Shape):
     ingress_request_id: str | None
     created_at: Moment
     cache_savings_usd: Money
+    note: str | None
 
     @classmethod
     def of(cls, receipt: Receipt) -> "ReceiptShape":

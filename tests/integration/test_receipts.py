@@ -2,6 +2,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -92,6 +93,38 @@ async def test_attempts_are_kept_apart(database: Database, key: KeyRecord, write
     receipts = await BillingReports(database).of_run(a_fact(key).run)
 
     assert [receipt.source_reference for receipt in receipts] == ["run-1/0/msg_1", "run-1/1/msg_1"]
+
+
+async def test_the_same_ids_in_two_accounts_are_charged_to_both(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    other = await an_account(database, "globex")
+    dead = Journal(tmp_path / "journal", new_uuid())
+    for owner in (key, other):
+        dead.opened(a_fact(owner, "msg_dead"))
+        dead.closed(a_fact(owner, "msg_dead"))
+    dead.close()
+
+    async with a_writer(database, tmp_path / "journal") as writer:
+        for owner in (key, other):
+            writer.opened(a_fact(owner))
+        for owner in (key, other):
+            writer.record(a_fact(owner, model="claude-unheard-of-9"))
+        for owner in (key, other):
+            await writer.inherit(a_fact(owner).run, within_s=SETTLED_S)
+    rate = Rate(Decimal(1))
+    price = ModelPrice("file x", rate, rate, rate, rate, rate)
+    own = OwnPrice("claude-unheard-of-9", a_fact(key).at - timedelta(days=1), price)
+    assert (await reprice(database, PriceList([own]))).adjusted == 2
+
+    for owner in (key, other):
+        receipts = await BillingReports(database).of_run(a_fact(owner).run)
+        assert sorted((r.usage_unit_id, r.basis) for r in receipts) == [
+            ("msg_1", "adjustment"),
+            ("msg_1", "unpriced"),
+            ("msg_dead", "recovered"),
+        ]
+    assert (await debits(database))[0] == 6
 
 
 async def test_concurrent_deliveries_and_broken_connections_charge_once(
@@ -219,7 +252,7 @@ async def test_what_a_dead_process_left_is_delivered(
     dead.opened(a_fact(key, "msg_shut"))
     dead.closed(a_fact(key, "msg_shut"))
     dead.opened(a_fact(key, "msg_done"))
-    dead.done(["run-1/0/msg_done"])
+    dead.done([a_fact(key, "msg_done").key])
     dead.close()
 
     async with a_writer(database, tmp_path / "journal") as writer:

@@ -21,7 +21,7 @@ def test_what_was_opened_is_partial_and_what_was_closed_is_recovered(place: Plac
     dead.closed(a_fact("msg_whole"))
     dead.opened(a_fact("msg_done"))
     dead.closed(a_fact("msg_done"))
-    dead.done([a_fact("msg_done").source_reference])
+    dead.done([a_fact("msg_done").key])
     dead.close()
 
     left = {fact.message_id: (fact.basis, fact.usage.output_tokens) for fact in place.left()}
@@ -64,7 +64,7 @@ def test_a_closing_corrects_the_one_before(place: Place) -> None:
 def test_nothing_is_left_of_a_process_that_ended_in_order(place: Place) -> None:
     journal = place.journal()
     journal.opened(a_fact())
-    journal.done([a_fact().source_reference])
+    journal.done([a_fact().key])
     journal.close()
 
     assert list(place.path.iterdir()) == []
@@ -127,7 +127,7 @@ def test_segments_rotate_and_the_acknowledged_are_dropped(place: Place) -> None:
     assert full > 5
     assert max(path.stat().st_size for path in place.segments()) < 2 * SMALL
 
-    journal.done(a_fact(f"msg_{number}").source_reference for number in range(100))
+    journal.done(a_fact(f"msg_{number}").key for number in range(100))
 
     assert len(place.segments()) < 3
     journal.close()
@@ -141,7 +141,7 @@ def test_a_segment_stays_while_one_of_its_messages_waits(place: Place) -> None:
     for number in range(100):
         fact = a_fact(f"msg_{number}")
         journal.opened(fact)
-        journal.done([fact.source_reference])
+        journal.done([fact.key])
     first = place.segments()[0]
     journal.close()
 
@@ -158,7 +158,7 @@ def test_a_message_done_long_after_it_opened_does_not_rise_again(place: Place) -
     for number in range(100):
         journal.closed(a_fact(f"msg_{number}"))
     journal.closed(long)
-    journal.done([long.source_reference, *(a_fact(f"msg_{n}").source_reference for n in range(100))])
+    journal.done([long.key, *(a_fact(f"msg_{n}").key for n in range(100))])
     journal.close()
 
     assert place.left() == [partial(waits)]
@@ -230,7 +230,7 @@ def test_whatever_happens_a_new_process_finds_what_is_not_done(
                 journal.closed(fact)
                 left[name] = recovered(fact)
             case "done":
-                journal.done([fact.source_reference])
+                journal.done([fact.key])
                 left.pop(name, None)
             case _:
                 journal.close()
@@ -246,7 +246,7 @@ def _successor(place: Place, segment_bytes: int) -> Journal:
     """Adopts and delivers everything."""
     journal = place.journal(segment_bytes)
     for fact in journal.adopt():
-        journal.done([fact.source_reference])
+        journal.done([fact.key])
     return journal
 
 

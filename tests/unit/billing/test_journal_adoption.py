@@ -31,9 +31,9 @@ def test_what_was_adopted_is_dropped_once_it_is_delivered(place: Place) -> None:
 
     assert heir.adopt() == list(map(recovered, facts))
     assert heir.adopt() == []
-    heir.done(fact.source_reference for fact in facts[:-1])
+    heir.done(fact.key for fact in facts[:-1])
     assert len(place.segments()) > 5
-    heir.done([facts[-1].source_reference])
+    heir.done([facts[-1].key])
 
     assert place.names() == [".journal", ".lock"]
     heir.close()
@@ -138,7 +138,7 @@ def test_an_heir_that_dies_before_it_delivered_everything_leaves_everything(plac
     dead.close()
     heir = place.journal()
     found = heir.adopt()
-    heir.done(fact.source_reference for fact in found[:9])
+    heir.done(fact.key for fact in found[:9])
     heir.close()
 
     assert place.left() == found

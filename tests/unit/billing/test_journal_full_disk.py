@@ -111,7 +111,7 @@ def test_a_rotation_that_fails_is_told_and_loses_nothing(place: Place) -> None:
         for fact in facts[30:]:
             journal.closed(fact)
         assert journal.problem == os.strerror(errno.EMFILE)
-        journal.done(fact.source_reference for fact in facts[:30])
+        journal.done(fact.key for fact in facts[:30])
     journal.probe()
     assert journal.problem is None
     journal.close()
