@@ -22,6 +22,9 @@ SOURCE_SYSTEM = "anthropic_sdk"
 BYTES_PER_TOKEN = 4
 """About; used to count what arrived of a message that was cut off."""
 
+UNKNOWN_MODEL = "unknown"
+"""Has no price, so somebody will look."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:

@@ -27,7 +27,8 @@ import httpx
 
 from app.billing.journal import Journal
 from app.billing.pricing import PriceList
-from app.gateway.lane import LaneLimits, LaneLinks, Refusal
+from app.gateway.call import LaneLinks, Refusal
+from app.gateway.lane import LaneLimits
 from app.gateway.provider import MESSAGES, Provider
 from app.gateway.proxy import Gateway
 from app.gateway.wire import MessageUsage
@@ -98,15 +99,21 @@ def _links(journal: Journal) -> LaneLinks:
 
     def closed(message: MessageUsage) -> None:
         journal.closed(fact(message))
-        journal.done([fact(message).source_reference])
+        journal.done([fact(message).key])
 
-    async def no_objection() -> Refusal | None:
+    def opened(message: MessageUsage, instead_of: MessageUsage | None) -> None:
+        journal.opened(fact(message), instead_of=None if instead_of is None else fact(instead_of).key)
+
+    async def no_objection(_under_way: Decimal) -> Refusal | None:
         return None
 
     def cost_of(model: str, usage: TokenUsage) -> Decimal:
         return prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
 
-    return LaneLinks(cost_of, no_objection, lambda message: journal.opened(fact(message)), closed)
+    def voided(message: MessageUsage) -> None:
+        journal.done([fact(message).key])
+
+    return LaneLinks(cost_of, no_objection, opened, closed, voided)
 
 
 def _serve(server: Server, *given: Any) -> None:

@@ -158,7 +158,7 @@ async def written(writer: ReceiptWriter, facts: Sequence[UsageFact]) -> None:
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
     await writer.settle(facts[0].run, within_s=SETTLED_S)
-    if writer.owed(facts[0].run.account_id):
+    if writer.owed(facts[0].run):
         message = f"receipts did not settle within {SETTLED_S:.0f} s"
         raise TimeoutError(message)
 

@@ -76,9 +76,17 @@ class Journal:
             message = f"RUNTALLY_DATA_DIR: the receipt journal cannot be opened: {error.strerror or error}"
             raise JournalFailed(message) from error
 
-    def opened(self, fact: UsageFact) -> None:
-        """Note that a message has begun; `fact` is what is known of it so far."""
+    def opened(self, fact: UsageFact, *, instead_of: str | None = None) -> None:
+        """Note that a message has begun; `fact` is what is known of it so far.
+
+        `instead_of` is the key of one that was opened before and is acknowledged with the same write.
+        """
+        if instead_of is None:
+            self._note(_OPENED, fact)
+            return
+        self._unwritten += _record(_DONE, instead_of.encode())
         self._note(_OPENED, fact)
+        self._acknowledge({instead_of})
 
     def closed(self, fact: UsageFact) -> None:
         """Note what a message used; replaces what was noted of it before."""
@@ -88,9 +96,7 @@ class Journal:
         """Acknowledge receipts that are in the database; drops the segments nobody needs."""
         finished = set(keys)
         self._append(_DONE, " ".join(sorted(finished)).encode())
-        for segment in [*self._adopted, *self._segments]:
-            segment.pending -= finished
-        self._drop_acknowledged()
+        self._acknowledge(finished)
 
     async def flushed(self) -> None:
         """Return when everything noted until now would survive a power cut."""
@@ -153,9 +159,13 @@ class Journal:
         self._segments[-1].pending.add(fact.key)
         self._append(kind, _FACT.dump_json(fact))
 
+    def _acknowledge(self, finished: set[str]) -> None:
+        for segment in [*self._adopted, *self._segments]:
+            segment.pending -= finished
+        self._drop_acknowledged()
+
     def _append(self, kind: bytes, payload: bytes) -> None:
-        body = kind + b" " + payload
-        self._unwritten += b"%08x %s\n" % (zlib.crc32(body), body)
+        self._unwritten += _record(kind, payload)
         self._write()
 
     def _write(self) -> None:
@@ -224,6 +234,11 @@ class Journal:
         # Which of them names a message matters no more: they go together.
         self._adopted.extend(_Segment(path, lock, set(left)) for path in paths)
         return list(left.values())
+
+
+def _record(kind: bytes, payload: bytes) -> bytes:
+    body = kind + b" " + payload
+    return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
 def _sync(descriptor: int) -> None:

@@ -10,6 +10,7 @@ from app.billing.ledger_repository import (
     add_entry,
     credit_of,
     entry_referenced,
+    hold_reservation,
     locked_credit,
     release_reservation,
     reservation_of,
@@ -17,7 +18,7 @@ from app.billing.ledger_repository import (
 )
 from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
-from app.db import Database, Reader, Transaction
+from app.db import Database, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
 
@@ -92,9 +93,9 @@ class CreditLedger:
             return await credit_of(tx, account_id)
 
     async def reserve(self, tx: Transaction, run: RunKey, wanted: int) -> None:
-        """Set credits aside for a run: as many as wanted, or what is left.
+        """Set credits aside for a run.
 
-        Raises `InsufficientCredits` when nothing is left that others have not set aside.
+        Raises `InsufficientCredits` when fewer are left that others have not set aside.
         """
         now = datetime.now(UTC)
         if (await credit_of(tx, run.account_id)).available(now) is None:
@@ -102,9 +103,9 @@ class CreditLedger:
         available = (await locked_credit(tx, run.account_id)).available(now)
         if available is None:
             return
-        if available <= 0:
+        if available < max(wanted, 1):
             raise InsufficientCredits
-        await add_entry(tx, run.account_id, "reservation", -min(max(wanted, 1), available), run_id=run.run_id)
+        await add_entry(tx, run.account_id, "reservation", -max(wanted, 1), run_id=run.run_id)
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Give back what a run had set aside; a second time does nothing."""
@@ -113,10 +114,15 @@ class CreditLedger:
             await locked_credit(tx, run.account_id)
             await release_reservation(tx, run)
 
-    async def left_for(self, run: RunKey) -> int | None:
-        """Credits a run may still spend: its own reservation and what nobody reserved; None: any."""
-        async with self._database.snapshot() as reader:
-            return await _left_for(reader, run)
+    async def hold(self, run: RunKey, wanted: int, *, beside: int = 0) -> int | None:
+        """Let a run's reservation be as large as wanted, if what is left covers that and `beside`.
+
+        Returns the credits it might spend: its reservation and what nobody has reserved; None: any.
+        If those are less than asked for, nothing has changed. Runs at the same time, in all processes,
+        ask one after the other.
+        """
+        async with self._database.transaction() as tx:
+            return await hold_reservation(tx, run, wanted, beside=beside, now=datetime.now(UTC))
 
     async def _add(
         self,
@@ -137,11 +143,6 @@ class CreditLedger:
             elif known != (kind, credits_):
                 raise ReferenceTaken
             return await credit_of(tx, account_id)
-
-
-async def _left_for(reader: Reader, run: RunKey) -> int | None:
-    available = (await credit_of(reader, run.account_id)).available(datetime.now(UTC))
-    return None if available is None else available + await reservation_of(reader, run)
 
 
 def usd(credits_: int) -> Decimal:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from sqlalchemy import ScalarSelect, func, insert, literal, select
+from sqlalchemy import ScalarSelect, func, insert, literal, select, text
 from sqlalchemy.dialects import postgresql
 
 from app.billing.mode import Mode
@@ -99,6 +99,47 @@ async def reservation_of(reader: Reader, run: RunKey) -> int:
     """What a run has set aside."""
     found = await reader.execute(select(_reserved(run)))
     return int(found.scalar_one())
+
+
+_HOLD = text(
+    """
+    WITH account AS MATERIALIZED (
+        SELECT account_id, least(
+            CASE mode WHEN 'prepaid' THEN balance END,
+            monthly_budget - CASE month WHEN :month THEN month_spent ELSE 0 END) - reserved AS available
+          FROM credit_accounts WHERE account_id = :account_id
+           AND (mode = 'prepaid' OR monthly_budget IS NOT NULL)
+           FOR UPDATE
+    ), own AS (
+        SELECT coalesce(-sum(credits), 0)::bigint AS reserved FROM credit_ledger
+         WHERE account_id = :account_id AND run_id = :run_id AND kind IN ('reservation', 'release')
+    ), entry AS (
+        INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
+        SELECT account_id, CASE WHEN own.reserved < :wanted THEN 'reservation' ELSE 'release' END,
+               own.reserved - :wanted, :run_id, clock_timestamp()
+          FROM account, own
+         WHERE account.available + own.reserved >= :wanted + :beside AND own.reserved <> :wanted
+    )
+    SELECT account.available + own.reserved FROM account, own
+    """
+)
+"""One statement. Whoever comes second waits at the account's row and then reads it anew, so that what
+is left is decided by that row alone; a run's own entries are changed by nobody else meanwhile."""
+
+
+async def hold_reservation(
+    tx: Transaction, run: RunKey, wanted: int, *, beside: int, now: datetime
+) -> int | None:
+    """Make a run's reservation what is wanted if the account covers it; what it might spend, if limited."""
+    asked = {
+        "account_id": run.account_id,
+        "run_id": run.run_id,
+        "wanted": wanted,
+        "beside": beside,
+        "month": now.astimezone(UTC).date().replace(day=1),
+    }
+    found = (await tx.execute(_HOLD, asked)).scalar_one_or_none()
+    return None if found is None else int(found)
 
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Any
 
 import genai_prices
@@ -24,6 +25,7 @@ WEB_SEARCH_USD = Decimal("0.01")
 LIBRARY_VERSION = f"genai-prices {genai_prices.__version__}"
 
 _COST_STEP = Decimal("0.0000000001")
+_MODELS = 256
 _MILLION = Decimal(1_000_000)
 _THOUSAND = Decimal(1_000)
 _PREFIX = re.compile(r"^anthropic/")
@@ -118,10 +120,8 @@ class PriceList:
         for own in self._own:
             if own.model == name and own.since <= at:
                 return own.price
-        try:
-            _, known = get_snapshot().find_provider_model(name, None, "anthropic", None)
-        except LookupError as error:
-            raise UnknownPrice from error
+        if (known := _known(name)) is None:
+            raise UnknownPrice
         listed = known.get_prices(at)
         # The library's objects live as long as the program, so their ids are names.
         if (price := self._compiled.get(id(listed))) is None:
@@ -154,6 +154,15 @@ class PriceList:
         """Credits for an exact cost: rounded once, up."""
         exact = cost_usd * self._markup * CREDITS_PER_DOLLAR
         return int(exact.to_integral_value(ROUND_CEILING))
+
+
+@lru_cache(maxsize=_MODELS)
+def _known(name: str) -> Any:
+    """The library's entry of a model, if it has one; it takes its time to look."""
+    try:
+        return get_snapshot().find_provider_model(name, None, "anthropic", None)[1]
+    except LookupError:
+        return None
 
 
 def _rounded(dollars: Decimal) -> Decimal:

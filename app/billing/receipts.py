@@ -43,8 +43,9 @@ class ReceiptWriter:
         self._prices = prices
         self._unstated: dict[RunKey, dict[str, UsageFact]] = {}
         self._waiting: dict[str, NewReceipt] = {}
+        self._under_way: set[str] = set()
         self._of_run: Counter[RunKey] = Counter()
-        self._owed: Counter[AccountId] = Counter()
+        self._queued: Counter[AccountId] = Counter()
         self._news = asyncio.Event()
         self._progress = asyncio.Condition()
         self.deliveries = 0
@@ -61,13 +62,17 @@ class ReceiptWriter:
         if self._journal.problem is not None:
             raise _unavailable(self._journal.problem)
 
-    def opened(self, fact: UsageFact) -> None:
+    def opened(self, fact: UsageFact, instead_of: UsageFact | None = None) -> None:
         """A message has begun: should this process die, its receipt will be `partial`.
 
-        Raises `JournalUnavailable` when that could not be written down: then nobody may read it.
+        `instead_of`: the one that stood for it until then, and costs nothing now. Raises `JournalUnavailable`
+        when that could not be written down: then nobody may read it.
         """
+        if instead_of is not None:
+            self._forget_unstated(instead_of)
         self._unstated.setdefault(fact.run, {})[fact.key] = fact
-        self._journal.opened(fact)
+        self._under_way.add(fact.key)
+        self._journal.opened(fact, instead_of=None if instead_of is None else instead_of.key)
         if self._journal.problem is not None:
             self._queue(replace(fact, basis="partial", output_estimated=True))
             raise _unavailable(self._journal.problem)
@@ -75,17 +80,23 @@ class ReceiptWriter:
     def closed(self, fact: UsageFact) -> None:
         """A message's numbers are known: should this process die, it will be `recovered`."""
         self._unstated.setdefault(fact.run, {})[fact.key] = fact
+        self._under_way.discard(fact.key)
         self._journal.closed(fact)
         if self._journal.problem is not None:
             # Nothing on disk answers for it: into the database at once.
             self._queue(fact)
+
+    def voided(self, fact: UsageFact) -> None:
+        """A message that was opened costs nothing."""
+        self._forget_unstated(fact)
+        self._journal.done([fact.key])
 
     def record(self, fact: UsageFact) -> None:
         """State a fact: journalled when this returns, in the database soon after.
 
         A second statement of the same message changes nothing.
         """
-        known = self._unstated.get(fact.run, {}).pop(fact.key, None)
+        known = self._forget_unstated(fact)
         if known != fact:
             self._journal.closed(fact)
         self._queue(fact)
@@ -96,6 +107,7 @@ class ReceiptWriter:
         After that at the latest they would survive a power cut.
         """
         for fact in self._unstated.pop(run, {}).values():
+            self._under_way.discard(fact.key)
             log.error("a message nobody stated", of=fact.source_reference)
             self._queue(fact)
         try:
@@ -110,16 +122,24 @@ class ReceiptWriter:
         self._adopt()
         await self.settle(run, within_s=within_s)
 
-    def owed(self, account_id: AccountId) -> int:
-        """Credits of messages whose receipts are not in the database yet."""
-        unstated = (
+    def owed(self, run: RunKey) -> int:
+        """Credits of a run's complete messages that the database does not know of.
+
+        And of all receipts of its account that are on their way. What other runs have not stated yet
+        is covered by what they have set aside.
+        """
+        complete = (
             self._priced(fact).charge.charged_credits
-            for run, facts in self._unstated.items()
-            if run.account_id == account_id
-            for key, fact in facts.items()
-            if key not in self._waiting
+            for key, fact in self._unstated.get(run, {}).items()
+            if key not in self._waiting and key not in self._under_way
         )
-        return self._owed[account_id] + sum(unstated)
+        return self._queued[run.account_id] + sum(complete)
+
+    async def delivered(self, account_id: AccountId, *, within_s: float) -> None:
+        """Wait a little until nothing of an account is on its way to the database."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), self._progress:
+                await self._progress.wait_for(lambda: not self._queued[account_id])
 
     async def work(self) -> None:
         """Deliver until cancelled; first what processes that died have left."""
@@ -154,6 +174,10 @@ class ReceiptWriter:
             log.error("receipts wait in the journal", receipts=len(self._waiting))  # noqa: TRY400
         await self._journal.flushed()
 
+    def _forget_unstated(self, fact: UsageFact) -> UsageFact | None:
+        self._under_way.discard(fact.key)
+        return self._unstated.get(fact.run, {}).pop(fact.key, None)
+
     def _adopt(self) -> None:
         for fact in self._journal.adopt():
             self._queue(fact)
@@ -171,7 +195,7 @@ class ReceiptWriter:
             )
         self._waiting[fact.key] = receipt
         self._of_run[fact.run] += 1
-        self._owed[fact.run.account_id] += receipt.charge.charged_credits
+        self._queued[fact.run.account_id] += receipt.charge.charged_credits
         self._news.set()
 
     def _priced(self, fact: UsageFact) -> NewReceipt:
@@ -225,8 +249,8 @@ class ReceiptWriter:
         for fact in facts:
             receipt = self._waiting.pop(fact.key)
             self._of_run[fact.run] -= 1
-            self._owed[fact.run.account_id] -= receipt.charge.charged_credits
-        self._of_run, self._owed = +self._of_run, +self._owed
+            self._queued[fact.run.account_id] -= receipt.charge.charged_credits
+        self._of_run, self._queued = +self._of_run, +self._queued
         self.deliveries += 1
         async with self._progress:
             self._progress.notify_all()

@@ -15,7 +15,8 @@ from app.executors.claude_agent.billing import lane_limits
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.models import ModelRegistry
 from app.executors.port import ExecutionFailed, RunContext
-from app.gateway.lane import LaneLimits, LaneLinks
+from app.gateway.call import LaneLinks
+from app.gateway.lane import LaneLimits
 from app.gateway.wire import MessageUsage
 from app.graph import GraphRunRequest, Message, RunLimits
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
@@ -38,7 +39,9 @@ class ProbeBilling:
 
     def lane(self, context: RunContext) -> tuple[LaneLimits, LaneLinks]:
         """See the protocol."""
-        return lane_limits(context), LaneLinks(self.cost_of, _no_objection, _unheeded, _unheeded)
+        return lane_limits(context), LaneLinks(
+            self.cost_of, _no_objection, opened=_unheeded, closed=_unheeded, voided=_unheeded
+        )
 
     def cost_of(self, model: str, usage: TokenUsage) -> Decimal:
         """What a message costs; raises `UnknownPrice`."""
@@ -115,9 +118,9 @@ def _of_meters(meters: Meters | None) -> list[Check]:
     return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {said}")]
 
 
-async def _no_objection() -> None:
+async def _no_objection(_under_way: Decimal) -> None:
     """Nobody pays, so nobody objects."""
 
 
-def _unheeded(message: MessageUsage) -> None:
+def _unheeded(*messages: MessageUsage | None) -> None:
     """What a probe used is told, not noted."""

@@ -29,6 +29,7 @@ BUDGET = Ending("rate_limit", "budget")
 MAX_TURNS = Ending("timeout", "max_turns")
 NO_CREDIT = Ending("insufficient_credits", "budget")
 INTERNAL = Ending("internal", "error")
+UNAVAILABLE = Ending("provider_unavailable", "error")
 
 
 class ExecutionFailed(Exception):

@@ -1,22 +1,20 @@
 """One run's lane through the gateway: its token, its limits, what was observed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal
 
 import structlog
 
+from app.gateway.call import Call, LaneLinks, MessageNames, Refusal, Reserved
+from app.gateway.prompt import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import NOTHING_SPENT, Spent, TokenUsage
+from app.usage import NOTHING_SPENT, Spent
 
 log = structlog.get_logger(__name__)
-
-Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal"]
-"""Why a call was not let through."""
 
 GRACE_S = 1.0
 """How long calls under way may take to end by themselves once the run has ended."""
@@ -42,57 +40,15 @@ class LaneLimits:
     spent: Spent = NOTHING_SPENT
     """What was used of them before the lane opened."""
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether it matters what calls use."""
+        return self.max_total_tokens is not None or self.max_budget_usd is not None
 
-@dataclass(frozen=True, slots=True)
-class LaneLinks:
-    """What a lane asks and tells: prices, credit, and what was seen of a message."""
-
-    cost_of: Callable[[str, TokenUsage], Decimal]
-    """Dollars of a model's tokens."""
-    objection: Callable[[], Awaitable[Refusal | None]]
-    """Why the account may not spend now, if it may not."""
-    opened: Callable[[MessageUsage], None]
-    """A message has begun. Called before anybody can hear of it; raises when nobody may."""
-    closed: Callable[[MessageUsage], None]
-    """A message's numbers are known; a second call corrects the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallSize:
-    """The most a call may use."""
-
-    model: str
-    longest: TokenUsage
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """One call that was let through."""
-
-    lane: "Lane"
-    reserved: "_Spending"
-    task: asyncio.Task[None] | None
-
-    def opened(self, message: MessageUsage) -> None:
-        """The answer has begun."""
-        self.lane.links.opened(message)
-
-    def closed(self, message: MessageUsage) -> None:
-        """The answer's numbers are known."""
-        self.lane.close_message(message)
-
-
-@dataclass(slots=True)
-class _Spending:
-    tokens: int = 0
-    usd: Decimal = Decimal(0)
-
-    def plus(self, other: "_Spending") -> "_Spending":
-        return _Spending(self.tokens + other.tokens, self.usd + other.usd)
-
-    def reaches(self, limits: LaneLimits) -> bool:
-        tokens, usd = limits.max_total_tokens, limits.max_budget_usd
-        return (tokens is not None and self.tokens >= tokens) or (usd is not None and self.usd >= usd)
+    def reached_by(self, used: Reserved) -> bool:
+        """Whether this much reaches a budget."""
+        tokens, usd = self.max_total_tokens, self.max_budget_usd
+        return (tokens is not None and used.tokens >= tokens) or (usd is not None and used.usd >= usd)
 
 
 @dataclass(slots=True)
@@ -111,13 +67,16 @@ class Lane:
     refused: Refusal | None = None
     """Why the first call that was refused was."""
     ended: bool = False
+    _barred: Refusal | None = None
+    _names: MessageNames = field(default_factory=MessageNames)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _calls: list[Call] = field(default_factory=list)
     _change: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def budget_used(self) -> bool:
         """Whether what was used has reached a budget."""
-        return self._spent().reaches(self.limits)
+        return self.limits.reached_by(self._spent())
 
     @property
     def used_up(self) -> Refusal | None:
@@ -127,11 +86,11 @@ class Lane:
         return None if refusal == "turns" else refusal
 
     @asynccontextmanager
-    async def call(self, size: Callable[[], CallSize]) -> AsyncIterator[Call]:
+    async def call(self, size: CallSize) -> AsyncIterator[Call]:
         """Let one call through; raises `CallRefused`. Waits while others may use up the budget."""
-        call = await self._admit(self._reservation(size))
+        call = await self._admit(size)
         try:
-            if (objection := await self.links.objection() or self._refusal()) is not None:
+            if (objection := await self._objection(call) or self._refusal()) is not None:
                 raise self._refuse(objection)
             yield call
         finally:
@@ -142,6 +101,11 @@ class Lane:
         """Note what a message used; the last word counts."""
         self.messages[message.message_id] = message
         self.links.closed(message)
+
+    def bar(self, reason: Refusal) -> None:
+        """Let no more calls through, for this reason; those under way go on."""
+        self._barred = self._barred or reason
+        self.refused = self.refused or reason
 
     async def close(self) -> None:
         """The run has ended: no more calls, and those under way end here. Nothing is noted later."""
@@ -159,14 +123,31 @@ class Lane:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _admit(self, reserved: _Spending) -> Call:
+    async def _admit(self, size: CallSize) -> Call:
+        reserved = Reserved(size.longest.total_tokens, self.links.cost_of(size.model, size.longest))
         while (refusal := self._refusal()) is None and self._must_wait():
             await self._change.wait()
         if refusal is not None:
             raise self._refuse(refusal)
-        call = Call(self, reserved, asyncio.current_task())
+        call = Call(
+            size,
+            reserved,
+            links=self.links,
+            names=self._names,
+            close_message=self.close_message,
+            bar=self.bar,
+            task=asyncio.current_task(),
+        )
         self._calls.append(call)
         return call
+
+    async def _objection(self, call: Call) -> Refusal | None:
+        # One at a time: each answer is about all that the calls before it may cost.
+        async with self._asking:
+            covered = [other.reserved.usd for other in self._calls if other.covered]
+            objection = await self.links.objection(sum(covered, call.reserved.usd))
+            call.covered = objection is None
+        return objection
 
     def _changed(self) -> None:
         """Wake everybody who waits: never waits itself, so no cancellation can lose it."""
@@ -184,6 +165,8 @@ class Lane:
             return "ended"
         if asyncio.get_running_loop().time() >= limits.deadline:
             return "deadline"
+        if self._barred is not None:
+            return self._barred
         if self.budget_used:
             return "budget"
         if limits.max_turns is not None and self._turns() >= limits.max_turns:
@@ -196,21 +179,14 @@ class Lane:
         for call in self._calls:
             spent = spent.plus(call.reserved)
         last_turn = turns is not None and self._turns() + len(self._calls) >= turns
-        return bool(self._calls) and (last_turn or spent.reaches(self.limits))
+        return bool(self._calls) and (last_turn or self.limits.reached_by(spent))
 
-    def _reservation(self, size: Callable[[], CallSize]) -> _Spending:
-        limits = self.limits
-        if limits.max_budget_usd is None and limits.max_total_tokens is None:
-            return _Spending()
-        most = size()
-        return _Spending(most.longest.total_tokens, self.links.cost_of(most.model, most.longest))
-
-    def _spent(self) -> _Spending:
-        spent = _Spending(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
-        if self.limits.max_budget_usd is not None or self.limits.max_total_tokens is not None:
+    def _spent(self) -> Reserved:
+        spent = Reserved(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
+        if self.limits.has_budget:
             for message in self.messages.values():
                 cost = self.links.cost_of(message.model, message.usage)
-                spent = spent.plus(_Spending(message.usage.total_tokens, cost))
+                spent = spent.plus(Reserved(message.usage.total_tokens, cost))
         return spent
 
     def _turns(self) -> int:

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 import structlog
 
+from app.gateway.wire import MOST_TOKENS
 from app.tls import trusted
 
 log = structlog.get_logger(__name__)
@@ -18,6 +19,11 @@ COUNT_TOKENS = "/v1/messages/count_tokens"
 
 _CONNECT_S = 10.0
 _COUNT_S = 2.0
+_COUNT_BYTES = 64 * 1024
+_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking")
+_SENT = "http11.send_request_body.complete"
+"""How httpcore calls the moment when all of a request has been written."""
+
 _KEPT_CONNECTIONS = 64
 _KEPT_S = 60.0
 _REFUSED = {401, 403}
@@ -76,13 +82,15 @@ class Provider:
         headers: Iterable[tuple[bytes, bytes]],
         *,
         query: bytes = b"",
+        sent: Callable[[], None] | None = None,
     ) -> httpx.Request:
-        """An agent's request as the provider gets it."""
+        """An agent's request as the provider gets it; `sent` is called when it has all of it."""
         passed = [(name, value) for name, value in headers if name.lower() not in _OURS]
         ours = [(b"x-api-key", (self._api_key or "").encode()), (b"accept-encoding", b"identity")]
         url = f"{self._base_url}{path}" + (f"?{query.decode()}" if query else "")
         # Not the client's own way: that would add its headers, and cookies of other runs.
-        return httpx.Request("POST", url, content=body, headers=passed + ours)
+        extensions = {} if sent is None else {"trace": _told(sent)}
+        return httpx.Request("POST", url, content=body, headers=passed + ours, extensions=extensions)
 
     async def problem(self) -> str | None:
         """What is wrong with the key, in words for the operator; None when nothing is known to be.
@@ -93,9 +101,14 @@ class Provider:
             return "ANTHROPIC_API_KEY is not set: every run will end with provider_unavailable"
         headers = {"x-api-key": self._api_key, **_VERSION}
         try:
-            response = await self._client.get(
-                f"{self._base_url}/v1/models", headers=headers, params={"limit": 1}, timeout=_CONNECT_S
+            request = httpx.Request(
+                "GET", f"{self._base_url}/v1/models", headers=headers, params={"limit": 1}
             )
+            async with asyncio.timeout(_CONNECT_S):
+                response = await self.send(request)
+                await response.aclose()
+        except TimeoutError:
+            return "ANTHROPIC_BASE_URL cannot be reached (TimeoutError)"
         except httpx.HTTPError as error:
             return f"ANTHROPIC_BASE_URL cannot be reached ({type(error).__name__})"
         if response.status_code in _REFUSED:
@@ -120,8 +133,39 @@ class Provider:
             log.warning("could not count tokens at the provider", reason=type(error).__name__)
             return None
 
+    async def count_prompt(self, body: bytes) -> int | None:
+        """How many tokens the prompt of a request has; None when the provider cannot be asked."""
+        try:
+            asked = json.loads(body)
+            async with asyncio.timeout(_COUNT_S):
+                return await self._input_tokens({name: asked[name] for name in _COUNTED if name in asked})
+        except (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError, RecursionError) as error:
+            log.warning("could not count a prompt at the provider", reason=type(error).__name__)
+            return None
+
     async def _counted(self, model: str, text: str) -> int:
-        body = {"model": model, "messages": [{"role": "user", "content": text}]}
+        return await self._input_tokens({"model": model, "messages": [{"role": "user", "content": text}]})
+
+    async def _input_tokens(self, asked: Mapping[str, Any]) -> int:
         headers = httpx.Headers({"content-type": "application/json", **_VERSION}).raw
-        response = await self._client.send(self.request(COUNT_TOKENS, json.dumps(body).encode(), headers))
-        return int(response.raise_for_status().json()["input_tokens"])
+        response = await self.send(self.request(COUNT_TOKENS, json.dumps(asked).encode(), headers))
+        try:
+            answer = bytearray()
+            async for chunk in response.raise_for_status().aiter_raw():
+                answer += chunk
+                if len(answer) > _COUNT_BYTES:
+                    break
+        finally:
+            await response.aclose()
+        count = int(json.loads(answer)["input_tokens"])
+        if not 0 <= count <= MOST_TOKENS:
+            raise ValueError(count)
+        return count
+
+
+def _told(sent: Callable[[], None]) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+    async def trace(event: str, _info: Mapping[str, Any]) -> None:
+        if event == _SENT:
+            sent()
+
+    return trace

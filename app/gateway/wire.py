@@ -1,12 +1,16 @@
 """Messages API answers -> what the message used; pure.
 
-Bytes in, in whatever pieces they come. Only the few events that carry numbers are parsed; the
-rest is kept as it is until a message is cut off and what came of it must be counted. What nobody
-understands is skipped: it is the agent's to complain about, and the rest of it is still billed.
+Bytes in, in whatever pieces they come. Only the few events that carry numbers are parsed; of the
+rest a bounded part is kept as it is until a message is cut off and what came of it must be counted.
+What nobody understands is skipped: it is the agent's to complain about, and the rest of it is still
+billed.
 """
 
+import hashlib
 import json
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +18,25 @@ from typing import Any
 import structlog
 
 from app.ids import MessageId
-from app.usage import TokenUsage, estimated_tokens, merged, token_usage
+from app.usage import UNKNOWN_MODEL, TokenUsage, estimated_tokens, merged, token_usage
 
 log = structlog.get_logger(__name__)
 
-UNKNOWN_MODEL = "unknown"
-"""Has no price, so somebody will look."""
+ANSWER_BYTES = 32 * 1024 * 1024
+"""Of one answer: twice what the longest message of any model takes, in the smallest pieces."""
+
+LINE_BYTES = 4 * 1024 * 1024
+"""Of one line of a streamed answer."""
+
+KEPT_BYTES = 8 * 1024 * 1024
+"""Of a streamed answer, kept in case it is cut off; of what is longer the rest is estimated by this."""
+
+MOST_TOKENS = 10**9
+"""A larger number is none."""
+
+_SHOWN_CHARS = 40
+_ID = re.compile(r"[!-~]{1,128}")
+_MODEL = re.compile(r"[ -~]{1,200}")
 
 _COUNTS = {
     "input_tokens",
@@ -31,6 +48,10 @@ _COUNTS = {
     "web_search_requests",
 }
 _OF_COUNTS = {"cache_creation", "server_tool_use"}
+
+
+class AnswerTooLarge(Exception):
+    """A provider answers with more than we take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +69,10 @@ class MessageUsage:
     whole_blocks: int = 0
     """Content blocks that came to their end."""
     output_estimated: bool = False
+    note: str | None = None
+    """What is unusual about it."""
+    repeats: MessageId | None = None
+    """The id the provider gave it, where another message has that already."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When it began."""
 
@@ -64,14 +89,30 @@ class StreamFold:
     request_id: str | None = None
     message: MessageUsage | None = None
     """The message as known so far."""
+    failed: bool = False
+    """Whether the API gave an error instead of a message."""
+    _bytes: int = 0
     _rest: bytes = b""
     _event: bytes = b""
     _raw: dict[str, Any] = field(default_factory=dict)
     _pieces: list[bytes] = field(default_factory=list)
+    _kept_bytes: int = 0
+    _unkept_bytes: int = 0
 
     def feed(self, chunk: bytes) -> bool:
-        """Take the next bytes; True when the message has begun or its last number has come."""
+        """Take the next bytes; True when the message has begun or its last number has come.
+
+        Raises `AnswerTooLarge`, and has taken what came until then.
+        """
         *lines, self._rest = (self._rest + chunk).split(b"\n")
+        news = self._lines(lines)
+        self._bytes += len(chunk)
+        if self._bytes > ANSWER_BYTES or len(self._rest) > LINE_BYTES:
+            self._rest = b""
+            raise AnswerTooLarge
+        return news
+
+    def _lines(self, lines: Iterable[bytes]) -> bool:
         news = False
         for line in lines:
             if line.startswith(b"event:"):
@@ -83,7 +124,7 @@ class StreamFold:
         return news
 
     def received(self) -> str:
-        """Text, thinking and tool input that came through."""
+        """Text, thinking and tool input that came through, as far as it is kept."""
         deltas = (_object(_object(_parsed(piece)).get("delta")) for piece in self._pieces)
         parts = (delta.get(kind) for delta in deltas for kind in ("text", "thinking", "partial_json"))
         return "".join(part for part in parts if isinstance(part, str))
@@ -94,46 +135,56 @@ class StreamFold:
         `counted` is how many tokens were received, where somebody knows; else it is estimated.
         """
         # The last line may lack nothing but its end.
-        self.feed(b"\n")
+        last, self._rest = self._rest, b""
+        self._lines([last])
         message = self.message
         if message is None or message.complete:
             return message
         arrived = estimated_tokens(self.received()) if counted is None else counted
+        if self._unkept_bytes:
+            arrived = math.ceil(arrived * (1 + self._unkept_bytes / self._kept_bytes))
         known = token_usage(self._raw)
         usage = replace(known, output_tokens=max(known.output_tokens, arrived))
         return replace(message, usage=usage, output_estimated=True)
 
     def _data(self, data: bytes) -> bool:
         if self._event == b"content_block_delta":
-            self._pieces.append(data)
-            return False
-        if self._event == b"ping":
+            self._keep(data)
             return False
         event = _object(_parsed(data))
         match event.get("type"):
             case "message_start" if self.message is None:
                 return self._started(_object(event.get("message")))
             case "content_block_delta":
-                self._pieces.append(data)
+                self._keep(data)
             case "content_block_stop" if self.message is not None:
                 self.message = replace(self.message, whole_blocks=self.message.whole_blocks + 1)
             case "message_delta" if self.message is not None:
                 return self._delta(self.message, event)
+            case "error" if self.message is None:
+                self.failed = True
             case None | "message_start":
                 log.warning("an event nobody understands", request_id=self.request_id, bytes=len(data))
             case _:
                 pass
         return False
 
+    def _keep(self, data: bytes) -> None:
+        if self._kept_bytes < KEPT_BYTES:
+            self._pieces.append(data)
+            self._kept_bytes += len(data)
+        else:
+            self._unkept_bytes += len(data)
+
     def _started(self, message: Mapping[str, Any]) -> bool:
-        message_id = _text(message.get("id")) or self.request_id
+        message_id = _name(message.get("id")) or _name(self.request_id)
         if message_id is None:
             log.error("a message without a name cannot be billed", model=message.get("model"))
             return False
         self._raw = _numbers(message.get("usage"))
         self.message = MessageUsage(
             message_id=MessageId(message_id),
-            model=_served_by(message.get("usage")) or _text(message.get("model")) or UNKNOWN_MODEL,
+            model=_served_by(message.get("usage")) or _model(message.get("model")) or UNKNOWN_MODEL,
             usage=token_usage(self._raw),
             complete=False,
             request_id=self.request_id,
@@ -156,13 +207,13 @@ class StreamFold:
 def whole_message(body: bytes, *, request_id: str | None) -> MessageUsage | None:
     """The message of an answer that was not streamed; None when it is none."""
     message = _object(_parsed(body))
-    message_id = _text(message.get("id")) or request_id
+    message_id = _name(message.get("id")) or _name(request_id)
     if message_id is None or not isinstance(message.get("usage"), dict):
         return None
     content = message.get("content")
     return MessageUsage(
         message_id=MessageId(message_id),
-        model=_served_by(message["usage"]) or _text(message.get("model")) or UNKNOWN_MODEL,
+        model=_served_by(message["usage"]) or _model(message.get("model")) or UNKNOWN_MODEL,
         usage=token_usage(_numbers(message["usage"])),
         complete=True,
         stop_reason=_text(message.get("stop_reason")),
@@ -175,7 +226,7 @@ def _served_by(usage: Any) -> str | None:
     """The model of the last iteration, where the API fell back to another one on its side."""
     iterations = _object(usage).get("iterations")
     last = iterations[-1] if isinstance(iterations, list) and iterations else None
-    return _text(_object(last).get("model"))
+    return _model(_object(last).get("model"))
 
 
 def _numbers(usage: Any) -> dict[str, Any]:
@@ -184,10 +235,10 @@ def _numbers(usage: Any) -> dict[str, Any]:
     for name, value in _object(usage).items():
         if name in _OF_COUNTS and isinstance(value, dict):
             known[name] = _numbers(value)
-        elif name in _COUNTS and isinstance(value, int) and value >= 0:
+        elif name in _COUNTS and isinstance(value, int) and 0 <= value <= MOST_TOKENS:
             known[name] = value
         elif name in _COUNTS | _OF_COUNTS and value is not None:
-            log.error("a number nobody understands", name=name, value=value)
+            log.error("a number nobody understands", name=name, value=str(value)[:_SHOWN_CHARS])
     return known
 
 
@@ -200,6 +251,19 @@ def _parsed(data: bytes) -> Any:
 
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _name(value: Any) -> str | None:
+    """An id that can be kept and written down anywhere."""
+    text = _text(value)
+    if text is None or _ID.fullmatch(text):
+        return text
+    return f"id-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+def _model(value: Any) -> str | None:
+    text = _text(value)
+    return text if text is None or _MODEL.fullmatch(text) else UNKNOWN_MODEL
 
 
 def _text(value: Any) -> str | None:

@@ -1,5 +1,6 @@
 """What a request amounts to: its graph, model, tools and limits; raises what is wrong with it."""
 
+import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,11 +13,12 @@ from app.executors.catalog import GraphCatalog, GraphSpec
 from app.executors.control import MessageLimits, RunControl
 from app.executors.models import ModelOptions, ModelRegistry
 from app.executors.port import RunContext
+from app.gateway.prompt import text_size
 from app.graph import GraphRunRequest
 from app.ids import ApiKeyId, RunKey
 from app.runs.relay import FIRST_ATTEMPT
 from app.tools.catalog import ToolCatalog
-from app.usage import BYTES_PER_TOKEN, Attribution, TokenUsage
+from app.usage import Attribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +77,17 @@ class Planner:
         )
 
     def reservation(self, request: GraphRunRequest, context: RunContext) -> int:
-        """Credits to set aside for a run: what its first message may cost, at most its budget."""
-        text = sum(len(message.text) for message in request.messages) + len(context.spec.system_prompt)
-        options, now = context.options, datetime.now(UTC)
-        longest = TokenUsage(input_tokens=text // BYTES_PER_TOKEN, output_tokens=options.max_output_tokens)
-        # Whichever of them answers, it must be covered.
-        models = [context.model, *([options.fallback] if options.fallback else [])]
-        cost = max(self.prices.price_of(model, at=now).cost_of(longest) for model in models)
-        budget = context.limits.max_budget_usd
-        return self.prices.credits_for(cost if budget is None else min(cost, budget))
+        """Credits to set aside for a run: what its first message may cost, as far as that is known.
+
+        The gateway knows all of it, and sets aside what each call may cost before it is made.
+        """
+        tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in context.tools)
+        texts = [context.spec.system_prompt, *tools, *(message.text for message in request.messages)]
+        images = sum(part.type == "image" for message in request.messages for part in message.parts)
+        output_tokens = context.options.max_output_tokens
+        size = text_size(context.model, texts, images=images, output_tokens=output_tokens)
+        price = self.prices.price_of(size.model, at=datetime.now(UTC))
+        return self.prices.credits_for(price.cost_of(size.longest))
 
     def _options(self, model: str, spec: GraphSpec) -> ModelOptions:
         """The registry's, but for the thinking where the graph decides that."""

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 
 from app.errors import Unavailable
-from app.gateway.lane import Lane, LaneLimits, LaneLinks, Refusal
+from app.gateway.call import LaneLinks, Refusal
+from app.gateway.lane import Lane, LaneLimits
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
 from app.gateway.wire import MessageUsage
@@ -38,16 +39,24 @@ class Noted:
 
     opened: list[MessageUsage] = field(default_factory=list)
     closed: list[MessageUsage] = field(default_factory=list)
+    sent: list[MessageUsage] = field(default_factory=list)
+    """Prompts that the provider had been given; what became of them follows."""
+    voided: list[MessageUsage] = field(default_factory=list)
     objection: Refusal | None = None
     full: bool = False
     """Nothing can be noted that nobody has read yet."""
 
-    def open(self, message: MessageUsage) -> None:
+    def open(self, message: MessageUsage, instead_of: MessageUsage | None) -> None:
+        if message.message_id.startswith("unanswered-"):
+            assert instead_of is None
+            self.sent.append(message)
+            return
+        assert instead_of in self.sent
         if self.full:
             raise Unavailable
         self.opened.append(message)
 
-    async def object(self) -> Refusal | None:
+    async def object(self, _under_way: Decimal) -> Refusal | None:
         return self.objection
 
     @property
@@ -60,6 +69,7 @@ class Noted:
             objection=self.object,
             opened=self.open,
             closed=self.closed.append,
+            voided=self.voided.append,
         )
 
 

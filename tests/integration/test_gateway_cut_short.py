@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from app.gateway.call import COUNTED
 from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
+from app.usage import TokenUsage
 from tests.e2e.stories import until
 from tests.integration.gateway_seam import (
     FIRST_DELTA,
@@ -55,12 +57,18 @@ async def test_a_stream_that_drops_reaches_the_agent_as_a_drop(cut_after: int) -
     assert message.usage.output_tokens == (20 if cut_after > 7 else max(1, words))
 
 
-async def test_a_drop_before_anything_was_said_bills_nothing() -> None:
+async def test_a_drop_before_anything_was_said_bills_the_prompt() -> None:
     async with the_seam(in_turn(Reply([Text(WORDS)], cut_after=0))) as seam:
         with pytest.raises(httpx.RemoteProtocolError):
             await seam.ask()
+        await seam.gateway.close(seam.lane)
 
-    assert (seam.noted.opened, seam.noted.closed) == ([], [])
+    (unanswered,) = seam.noted.closed
+    assert (unanswered.message_id, unanswered.model, unanswered.note) == ("unanswered-1", MODEL, COUNTED)
+    # As the scripted provider counts: two words, and the message itself.
+    assert unanswered.usage == TokenUsage(input_tokens=9)
+    assert (unanswered.complete, unanswered.output_estimated, unanswered.is_turn) == (False, True, False)
+    assert seam.noted.opened == []
 
 
 async def test_a_message_is_noted_before_the_agent_can_read_that_it_began() -> None:

@@ -10,7 +10,8 @@ from app.executors.claude_agent.process import CliProcess
 from app.executors.claude_agent.sdk_meter import SdkMeter
 from app.executors.models import ModelOptions
 from app.executors.port import RunContext
-from app.gateway.lane import Lane, LaneLimits, LaneLinks
+from app.gateway.call import LaneLinks
+from app.gateway.lane import Lane, LaneLimits
 from app.gateway.provider import Provider
 from app.gateway.proxy import Address, Gateway
 

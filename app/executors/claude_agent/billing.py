@@ -15,15 +15,15 @@ from app.billing.receipts import ReceiptWriter
 from app.errors import Unavailable
 from app.executors.claude_agent.meters import fact_of
 from app.executors.port import RunContext
-from app.gateway.lane import LaneLimits, LaneLinks, Refusal
+from app.gateway.call import LaneLinks, Refusal
+from app.gateway.lane import LaneLimits
+from app.gateway.wire import MessageUsage
 from app.usage import TokenUsage
 
 log = structlog.get_logger(__name__)
 
 _PATIENCE_S = 1.0
 """How long a call may wait for the ledger."""
-
-_TRIES = 5
 
 _UNLIMITED_S = 5.0
 """How long an account without limits is believed to have none."""
@@ -51,10 +51,15 @@ class RunBilling:
         links = LaneLinks(
             cost_of=partial(self._cost_of, context),
             objection=credit.objection,
-            opened=lambda message: self.receipts.opened(fact_of(message, context)),
+            opened=partial(self._opened, context),
             closed=lambda message: self.receipts.closed(fact_of(message, context)),
+            voided=lambda message: self.receipts.voided(fact_of(message, context)),
         )
         return lane_limits(context), links
+
+    def _opened(self, context: RunContext, message: MessageUsage, instead_of: MessageUsage | None) -> None:
+        before = None if instead_of is None else fact_of(instead_of, context)
+        self.receipts.opened(fact_of(message, context), before)
 
     def _cost_of(self, context: RunContext, model: str, usage: TokenUsage) -> Decimal:
         now = datetime.now(UTC)
@@ -87,29 +92,33 @@ class _RunCredit:
         self._last: int | None = None
         self._unlimited_until = 0.0
 
-    async def objection(self) -> Refusal | None:
-        """Why the run may not spend now: no credit, or nowhere to keep its receipts safe."""
-        if not self._billing.receipts.ready:
+    async def objection(self, under_way: Decimal) -> Refusal | None:
+        """Why the run may not spend now: no credit, or nowhere to keep its receipts safe.
+
+        Without an objection, what its calls under way may cost is set aside.
+        """
+        receipts, account_id = self._billing.receipts, self._run.account_id
+        if not receipts.ready:
             return "journal"
         now = asyncio.get_running_loop().time()
         if now < self._unlimited_until:
             return None
-        receipts = self._billing.receipts
-        for _ in range(_TRIES):
-            deliveries = receipts.deliveries
-            await self._ask()
-            # Had receipts been delivered meanwhile, the answer would be of neither before nor after.
-            if deliveries == receipts.deliveries:
-                break
-        if self._last is None:
-            self._unlimited_until = now + _UNLIMITED_S
+        most = self._billing.prices.credits_for(under_way)
+        if await self._covers(most):
             return None
-        return None if self._last > receipts.owed(self._run.account_id) else "credit"
+        # What is on its way to the database may have been counted there and here.
+        await receipts.delivered(account_id, within_s=_PATIENCE_S)
+        return None if await self._covers(most) else "credit"
 
-    async def _ask(self) -> None:
-        """Ask the ledger; with the database away its last answer stands."""
+    async def _covers(self, most: int) -> bool:
+        """Set credits aside; with the database away its last answer stands, less what was used since."""
+        owed = self._billing.receipts.owed(self._run)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                self._last = await self._billing.ledger.left_for(self._run)
+                self._last = await self._billing.ledger.hold(self._run, most, beside=owed)
         except (TimeoutError, Unavailable):
             log.warning("the account's credit cannot be asked for; the last answer stands")
+        if self._last is None:
+            self._unlimited_until = asyncio.get_running_loop().time() + _UNLIMITED_S
+            return True
+        return self._last >= most + owed

@@ -33,12 +33,13 @@ from app.executors.port import (
     MAX_TURNS,
     NO_CREDIT,
     TIMEOUT,
+    UNAVAILABLE,
     Ending,
     ExecutionFailed,
     Preview,
     RunContext,
 )
-from app.gateway.lane import Refusal
+from app.gateway.call import Refusal
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
 from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
@@ -53,6 +54,7 @@ ENDINGS: Mapping[Refusal | None, Ending] = {
     "budget": BUDGET,
     "credit": NO_CREDIT,
     "journal": INTERNAL,
+    "answer": UNAVAILABLE,
 }
 """How a run ends whose call the gateway refused."""
 

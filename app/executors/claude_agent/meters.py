@@ -41,6 +41,7 @@ def fact_of(
         output_estimated=message.output_estimated,
         origin=origin,
         parent_tool_call_id=parent_tool_call_id,
+        note=message.note,
         at=message.at,
     )
 
@@ -112,12 +113,12 @@ class TwoMeters:
         self._stated.add(seen.message_id)
         if (shown := self._of_sdk.get(seen.message_id)) is not None:
             self._compare(shown, seen)
-        if seen.message_id not in self._shown:
+        if (seen.repeats or seen.message_id) not in self._shown:
             return fact_of(seen, self.context, origin="hidden")
         return self._attributed(seen)
 
     def _attributed(self, seen: MessageUsage) -> UsageFact:
-        parent = self._shown.get(seen.message_id)
+        parent = self._shown.get(seen.repeats or seen.message_id)
         origin: Origin = "assistant" if parent is None else "subagent"
         return fact_of(seen, self.context, origin=origin, parent_tool_call_id=parent)
 

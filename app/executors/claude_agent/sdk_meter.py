@@ -28,6 +28,9 @@ Totals = Mapping[str, TokenUsage]
 """What the CLI has counted since it was born, by the model asked for."""
 
 
+RESIDUAL = "the sum of messages that were never shown"
+
+
 @dataclass(slots=True)
 class SdkMeter:
     """Feed it what the SDK shows and states; it tells the lane, which knows the limits."""
@@ -80,7 +83,12 @@ class SdkMeter:
             self._drift += 1
             log.error("the SDK did not show everything it used", model=model, hidden=hidden)
             message = MessageUsage(
-                MessageId(f"residual-{model}"), model, hidden, complete=True, output_estimated=not is_exact
+                MessageId(f"residual-{model}"),
+                model,
+                hidden,
+                complete=True,
+                output_estimated=not is_exact,
+                note=RESIDUAL,
             )
             yield fact_of(message, self.context, origin="hidden")
 
@@ -100,7 +108,8 @@ class SdkMeter:
                 token_usage(started.get("usage") or {}),
                 complete=False,
                 output_estimated=True,
-            )
+            ),
+            None,
         )
 
 

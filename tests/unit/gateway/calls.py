@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.gateway.lane import CallRefused, CallSize, Lane, LaneLimits, LaneLinks, Refusal
+from app.gateway.call import LaneLinks, Refusal
+from app.gateway.lane import CallRefused, Lane, LaneLimits
+from app.gateway.prompt import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage import TokenUsage
@@ -25,18 +27,19 @@ class Billing:
 
     objection: Refusal | None = None
     noted: list[tuple[str, str]] = field(default_factory=list)
-    asked: int = 0
+    asked: list[int] = field(default_factory=list)
 
-    async def object(self) -> Refusal | None:
-        self.asked += 1
+    async def object(self, under_way: Decimal) -> Refusal | None:
+        self.asked.append(int(under_way))
         return self.objection
 
-    def links(self, objection: Callable[[], Awaitable[Refusal | None]] | None = None) -> LaneLinks:
+    def links(self, objection: Callable[[Decimal], Awaitable[Refusal | None]] | None = None) -> LaneLinks:
         return LaneLinks(
             cost_of=lambda _model, usage: Decimal(usage.total_tokens),
             objection=objection or self.object,
-            opened=lambda message: self.noted.append(("opened", message.message_id)),
+            opened=lambda message, _instead_of: self.noted.append(("opened", message.message_id)),
             closed=lambda message: self.noted.append(("closed", message.message_id)),
+            voided=lambda message: self.noted.append(("voided", message.message_id)),
         )
 
 
@@ -51,8 +54,8 @@ def a_message(number: int = 1, tokens: int = 10, **fields: Any) -> MessageUsage:
     return MessageUsage(MessageId(f"msg_{number}"), MODEL, usage, **{**defaults, **fields})
 
 
-def size(tokens: int = 10) -> Callable[[], CallSize]:
-    return lambda: CallSize(MODEL, TokenUsage(output_tokens=tokens))
+def size(tokens: int = 10) -> CallSize:
+    return CallSize(MODEL, TokenUsage(output_tokens=tokens), TokenUsage(input_tokens=3))
 
 
 async def answered(lane: Lane, *messages: MessageUsage, tokens: int = 10) -> None:

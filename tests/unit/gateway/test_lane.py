@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.gateway import lane as lanes
-from app.gateway.lane import Call, CallRefused, CallSize, Refusal
+from app.gateway.call import Call, Refusal
+from app.gateway.lane import CallRefused
 from tests.unit.gateway.calls import (
     FAR_S,
     PATIENCE_S,
@@ -57,12 +58,20 @@ async def test_without_limits_calls_do_not_wait_for_each_other(billing: Billing)
     assert lane.refused is None
 
 
-async def test_without_a_budget_a_calls_size_is_not_asked_for(billing: Billing) -> None:
-    def unasked() -> CallSize:
-        raise AssertionError
+async def test_credit_is_asked_for_what_all_calls_under_way_may_cost(billing: Billing) -> None:
+    lane = a_lane(billing)
+    first = Caller(lane, tokens=50)
+    await first.enters()
+    billing.objection = "credit"
+    await refusal_of(lane, tokens=1000)
+    billing.objection = None
+    second = Caller(lane, tokens=7)
+    await second.enters()
+    await first.answer(a_message())
+    await second.answer(a_message(2))
+    await answered(lane, a_message(3), tokens=5)
 
-    async with a_lane(billing, max_turns=3).call(unasked):
-        pass
+    assert billing.asked == [50, 1050, 57, 5]
 
 
 async def test_after_the_deadline_nothing_is_let_through(billing: Billing) -> None:
@@ -258,7 +267,7 @@ async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_beh
 ) -> None:
     asked = asyncio.Event()
 
-    async def slow() -> Refusal | None:
+    async def slow(_under_way: Decimal) -> Refusal | None:
         asked.set()
         await asyncio.sleep(FAR_S)
         return None
@@ -278,7 +287,7 @@ async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_beh
 async def test_a_run_that_ends_while_credit_is_asked_for_lets_nothing_through(billing: Billing) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def slow() -> Refusal | None:
+    async def slow(_under_way: Decimal) -> Refusal | None:
         asked.set()
         await answer.wait()
         return None

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.wire import UNKNOWN_MODEL, MessageUsage, StreamFold, whole_message
+from app.gateway.wire import MessageUsage, StreamFold, whole_message
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
-from app.usage import TokenUsage, estimated_tokens
+from app.usage import UNKNOWN_MODEL, TokenUsage, estimated_tokens
 
 MODEL = "claude-haiku-5-5"
 REPLY = Reply(

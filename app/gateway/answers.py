@@ -1,0 +1,45 @@
+"""What the gateway answers by itself, in the words of the Messages API."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from app.loopback import Send
+
+
+class ErrorAnswer(NamedTuple):
+    """An error as an agent reads it."""
+
+    status: int
+    type: str
+    message: str
+    worth_another_try: bool = False
+
+
+UNKNOWN = ErrorAnswer(404, "not_found_error", "not found")
+ENDED = ErrorAnswer(403, "permission_error", "this run has ended")
+REFUSED = ErrorAnswer(402, "billing_error", "this run may not call any more")
+UNREACHABLE = ErrorAnswer(502, "api_error", "the provider cannot be reached", worth_another_try=True)
+TOO_LARGE = ErrorAnswer(413, "request_too_large", "the request is too large")
+
+OF_BODIES: Mapping[int, ErrorAnswer] = {
+    400: ErrorAnswer(400, "invalid_request_error", "the request ended early"),
+    408: ErrorAnswer(408, "timeout_error", "the request took too long", worth_another_try=True),
+    413: TOO_LARGE,
+    529: ErrorAnswer(529, "overloaded_error", "too much is being sent", worth_another_try=True),
+}
+"""Why a body is not taken, by status."""
+
+
+async def send_error(send: Send, answer: ErrorAnswer) -> None:
+    """Answer with an error."""
+    error: Mapping[str, Any] = {"type": "error", "error": {"type": answer.type, "message": answer.message}}
+    headers = [(b"content-type", b"application/json")]
+    if not answer.worth_another_try:
+        # Another try would be refused as well.
+        headers.append((b"x-should-retry", b"false"))
+    if answer.status == OF_BODIES[408].status:
+        # The rest may never come.
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(error).encode()})

@@ -1,0 +1,81 @@
+"""Bodies of agents' requests: read with a deadline, held within a budget."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from app.loopback import Receive, Scope
+
+BODY_BYTES: Final = 32 * 1024 * 1024
+"""Of one request: what the Messages API takes."""
+
+RUN_BYTES: Final = 2 * BODY_BYTES
+"""Of all requests of one run at a time."""
+
+TOTAL_BYTES: Final = 256 * 1024 * 1024
+"""Of all requests at a time."""
+
+BODY_S: Final = 30.0
+"""How long a body may take to arrive."""
+
+
+class BodyRefused(Exception):
+    """A body is not taken; `status` is the HTTP status that says so."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(status)
+
+
+class Bodies:
+    """What is held of the bodies of requests under way."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    @property
+    def held_bytes(self) -> int:
+        """Of all of them."""
+        return self._held.total()
+
+    @asynccontextmanager
+    async def reading(self, owner: str, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+        """A request's body, counted as its owner's until the end; raises `BodyRefused`."""
+        parts: list[bytes] = []
+        try:
+            if _announced(scope) > BODY_BYTES:
+                raise BodyRefused(413)
+            await self._read(owner, receive, parts)
+            parts[:] = [b"".join(parts)]
+            yield parts[0]
+        finally:
+            self._held[owner] -= sum(map(len, parts))
+            self._held = +self._held
+
+    async def _read(self, owner: str, receive: Receive, parts: list[bytes]) -> None:
+        try:
+            async with asyncio.timeout(BODY_S):
+                while self._take(owner, await receive(), parts):
+                    pass
+        except TimeoutError as error:
+            raise BodyRefused(408) from error
+
+    def _take(self, owner: str, part: Mapping[str, Any], parts: list[bytes]) -> bool:
+        """Take a piece of the body; whether more will come."""
+        if part["type"] == "http.disconnect":
+            # Half a request is none.
+            raise BodyRefused(400)
+        parts.append(part.get("body", b""))
+        self._held[owner] += len(parts[-1])
+        if sum(map(len, parts)) > BODY_BYTES:
+            raise BodyRefused(413)
+        if self._held[owner] > RUN_BYTES or self.held_bytes > TOTAL_BYTES:
+            raise BodyRefused(529)
+        return bool(part.get("more_body", False))
+
+
+def _announced(scope: Scope) -> int:
+    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
+    return int(lengths[0]) if lengths and lengths[0].isdigit() else 0

@@ -1,0 +1,138 @@
+"""One call that was let through: what is noted of it, and when."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Literal
+
+from app.gateway.prompt import CallSize
+from app.gateway.wire import MessageUsage
+from app.ids import MessageId
+from app.usage import TokenUsage
+
+Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal", "answer"]
+"""Why a call was not let through; `answer`: an earlier one was answered with more than we take."""
+
+COUNTED = "the prompt was sent and never answered; its tokens were counted by the provider"
+ESTIMATED = "the prompt was sent and never answered; its tokens are estimated"
+REPEATED = "the provider used this message id before"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLinks:
+    """What a lane asks and tells: prices, credit, and what was seen of a message."""
+
+    cost_of: Callable[[str, TokenUsage], Decimal]
+    """Dollars of a model's tokens."""
+    objection: Callable[[Decimal], Awaitable[Refusal | None]]
+    """Why the account may not spend now, if it may not; asked with what the run's calls under way
+    may cost in all, which is set aside unless there is an objection."""
+    opened: Callable[[MessageUsage, MessageUsage | None], None]
+    """A message has begun, perhaps instead of the one that stood for its call until then. Called
+    before anybody can hear of it; raises when nobody may."""
+    closed: Callable[[MessageUsage], None]
+    """A message's numbers are known; a second call corrects the first."""
+    voided: Callable[[MessageUsage], None]
+    """A message that was opened costs nothing."""
+
+
+@dataclass(slots=True)
+class MessageNames:
+    """The ids of a lane's messages: a provider may use one twice."""
+
+    _taken: set[str] = field(default_factory=set)
+    _unanswered: int = 0
+
+    def of_unanswered(self) -> MessageId:
+        """An id for a message that may never have one."""
+        self._unanswered += 1
+        return self.take(f"unanswered-{self._unanswered}")
+
+    def take(self, message_id: str) -> MessageId:
+        """This id, or one like it that nobody has."""
+        name, number = message_id, 1
+        while name in self._taken:
+            number += 1
+            name = f"{message_id}~{number}"
+        self._taken.add(name)
+        return MessageId(name)
+
+
+@dataclass(slots=True)
+class Reserved:
+    """What a call may use, or calls have used."""
+
+    tokens: int = 0
+    usd: Decimal = Decimal(0)
+
+    def plus(self, other: "Reserved") -> "Reserved":
+        """Both."""
+        return Reserved(self.tokens + other.tokens, self.usd + other.usd)
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call that was let through."""
+
+    size: CallSize
+    reserved: Reserved
+    links: LaneLinks
+    names: MessageNames
+    close_message: Callable[[MessageUsage], None]
+    bar: Callable[[Refusal], None]
+    """Let no more calls of the run through."""
+    task: asyncio.Task[None] | None
+    covered: bool = False
+    """Whether credit for it is set aside."""
+    _unanswered: MessageUsage | None = None
+    _name: MessageId | None = None
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the provider has the prompt and has neither answered nor refused it."""
+        return self._unanswered is not None
+
+    def sent(self) -> None:
+        """The provider has been given the whole prompt: should nothing else be heard, it is charged."""
+        self._unanswered = MessageUsage(
+            self.names.of_unanswered(),
+            self.size.model,
+            self.size.about,
+            complete=False,
+            output_estimated=True,
+            note=ESTIMATED,
+        )
+        self.links.opened(self._unanswered, None)
+
+    def refused(self) -> None:
+        """The provider has said that it does not answer: nothing is charged."""
+        if self._unanswered is not None:
+            self.links.voided(self._unanswered)
+            self._unanswered = None
+
+    def opened(self, message: MessageUsage) -> None:
+        """The answer has begun."""
+        instead_of, self._unanswered = self._unanswered, None
+        self.links.opened(self._named(message), instead_of)
+
+    def closed(self, message: MessageUsage) -> None:
+        """The answer's numbers are known."""
+        if self._unanswered is not None:
+            self.opened(message)
+        self.close_message(self._named(message))
+
+    def given_up(self, *, counted: int | None) -> None:
+        """Nothing more will be heard; `counted`: how many tokens the prompt has, where somebody knows."""
+        message, self._unanswered = self._unanswered, None
+        if message is not None and counted is not None:
+            message = replace(message, usage=TokenUsage(input_tokens=counted), note=COUNTED)
+        if message is not None:
+            self.close_message(message)
+
+    def _named(self, message: MessageUsage) -> MessageUsage:
+        if self._name is None:
+            self._name = self.names.take(message.message_id)
+        if self._name == message.message_id:
+            return message
+        return replace(message, message_id=self._name, repeats=message.message_id, note=REPEATED)

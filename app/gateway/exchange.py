@@ -1,0 +1,180 @@
+"""One request of an agent and the provider's answer to it."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import httpx
+import structlog
+
+from app.errors import AppError
+from app.gateway.answers import UNREACHABLE, send_error
+from app.gateway.call import Call
+from app.gateway.provider import Provider
+from app.gateway.wire import ANSWER_BYTES, AnswerTooLarge, StreamFold, whole_message
+from app.loopback import Dropped, Receive, Scope, Send, hung_up
+
+log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
+
+HEAR_OUT_S = 0.02
+"""How long what is on its way is read after the agent hung up."""
+
+HEAR_OUT_TURNS = 20
+"""And for how many turns of the event loop, each of which may read a chunk."""
+
+SMALL_BYTES = 1024 * 1024
+"""Of an answer that is no message: an error, or a number of tokens."""
+
+_NOT_PASSED_BACK = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, provider: Provider, scope: Scope, receive: Receive, send: Send) -> None:
+        self._provider = provider
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+
+    async def carry(self, path: str, body: bytes, *, call: Call | None) -> None:
+        """Ask, and pass the answer back; when the agent hangs up, hear out what is on its way."""
+        request = self._provider.request(
+            path,
+            body,
+            self._scope["headers"],
+            query=self._scope["query_string"],
+            sent=None if call is None else call.sent,
+        )
+        passing = asyncio.create_task(self._pass(request, call))
+        leaving = asyncio.create_task(hung_up(self._receive))
+        try:
+            await asyncio.wait({passing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not passing.done():
+                await asyncio.wait({passing}, timeout=HEAR_OUT_S)
+                # A loop that was busy for so long has yet to read what lies there.
+                for _ in range(HEAR_OUT_TURNS):
+                    await asyncio.sleep(0)
+        finally:
+            leaving.cancel()
+            passing.cancel()
+            # What a message used is noted before its call is over, whatever hurry others are in.
+            await _to_the_end(self._ended(passing, leaving, body, call=call))
+        if not passing.cancelled() and (error := passing.exception()) is not None:
+            raise error
+
+    async def _ended(
+        self, passing: asyncio.Task[None], leaving: asyncio.Task[None], body: bytes, *, call: Call | None
+    ) -> None:
+        await asyncio.wait({passing, leaving})
+        if call is not None and call.unanswered:
+            call.given_up(counted=await self._provider.count_prompt(body))
+
+    async def _pass(self, request: httpx.Request, call: Call | None) -> None:
+        try:
+            response = await self._provider.send(request)
+        except httpx.HTTPError as error:
+            log.warning("the provider cannot be reached", reason=type(error).__name__)
+            await send_error(self._send, UNREACHABLE)
+            return
+        except AppError as error:
+            # That the prompt was sent could not be noted.
+            raise Dropped from error
+        try:
+            if call is not None and not response.is_success:
+                call.refused()
+            await self._send(_start(response))
+            if call is None or not response.is_success:
+                await self._bytes(response)
+            elif response.headers.get("content-type", "").startswith("text/event-stream"):
+                await self._stream(response, call)
+            else:
+                await self._whole(response, call)
+            await self._send({"type": "http.response.body", "body": b""})
+        except (httpx.HTTPError, AppError, AnswerTooLarge) as error:
+            # The provider broke off in the middle of its answer, or it was too much, or could not be
+            # noted; so do we.
+            if isinstance(error, AnswerTooLarge):
+                self._stop(call)
+            raise Dropped from error
+        finally:
+            await response.aclose()
+
+    def _stop(self, call: Call | None) -> None:
+        log.error("the provider answers with more than is taken")
+        if call is not None:
+            # Another try would be answered alike.
+            call.bar("answer")
+
+    async def _bytes(self, response: httpx.Response) -> None:
+        passed = 0
+        async for chunk in response.aiter_raw():
+            passed += len(chunk)
+            if passed > SMALL_BYTES:
+                raise AnswerTooLarge
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def _stream(self, response: httpx.Response, call: Call) -> None:
+        fold = StreamFold(response.headers.get("request-id"))
+        try:
+            async for chunk in response.aiter_raw():
+                if fold.feed(chunk) and fold.message is not None:
+                    # Before the agent reads it: what somebody was shown is noted.
+                    (call.closed if fold.message.complete else call.opened)(fold.message)
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        finally:
+            noted, message = fold.message, fold.cut_off()
+            if message is not None and message is not noted:
+                call.closed(message)
+            if message is not None and not message.complete:
+                await _to_the_end(self._count(response, fold, call))
+            if fold.failed:
+                call.refused()
+
+    async def _count(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
+        """What came of a message that was cut off, by the provider's own count."""
+        # Before anything else: nothing more is made for nobody.
+        await response.aclose()
+        message = fold.cut_off()
+        if message is not None:
+            count = await self._provider.count(message.model, fold.received())
+            call.closed(fold.cut_off(counted=count) or message)
+
+    async def _whole(self, response: httpx.Response, call: Call) -> None:
+        # An agent can do nothing with half a JSON object, so it gets the whole once it is noted.
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > ANSWER_BYTES:
+                raise AnswerTooLarge
+        message = whole_message(bytes(body), request_id=response.headers.get("request-id"))
+        if message is None:
+            log.error("an answer nobody understands", request_id=response.headers.get("request-id"))
+        else:
+            call.closed(message)
+        await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+
+
+def _start(response: httpx.Response) -> dict[str, Any]:
+    return {
+        "type": "http.response.start",
+        "status": response.status_code,
+        "headers": [
+            (name, value) for name, value in response.headers.raw if name.lower() not in _NOT_PASSED_BACK
+        ],
+    }
+
+
+async def _to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do it all, however often we are cancelled meanwhile; then be cancelled."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()

@@ -1,0 +1,135 @@
+"""A request to the Messages API -> how much the call may use, before anybody has counted; pure.
+
+One estimate for all who need one: what a call may use at most is what credit and budgets are held
+against, what it uses about is charged where nobody else can say.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
+
+LEAST_BYTES_PER_TOKEN = 2
+"""Of any text that people and programs write; what is denser is random."""
+
+MOST_IMAGE_TOKENS = 4_800
+IMAGE_TOKENS = 1_600
+"""An image is scaled down until it has so many, at most and in most models (width x height / 750)."""
+
+DOCUMENT_TOKENS = 200_000
+"""Of a document that is elsewhere: as long as a usual prompt may be."""
+
+LONGEST_OUTPUT = 128_000
+SEARCHES = 10
+"""What a call may use that does not say how much it wants."""
+
+MOST_PARTS = 500_000
+"""Commas and opening brackets: more would take long to read, and a prompt of so many fits no model."""
+
+
+_HERE = {"base64", "text", "content"}
+
+
+class PromptTooLarge(Exception):
+    """A request of so many parts that it is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSize:
+    """How much a call may use."""
+
+    model: str
+    longest: TokenUsage
+    """At most."""
+    about: TokenUsage
+    """Its prompt, about; without an answer."""
+
+
+@dataclass(slots=True)
+class _Attached:
+    """What of a prompt is no text."""
+
+    images: int = 0
+    documents: int = 0
+    encoded_bytes: int = 0
+
+    def add(self, content: Any) -> None:
+        for block in _objects(content):
+            source = block.get("source")
+            source = source if isinstance(source, dict) else {}
+            match block.get("type"):
+                case "image":
+                    self.images += 1
+                    self.encoded_bytes += _length(source, "data")
+                case "document" if source.get("type") not in _HERE:
+                    self.documents += 1
+                case "tool_result":
+                    self.add(block.get("content"))
+
+
+def size_of(body: bytes) -> CallSize:
+    """How much the call with this body may use; raises `PromptTooLarge`."""
+    if sum(body.count(part) for part in (b",", b"[", b"{")) > MOST_PARTS:
+        raise PromptTooLarge
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        asked = None
+    # What we do not understand the provider may: then it is as long as it can be.
+    asked = asked if isinstance(asked, dict) else {}
+    attached = _Attached()
+    for message in _objects(asked.get("messages")):
+        attached.add(message.get("content"))
+    model, output = asked.get("model"), asked.get("max_tokens")
+    text_bytes = max(0, len(body) - attached.encoded_bytes)
+    return CallSize(
+        model=model if isinstance(model, str) and model else UNKNOWN_MODEL,
+        longest=_written(
+            text_bytes // LEAST_BYTES_PER_TOKEN
+            + attached.images * MOST_IMAGE_TOKENS
+            + attached.documents * DOCUMENT_TOKENS,
+            body,
+            output_tokens=max(0, output) if isinstance(output, int) else LONGEST_OUTPUT,
+            searches=_searches(asked.get("tools")),
+        ),
+        about=TokenUsage(input_tokens=text_bytes // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS),
+    )
+
+
+def text_size(model: str, texts: Iterable[str], *, images: int, output_tokens: int) -> CallSize:
+    """The same of a prompt that is not written as a request yet."""
+    text_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
+    at_most = text_bytes // LEAST_BYTES_PER_TOKEN + images * MOST_IMAGE_TOKENS
+    about = text_bytes // BYTES_PER_TOKEN + images * IMAGE_TOKENS
+    longest = TokenUsage(input_tokens=at_most, output_tokens=output_tokens)
+    return CallSize(model, longest, TokenUsage(input_tokens=about))
+
+
+def _written(prompt_tokens: int, body: bytes, *, output_tokens: int, searches: int) -> TokenUsage:
+    """A prompt that is written to the cache costs more than one that is not."""
+    rest = {"output_tokens": output_tokens, "web_search_requests": searches}
+    if b'"cache_control"' not in body:
+        return TokenUsage(input_tokens=prompt_tokens, **rest)
+    if b'"1h"' not in body:
+        return TokenUsage(cache_write_5m_tokens=prompt_tokens, **rest)
+    return TokenUsage(cache_write_1h_tokens=prompt_tokens, **rest)
+
+
+def _searches(tools: Any) -> int:
+    searches = 0
+    for tool in _objects(tools):
+        if str(tool.get("type")).startswith("web_search"):
+            most = tool.get("max_uses")
+            searches += max(0, most) if isinstance(most, int) else SEARCHES
+    return searches
+
+
+def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
+    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+def _length(source: Mapping[str, Any], name: str) -> int:
+    data = source.get(name)
+    return len(data) if isinstance(data, str) else 0
