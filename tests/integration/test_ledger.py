@@ -139,9 +139,9 @@ async def test_two_runs_cannot_reserve_the_same_credit(
         *(reserve(database, ledger, run_of(key, f"run-{n}"), 60) for n in range(4)), return_exceptions=True
     )
 
-    # 60, then the 40 that were left, then nothing.
-    assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 2
-    assert (await ledger.credit(key.account_id)).reserved == 100
+    # The 40 that are left are less than the others may cost.
+    assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 3
+    assert (await ledger.credit(key.account_id)).reserved == 60
 
 
 async def test_a_run_may_spend_its_own_reservation(
@@ -152,13 +152,70 @@ async def test_a_run_may_spend_its_own_reservation(
     await reserve(database, ledger, run_of(key, "mine"), 60)
     await reserve(database, ledger, run_of(key, "theirs"), 40)
 
-    assert await ledger.left_for(run_of(key, "mine")) == 60
-    assert await ledger.left_for(run_of(key, "theirs")) == 40
+    assert await ledger.hold(run_of(key, "mine"), 60) == 60
+    assert await ledger.hold(run_of(key, "theirs"), 40) == 40
     await charge(database, key, "msg_1", 50)
-    assert await ledger.left_for(run_of(key, "mine")) == 10
+    assert await ledger.hold(run_of(key, "mine"), 11) == 10
     await release(database, ledger, run_of(key, "theirs"))
     await release(database, ledger, run_of(key, "theirs"))
-    assert await ledger.left_for(run_of(key, "mine")) == 50
+    assert await ledger.hold(run_of(key, "mine"), 50) == 50
+    assert (await ledger.credit(key.account_id)).reserved == 50
+
+
+async def test_a_hold_is_as_large_as_the_last_call_needs(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.grant(key.account_id, 100)
+
+    held = []
+    for wanted, beside in ((30, 0), (80, 0), (80, 0), (101, 0), (90, 11), (90, 10), (0, 0)):
+        assert await ledger.hold(run_of(key), wanted, beside=beside) == 100
+        held.append((await ledger.credit(key.account_id)).reserved)
+    assert held == [30, 80, 80, 80, 80, 90, 0]
+
+    await ledger.hold(run_of(key), 70)
+    await release(database, ledger, run_of(key))
+    assert (await ledger.credit(key.account_id)).reserved == 0
+
+
+async def test_holds_at_once_never_take_more_than_there_is(
+    database_url: str, database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    """From two processes' pools, while messages are charged."""
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.grant(key.account_id, 1000)
+    other = await Database.open(database_url)
+    runs = [run_of(key, f"run-{number}") for number in range(12)]
+    admitted: list[int] = []
+
+    async def call(number: int) -> None:
+        asked = ledger if number % 2 else CreditLedger(other)
+        left = await asked.hold(runs[number % 12], 90)
+        if left is not None and left >= 90:
+            admitted.append(number)
+            await charge(database, key, f"msg_{number}", 90)
+
+    try:
+        for wave in range(3):
+            await asyncio.gather(*(call(12 * wave + number) for number in range(12)))
+            credit = await ledger.credit(key.account_id)
+            assert credit.balance >= 0
+    finally:
+        await other.aclose()
+
+    assert credit.spent == 90 * len(admitted) <= 1000
+    assert len(admitted) >= 5
+
+
+async def test_a_monthly_budget_holds_calls_too(
+    database: Database, ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 100))
+    await charge(database, key, "msg_1", 30)
+
+    assert await ledger.hold(run_of(key, "mine"), 60) == 70
+    assert await ledger.hold(run_of(key, "theirs"), 20) == 10
     assert (await ledger.credit(key.account_id)).reserved == 60
 
 
@@ -198,7 +255,8 @@ async def test_a_post_paid_account_has_no_end(
     credit = await ledger.credit(key.account_id)
 
     assert (credit.balance, credit.reserved, credit.available(NOW)) == (-(10**12), 0, None)
-    assert await ledger.left_for(run_of(key)) is None
+    assert await ledger.hold(run_of(key), 10**12) is None
+    assert (await ledger.credit(key.account_id)).reserved == 0
 
 
 async def test_a_monthly_budget_begins_anew_each_month(
