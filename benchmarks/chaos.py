@@ -62,6 +62,8 @@ class Verdict:
 
     sent: int
     receipts: int
+    unanswered: int
+    """Receipts of prompts whose answer nobody has read."""
     by_basis: dict[str, int]
     absent: int
     """Messages without a receipt, all of them cut off unread by a kill."""
@@ -152,7 +154,7 @@ async def storm(rounds: int, *, seed: int) -> tuple[Storm, Verdict]:
                 _progress(number + 1, rounds, happened)
             async with _server(environment):
                 await _quiet(door.url)
-            return happened, await _judge(door.url, simulator.sent, happened)
+            return happened, await _judge(door.url, simulator, happened)
 
 
 def _strikes(rounds: int, dice: random.Random) -> list[str]:
@@ -218,7 +220,7 @@ async def _quiet(database_url: str) -> None:
     await connection.close()
 
 
-async def _judge(database_url: str, sent: list[SentMessage], happened: Storm) -> Verdict:
+async def _judge(database_url: str, simulator: Simulator, happened: Storm) -> Verdict:
     connection = await asyncpg.connect(database_url)
     rows = await connection.fetch("SELECT * FROM charge_receipts")
     debits = await connection.fetchval("SELECT -sum(credits) FROM credit_ledger WHERE kind = 'debit'")
@@ -226,10 +228,14 @@ async def _judge(database_url: str, sent: list[SentMessage], happened: Storm) ->
     reserved = await connection.fetchval("SELECT sum(reserved) FROM credit_accounts")
     rolled = await connection.fetchval("SELECT sum(charged_credits) FROM usage_rollups")
     await connection.close()
-    receipts = Counter(row["usage_unit_id"] for row in rows)
+    # Of a prompt that was sent and whose answer nobody has read.
+    unanswered = Counter(row["source_reference"] for row in rows if row["note"])
+    receipts = Counter(row["usage_unit_id"] for row in rows if not row["note"])
     charged = sum(row["charged_credits"] for row in rows)
-    known = {message.message_id: message for message in sent if message.first_byte_at is not None}
-    wrong = [f"{name}: {count} receipts" for name, count in receipts.items() if count > 1]
+    known = {message.message_id: message for message in simulator.sent if message.first_byte_at is not None}
+    wrong = [f"{name}: {count} receipts" for name, count in (receipts + unanswered).items() if count > 1]
+    if len(unanswered) > len(simulator.requests) - len(receipts):
+        wrong.append(f"{len(rows)} receipts of {len(simulator.requests)} requests")
     wrong += [f"{name}: a receipt nobody sent" for name in receipts if name not in known]
     wrong += [f"{name}: shown and not charged" for name in happened.shown if name not in receipts]
     absent = [message for name, message in known.items() if name not in receipts]
@@ -242,7 +248,7 @@ async def _judge(database_url: str, sent: list[SentMessage], happened: Storm) ->
     if reserved:
         wrong.append(f"{reserved} credits stay reserved")
     by_basis = dict(Counter(row["basis"] for row in rows))
-    return Verdict(len(known), len(rows), by_basis, len(absent), wrong)
+    return Verdict(len(known), len(rows), len(unanswered), by_basis, len(absent), wrong)
 
 
 def _unread(message: SentMessage, happened: Storm) -> bool:
@@ -331,6 +337,7 @@ def main() -> int:
         f"strikes   {', '.join(f'{count} x {name}' for name, count in sorted(happened.strikes.items()))}",
         f"messages  {verdict.sent} sent, {len(happened.shown)} shown to clients",
         f"receipts  {verdict.receipts}: {', '.join(f'{n} {b}' for b, n in sorted(verdict.by_basis.items()))}",
+        f"          {verdict.unanswered} of them for a prompt that was sent and not answered",
         f"absent    {verdict.absent}, each cut off unread by a kill",
         f"wrong     {len(verdict.wrong)}",
         *(f"          {problem}" for problem in verdict.wrong[:20]),

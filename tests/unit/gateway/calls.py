@@ -33,11 +33,17 @@ class Billing:
         self.asked.append(int(under_way))
         return self.objection
 
+    def open(self, message: MessageUsage, instead_of: MessageUsage | None) -> None:
+        what = message.message_id
+        self.noted.append(
+            ("opened", what if instead_of is None else f"{what} instead of {instead_of.message_id}")
+        )
+
     def links(self, objection: Callable[[Decimal], Awaitable[Refusal | None]] | None = None) -> LaneLinks:
         return LaneLinks(
             cost_of=lambda _model, usage: Decimal(usage.total_tokens),
             objection=objection or self.object,
-            opened=lambda message, _instead_of: self.noted.append(("opened", message.message_id)),
+            opened=self.open,
             closed=lambda message: self.noted.append(("closed", message.message_id)),
             voided=lambda message: self.noted.append(("voided", message.message_id)),
         )
