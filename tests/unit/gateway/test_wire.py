@@ -2,6 +2,7 @@ import json
 import re
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -394,16 +395,21 @@ def endless(*, ends: bytes = b"") -> Iterator[bytes]:
         yield b'data: {"delta": {"text": "' + piece + b'"}}' + ends
 
 
-@pytest.mark.parametrize(("ends", "most"), [(b"", 4 * LINE_BYTES), (b"\n", 3 * KEPT_BYTES)])
-def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_it_was_read(
-    ends: bytes, most: int
-) -> None:
-    fold, read = StreamFold(), 0
-    tracemalloc.start()
-    with pytest.raises(AnswerTooLarge):
-        for chunk in endless(ends=ends):
+def read_on(fold: StreamFold, chunks: Iterator[bytes]) -> int:
+    """How many bytes it takes."""
+    read = 0
+    with suppress(AnswerTooLarge):
+        for chunk in chunks:
             read += len(chunk)
             fold.feed(chunk)
+    return read
+
+
+@pytest.mark.parametrize(("ends", "most"), [(b"", 4 * LINE_BYTES), (b"\n", 3 * KEPT_BYTES)])
+def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: bytes, most: int) -> None:
+    fold = StreamFold()
+    tracemalloc.start()
+    read = read_on(fold, endless(ends=ends))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
