@@ -1,8 +1,4 @@
 import json
-import re
-import tracemalloc
-from collections.abc import Iterator
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -10,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.wire import (
-    ANSWER_BYTES,
-    KEPT_BYTES,
-    LINE_BYTES,
-    AnswerTooLarge,
-    MessageUsage,
-    StreamFold,
-    whole_message,
-)
+from app.gateway.wire import MessageUsage, StreamFold, whole_message
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
 from app.usage import UNKNOWN_MODEL, TokenUsage, estimated_tokens
@@ -385,74 +373,3 @@ def test_a_whole_body_is_billed_as_far_as_it_is_understood() -> None:
 )
 def test_a_body_that_is_no_message_is_none(body: bytes) -> None:
     assert whole_message(body, request_id="req_1") is None
-
-
-def endless(*, ends: bytes = b"") -> Iterator[bytes]:
-    piece = b"x" * 65_536
-    yield wire.sse(EVENTS[0])
-    yield b"event: content_block_delta\n"
-    while True:
-        yield b'data: {"delta": {"text": "' + piece + b'"}}' + ends
-
-
-def read_on(fold: StreamFold, chunks: Iterator[bytes]) -> int:
-    """How many bytes it takes."""
-    read = 0
-    with suppress(AnswerTooLarge):
-        for chunk in chunks:
-            read += len(chunk)
-            fold.feed(chunk)
-    return read
-
-
-@pytest.mark.parametrize(("ends", "most"), [(b"", 4 * LINE_BYTES), (b"\n", 3 * KEPT_BYTES)])
-def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: bytes, most: int) -> None:
-    fold = StreamFold()
-    tracemalloc.start()
-    read = read_on(fold, endless(ends=ends))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    message = fold.cut_off()
-    assert message is not None
-    assert (message.message_id, message.complete) == ("msg_1", False)
-    assert peak < most
-    if ends:
-        assert ANSWER_BYTES <= read < ANSWER_BYTES + 2 * 65_536 + 1000
-        # What is not kept is counted like what is.
-        assert message.usage.output_tokens == pytest.approx(read / 4, rel=0.02)
-
-
-@pytest.mark.parametrize("strange", ["a b", "a\nb", "\x00", "\ud800", "x" * 129, "ü"])
-def test_an_id_that_could_not_be_written_everywhere_is_replaced(strange: str) -> None:
-    first, again, other = (
-        ended_as({"id": text, "model": MODEL, "usage": {"input_tokens": 1}})
-        for text in (strange, strange, f"{strange}!")
-    )
-
-    assert re.fullmatch(r"id-[0-9a-f]{32}", first.message_id)
-    assert first.message_id == again.message_id != other.message_id
-
-
-@pytest.mark.parametrize("strange", ["\x00", "m\n", "x" * 201])
-def test_a_model_that_could_not_be_written_everywhere_is_unknown(strange: str) -> None:
-    assert ended_as({"id": "msg_1", "model": strange, "usage": {}}).model == UNKNOWN_MODEL
-
-
-def test_a_number_too_large_to_be_one_is_left_out() -> None:
-    usage = {"input_tokens": 10**30, "output_tokens": 10**9}
-
-    assert ended_as({"id": "msg_1", "model": MODEL, "usage": usage}).usage == TokenUsage(output_tokens=10**9)
-
-
-def test_an_error_instead_of_a_message_is_told_apart_from_one_within() -> None:
-    error = wire.error(HttpError(529, "overloaded_error"))
-
-    assert of([error]).failed
-    assert not of([EVENTS[0], error]).failed
-
-
-def ended_as(message: dict[str, Any]) -> MessageUsage:
-    found = of([{"type": "message_start", "message": message}]).cut_off()
-    assert found is not None
-    return found

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b2f4d81c6e07"
-down_revision: str | None = "3d9a70b4e1c8"
+down_revision: str | None = "c41d7f0e92ab"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
