@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b2f4d81c6e07"
-down_revision: str | None = "c41d7f0e92ab"
+down_revision: str | None = "7be2904ad1f6"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
