@@ -194,6 +194,8 @@ class _Cluster:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # Without it the watchdog would have every secret of the server's.
+            env=_environment(),
             # Ctrl-C reaches every process of the terminal's group: not this one, we come first.
             start_new_session=True,
         )

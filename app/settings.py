@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import MutableMapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 
+_URLS_WITH_PASSWORDS = {"DATABASE_URL", "REDIS_URL", "ANTHROPIC_BASE_URL"}
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
@@ -184,6 +186,17 @@ class Settings(BaseSettings):
         except UnicodeDecodeError:
             message = "The file .env is not UTF-8 text."
             raise SettingsError(message) from None
+
+
+def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
+    """Remove the settings that hold secrets from an environment that child processes inherit."""
+    secret = {
+        str(field.validation_alias)
+        for field in Settings.model_fields.values()
+        if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _URLS_WITH_PASSWORDS
+    }
+    for name in [name for name in environ if name.upper() in secret]:
+        del environ[name]
 
 
 def _is_origin(text: str) -> bool:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from app.billing.mode import Mode
 from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
-from app.settings import Settings
+from app.settings import Settings, withdraw_secrets
 
 if TYPE_CHECKING:
     from app.cli.client import Client
@@ -62,7 +62,10 @@ def serve(
 
     configure_logs()
     with explained():
-        asyncio.run(run_server(Settings.load(), host=host, port=port))
+        settings = Settings.load()
+        # Whatever the server starts inherits at most what is left.
+        withdraw_secrets(os.environ)
+        asyncio.run(run_server(settings, host=host, port=port))
 
 
 @app.command()

@@ -81,6 +81,7 @@ async def _output(script: Path, *arguments: str, cwd: Path) -> str:
         script,
         *arguments,
         cwd=cwd,
+        env={},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -96,7 +96,7 @@ class Conversation:
         # What was said must be there when the server is killed.
         options.session_store_flush = "eager"
         # The SDK looks here for what the CLI writes; the CLI itself gets it from its launcher.
-        options.env = {"CLAUDE_CONFIG_DIR": str(directory.seen.config)}
+        options.env["CLAUDE_CONFIG_DIR"] = str(directory.seen.config)
 
     async def catch_up(self, directory: RunDirectory) -> None:
         """Keep what the SDK could not: everything the CLI wrote. Adds nothing twice."""
