@@ -19,3 +19,11 @@ def whole_json(value: Any) -> Any:
             return {whole(key): whole_json(item) for key, item in value.items()}
         case _:
             return value
+
+
+def loggable(text: str, *, most: int = 500) -> str:
+    """The beginning of what somebody else has written, on one line and without control characters."""
+    beginning = whole(text[:most])
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in beginning
+    )
