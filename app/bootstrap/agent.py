@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from app.db import Database
 from app.executors.claude_agent.access import GatewayAccess, LoginAccess, ModelAccess
 from app.executors.claude_agent.billing import LaneBilling
 from app.executors.claude_agent.cli import Cli, bundled_cli
@@ -78,12 +77,6 @@ async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIte
         Gateway(provider) as gateway,
     ):
         yield GatewayAccess(provider, gateway)
-
-
-def open_workspaces(settings: Settings, stack: AsyncExitStack, database: Database) -> Workspaces:
-    """Where runs with native tools get their directories."""
-    directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "workspaces"))
-    return Workspaces(database, directory, settings.allowed_host_roots)
 
 
 def warm_up(starter: CliStarter, planner: Planner) -> None:

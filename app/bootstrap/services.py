@@ -16,7 +16,7 @@ from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
-from app.bootstrap.agent import Agent, open_agent, open_workspaces, warm_up
+from app.bootstrap.agent import Agent, open_agent, warm_up
 from app.bootstrap.catalogues import open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.db import Database
@@ -157,7 +157,7 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
     process_id = new_uuid()
     receipts = _open_receipts(database, open_journal(settings, process_id), planner.prices, stack=stack)
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
-    workspaces = open_workspaces(settings, stack, database)
+    workspaces = Workspaces(database, settings.allowed_host_roots)
     billing = RunBilling(receipts, ledger, planner.prices)
     agent = await stack.enter_async_context(
         open_agent(settings, billing, sessions, workspaces=workspaces, cli=cli)

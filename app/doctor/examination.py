@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
-from app.bootstrap.agent import open_access, open_agent, open_workspaces
+from app.bootstrap.agent import open_access, open_agent
 from app.bootstrap.storage import attach_database, open_log
 from app.db import Database
 from app.doctor.catalogues import Catalogues, check_catalogues
@@ -18,6 +18,7 @@ from app.executors.claude_agent.directories import own_directory
 from app.sessions.store import PostgresSessionStore
 from app.settings import Settings
 from app.tools.mcp_servers import McpConnector, McpServerAway, remote_ids
+from app.workspaces.service import Workspaces
 
 
 async def examine(
@@ -117,7 +118,7 @@ class _Opening:
         sessions = PostgresSessionStore(self._database)
         alone = self._settings.model_copy(update={"warm_pool": 0})
         async with AsyncExitStack() as stack:
-            workspaces = open_workspaces(alone, stack, self._database)
+            workspaces = Workspaces(self._database, alone.allowed_host_roots)
             agent = await stack.enter_async_context(
                 open_agent(alone, billing, sessions, workspaces=workspaces, cli=self._cli)
             )

@@ -9,7 +9,7 @@ from app.bootstrap.storage import open_journal
 from app.doctor.report import Check
 from app.executors.catalog import GraphSpec
 from app.executors.claude_agent.cli import PINNED_VERSION, Cli
-from app.executors.claude_agent.sandbox import Sandbox
+from app.executors.claude_agent.sandbox import Sandbox, limits_in_force
 from app.ids import new_uuid
 from app.settings import Settings
 
@@ -29,7 +29,7 @@ async def check_sandbox(settings: Settings, graphs: Sequence[GraphSpec]) -> Chec
     problem = await Sandbox(behind_gateway=settings.claude_auth == "api_key").problem()
     needing = ", ".join(graph.id for graph in graphs if graph.native_tools)
     if problem is None:
-        return Check("sandbox", "ok", "native tools can be confined")
+        return Check("sandbox", "ok", f"native tools can be confined; {limits_in_force()}")
     if needing:
         return Check("sandbox", "error", f"these graphs refuse to run: {needing}: {problem}")
     return Check("sandbox", "ok", f"not usable, and no graph needs it: {problem}")

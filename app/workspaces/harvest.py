@@ -46,7 +46,8 @@ class Patience:
 
 def plain_files(root: Path, patience: Patience) -> Iterator[PlainFile | None]:
     """Every plain file; None for what must be left out: too deep, too many, of no name for us."""
-    with opened(root, None, DIRECTORY) as directory:
+    # The directory itself, where its name is a link of /proc.
+    with opened(f"{root}/.", None, DIRECTORY) as directory:
         if directory is not None:
             yield from _below(directory, "", patience, depth=0)
 
@@ -102,7 +103,7 @@ def _is_nameable(path: str) -> bool:
 @contextmanager
 def _file(root: Path, path: str) -> Iterator[int]:
     *directories, name = path.split("/")
-    parent = os.open(root, DIRECTORY)
+    parent = os.open(f"{root}/.", DIRECTORY)
     try:
         for directory in directories:
             below = os.open(directory, DIRECTORY, dir_fd=parent)

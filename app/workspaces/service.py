@@ -2,8 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +13,6 @@ from app.db import Database, Transaction
 from app.errors import Gone, NotFound, Unavailable
 from app.graph import relative_path
 from app.ids import RunKey
-from app.workspaces.mounts import WorkspaceTooLarge
 from app.workspaces.repository import (
     WorkspaceRecord,
     empty_expired,
@@ -28,7 +26,7 @@ from app.workspaces.repository import (
     put_file,
     uploads_of,
 )
-from app.workspaces.spec import HostPathRefused, WorkspaceSpec
+from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Harvest, KeptFile, Upload, Workspace
 
 log = structlog.get_logger(__name__)
@@ -54,10 +52,6 @@ class FilesExpired(Gone):
     code = "files_expired"
 
 
-class WorkspaceUnusable(Exception):
-    """A workspace could not be filled; the text is for the operator."""
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """The files of a run."""
@@ -72,10 +66,9 @@ class Listing:
 class Workspaces:
     """Directories while runs go on; the database before and after, where every server finds them."""
 
-    def __init__(self, database: Database, directory: Path, roots: Sequence[Path]) -> None:
-        """`directory` takes one folder per run; `roots` are where mounts may take files from."""
+    def __init__(self, database: Database, roots: Sequence[Path]) -> None:
+        """`roots` are where mounts may take files from."""
         self._database = database
-        self._directory = directory
         self._roots = roots
 
     async def reserve(
@@ -87,25 +80,12 @@ class Workspaces:
             sha256 = hashlib.sha256(content).hexdigest()
             await put_file(tx, run, KeptFile(path, "uploaded", len(content), sha256), content)
 
-    @asynccontextmanager
-    async def open(self, run: RunKey, spec: WorkspaceSpec) -> AsyncIterator[Workspace]:
-        """A run's directory, with its mounts and uploads; removed at the end.
-
-        Raises `WorkspaceUnusable` and `Unavailable`.
-        """
+    async def open(self, run: RunKey, spec: WorkspaceSpec) -> Workspace:
+        """A run's directory, to be filled with its mounts and uploads. Raises `Unavailable`."""
         async with self._database.snapshot() as reader:
-            uploads = await uploads_of(reader, run)
-        workspace = await asyncio.to_thread(Workspace, self._directory, spec, self._roots)
-        try:
-            try:
-                await asyncio.to_thread(workspace.populate, uploads)
-            except (HostPathRefused, WorkspaceTooLarge, OSError) as error:
-                raise WorkspaceUnusable(str(error)) from error
-            yield workspace
-        finally:
-            await asyncio.shield(asyncio.to_thread(workspace.remove))
+            return Workspace(spec, self._roots, await uploads_of(reader, run))
 
-    async def keep(self, run: RunKey, spec: WorkspaceSpec, workspace: Workspace) -> None:
+    async def keep(self, run: RunKey, workspace: Workspace) -> None:
         """Keep what the run has left; nobody may work in its directory any more.
 
         A database that stays away costs the files, not the run.
@@ -113,7 +93,7 @@ class Workspaces:
         harvest = await asyncio.to_thread(workspace.harvest)
         for left in reversed(range(_TRIES)):
             try:
-                await self._keep(run, spec, workspace, harvest=harvest)
+                await self._keep(run, workspace, harvest)
             except Unavailable as error:
                 log.warning("the files of a run cannot be kept yet", reason=error.detail, tries_left=left)
                 await asyncio.sleep(_RETRY_S)
@@ -168,16 +148,14 @@ class Workspaces:
         async with self._database.transaction() as tx:
             return await empty_expired(tx, most=_EMPTIED_AT_ONCE)
 
-    async def _keep(
-        self, run: RunKey, spec: WorkspaceSpec, workspace: Workspace, *, harvest: Harvest
-    ) -> None:
+    async def _keep(self, run: RunKey, workspace: Workspace, harvest: Harvest) -> None:
         async with self._database.transaction() as tx:
             await keep_only(tx, run, [file.path for file in harvest.files])
             for file in harvest.files:
                 if file.origin != "uploaded":
                     content = await asyncio.to_thread(workspace.content, file)
                     await put_file(tx, run, file, content)
-            keep = timedelta(seconds=spec.keep_s)
+            keep = timedelta(seconds=workspace.spec.keep_s)
             await note_harvested(tx, run, truncated=harvest.truncated, keep=keep)
 
 

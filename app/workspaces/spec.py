@@ -12,8 +12,12 @@ from app.graph import FilePath
 
 _MIB = 1024 * 1024
 _DAY_S = 86_400
+_GIB = 1024 * _MIB
 _MOST_BYTES = 256 * _MIB
-"""A workspace's files pass through memory one at a time."""
+"""A workspace is in memory while its run goes on."""
+
+_ROOM_BYTES = _MIB
+"""What the CLI itself leaves in a workspace."""
 
 
 class HostPathRefused(Exception):
@@ -54,7 +58,7 @@ class Mount(BaseModel):
 
 
 class WorkspaceSpec(BaseModel):
-    """What is in a workspace at first, how much may be, and how long its files are kept."""
+    """What is in a workspace at first, how long its files are kept, and what its run may use."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,6 +67,19 @@ class WorkspaceSpec(BaseModel):
     """Mounts and uploads together, and again what the agent writes."""
     max_files: Annotated[int, Field(ge=1, le=20_000, strict=True)] = 2_000
     keep_s: Annotated[int, Field(ge=60, le=30 * _DAY_S, strict=True)] = _DAY_S
+    max_temporary_bytes: Annotated[int, Field(ge=_MIB, le=_GIB, strict=True)] = 64 * _MIB
+    """Each of the directories besides the workspace that can be written to."""
+    max_memory_bytes: Annotated[int, Field(ge=512 * _MIB, le=64 * _GIB, strict=True)] = _GIB
+    """Of a command, and of all commands together."""
+    max_processes: Annotated[int, Field(ge=16, le=4096, strict=True)] = 128
+    """Processes and threads of all commands together."""
+    max_cpu_s: Annotated[int, Field(ge=1, le=_DAY_S, strict=True)] = 600
+    """Seconds on a processor, of a process and of all commands together."""
+
+    @property
+    def size(self) -> int:
+        """How much a workspace can hold: what comes first, and as much again."""
+        return 2 * self.max_bytes + _ROOM_BYTES
 
     @field_validator("mounts")
     @classmethod

@@ -1,12 +1,13 @@
 """Workspace: a run's working directory, from its first file to its last.
 
-While the run goes on it belongs to the agent, and what it leaves there is not to be trusted.
+It is in memory and belongs to the run's jail: nothing has to be removed. While the run goes on it
+belongs to the agent, and what it leaves there is not to be trusted.
 """
 
+import os
 import shutil
 import stat
 import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ Origin = Literal["uploaded", "created", "changed"]
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _ENTRIES_PER_FILE = 4
 """Directories, links and the like that may be among the files before nobody looks any further."""
+_OVERGROWN = 4 * _ENTRIES_PER_FILE
 
 
 class Upload(NamedTuple):
@@ -50,41 +52,43 @@ class Harvest:
 
 
 class Workspace:
-    """A fresh directory."""
+    """The directory of one run."""
 
-    def __init__(self, parent: Path, spec: WorkspaceSpec, roots: Sequence[Path]) -> None:
+    def __init__(self, spec: WorkspaceSpec, roots: Sequence[Path], uploads: Iterable[Upload]) -> None:
         """`roots` are where mounts may take files from."""
-        self.path = Path(tempfile.mkdtemp(prefix="workspace-", dir=parent))
-        self._spec = spec
+        self.spec = spec
+        self.path = Path(os.devnull)
+        """Where it is, once it is."""
         self._roots = roots
+        self._uploads = uploads
         self._laid: dict[str, Laid] = {}
 
-    def populate(self, uploads: Iterable[Upload]) -> None:
-        """Lay out the mounts, then the uploads, which win.
+    def populate(self, path: Path) -> None:
+        """Lay out the mounts in an empty directory, then the uploads, which win.
 
         Raises `HostPathRefused`, `WorkspaceTooLarge`, and `OSError` where one is in another's way.
         """
-        budget = Budget.of_workspace(self._spec)
-        for mount in self._spec.mounts:
+        self.path = path
+        budget = Budget.of_workspace(self.spec)
+        for mount in self.spec.mounts:
             self._laid |= MountCopy(mount, self._roots, budget).into(self.path)
-        for upload in uploads:
+        for upload in self._uploads:
             budget.take(len(upload.content))
             self._laid[upload.path] = lay(self.path / upload.path, upload.content, uploaded=True)
+        self._uploads = ()
 
     def is_overgrown(self) -> bool:
-        """Whether there is far more in it than will be kept."""
-        most_bytes, most_files = 4 * self._spec.max_bytes, 4 * self._spec.max_files
-        patience = Patience(_ENTRIES_PER_FILE * most_files)
-        used = sum(found.size for found in plain_files(self.path, patience) if found is not None)
-        return used > most_bytes or patience.exhausted
+        """Whether there are far more files in it than will be kept; its bytes have a limit of their own."""
+        system = os.statvfs(self.path)
+        return system.f_files - system.f_ffree > _OVERGROWN * self.spec.max_files
 
     def harvest(self) -> Harvest:
         """What is there now and was not mounted; once nobody works in it any more."""
-        _take_over(self.path, "u+rX")
-        budget = Budget.of_workspace(self._spec)
+        _make_readable(self.path)
+        budget = Budget.of_workspace(self.spec)
         files: list[KeptFile] = []
         truncated = False
-        patience = Patience(_ENTRIES_PER_FILE * (self._spec.max_files + len(self._laid)))
+        patience = Patience(_ENTRIES_PER_FILE * (self.spec.max_files + len(self._laid)))
         for found in plain_files(self.path, patience):
             before = None if found is None else self._laid.get(found.path)
             if found is None:
@@ -106,11 +110,6 @@ class Workspace:
         """The bytes of a file that was harvested."""
         return content_of(self.path, file.path, at_most=file.bytes)
 
-    def remove(self) -> None:
-        """Remove it with everything in it, however deep and forbidding."""
-        _take_over(self.path, "u+rwX")
-        _run("rm", "-rf", "--one-file-system", "--", str(self.path))
-
     def _is_unchanged(self, found: PlainFile, before: Laid) -> bool:
         return found.size == before.size and sha256_of(self.path, found.path) == before.sha256
 
@@ -121,14 +120,11 @@ def _is_mask(found: PlainFile) -> bool:
     return found.size == 0 and hidden and not found.mode & _WRITABLE
 
 
-def _take_over(path: Path, mode: str) -> None:
+def _make_readable(path: Path) -> None:
     """Undo what its maker may have forbidden us; `chmod -R` follows no link."""
-    _run("chmod", "-R", mode, "--", str(path))
-
-
-def _run(program: str, *arguments: str) -> None:
     # Python's own walkers recurse once per level, and a directory can be deeper than that.
-    found = shutil.which(program)
-    if found is None:
-        raise FileNotFoundError(program)
-    subprocess.run([found, *arguments], check=True, capture_output=True)  # noqa: S603 - no shell
+    chmod = shutil.which("chmod")
+    if chmod is None:
+        raise FileNotFoundError("chmod")
+    command = [chmod, "-R", "u+rX", "--", f"{path}/."]
+    subprocess.run(command, check=True, capture_output=True, env={})  # noqa: S603 - no shell

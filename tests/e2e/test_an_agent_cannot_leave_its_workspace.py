@@ -4,15 +4,14 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.servers import a_server
-from tests.e2e.stories import PROVIDER_KEY, WorldOf, a_client, a_request, arguments_of, until
-from tests.e2e.workshop import EDITOR, answered, bash, calling, files, read, results, settings, upload
+from tests.e2e.stories import PROVIDER_KEY, WorldOf, a_request, arguments_of, until
+from tests.e2e.workshop import EDITOR, answered, bash, calling, files, results, settings, upload
 from tests.programs import require
 
 SECRET = "the-secret-of-this-machine"
@@ -155,25 +154,6 @@ async def test_a_command_has_no_network(world_of: WorldOf, tmp_path: Path) -> No
     assert "curl 0" not in answer
 
 
-async def test_the_token_a_command_can_see_is_of_no_use(world_of: WorldOf, tmp_path: Path) -> None:
-    show = bash('echo "$ANTHROPIC_API_KEY" > token; echo "$ANTHROPIC_BASE_URL" > url')
-    world = await world_of(calling(show), **settings(tmp_path))
-
-    events = await world.run(a_request("go", graphId=EDITOR))
-
-    run_id = events[0].data["runId"]
-    token, url = [(await read(world, run_id, name)).decode().strip() for name in ("token", "url")]
-    assert token != PROVIDER_KEY
-    sent = len(world.simulator.requests)
-    body = {"model": "claude-sonnet-4-6", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
-    async with httpx.AsyncClient(trust_env=False) as http:
-        answer = await http.post(f"{url}/v1/messages", json=body, headers={"x-api-key": token})
-    assert answer.status_code in {401, 403, 404}
-    assert len(world.simulator.requests) == sent
-    async with a_client(world.url, token) as stranger:
-        assert (await stranger.get("/v1/runs")).status_code == 401
-
-
 async def test_instructions_and_settings_in_the_workspace_are_files_like_others(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
@@ -264,16 +244,3 @@ async def test_without_a_sandbox_the_graph_refuses_and_everything_else_goes_on(
     assert unknown.status_code == 404
     assert asked == []
     assert other.json()["content"] == "hello"
-
-
-async def test_a_workspace_that_grows_without_end_ends_its_run(world_of: WorldOf, tmp_path: Path) -> None:
-    fill = bash("while :; do head -c 1000000 /dev/zero >> big; sleep 0.05; done")
-    world = await world_of(
-        calling(fill), **settings(tmp_path, "workspace: {max_bytes: 1000000, max_files: 3}")
-    )
-
-    events = await world.run(a_request("go", graphId=EDITOR))
-
-    assert (events[-2].data["error"], events[-1].data["finishReason"]) == ("rate_limit", "budget")
-    listing = (await world.http.get(f"/v1/runs/{events[0].data['runId']}/files")).json()
-    assert (listing["items"], listing["truncated"]) == ([], True)

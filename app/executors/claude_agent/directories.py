@@ -12,7 +12,7 @@ import structlog
 from claude_agent_sdk import project_key_for_directory
 from filelock import FileLock, Timeout
 
-from app.executors.claude_agent.jail import AGENT
+from app.executors.claude_agent.jail import AGENT, COMMAND_SANDBOX, CONFIG, SYSCALL_FILTER
 from app.executors.claude_agent.native import WORKSPACE
 
 log = structlog.get_logger(__name__)
@@ -58,24 +58,26 @@ class Seen(NamedTuple):
 class RunDirectory:
     """A run's own folder: the CLI's home, configuration, temporary files and working directory."""
 
-    def __init__(self, parent: Path, *, login: Path | None = None, workspace: Path | None = None) -> None:
-        """`login`: the CLI uses this configuration directory, which is not ours, in place of its own.
-
-        `workspace` is the working directory of a CLI in a jail.
-        """
-        self._login = login
+    def __init__(self, parent: Path, *, login: Path | None = None, jailed: bool = False) -> None:
+        """`login`: the CLI uses this configuration directory, which is not ours, in place of its own."""
+        self._config = login
+        self._keeps_config = login is not None
         self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
         for name in ("home", "tmp", "config", "work"):
             (self.path / name).mkdir()
-        self.work = workspace or self.path / "work"
-        """The CLI's working directory."""
-        jailed = Seen(AGENT, AGENT / "config", Path(WORKSPACE))
-        self.seen = Seen(self.path, self.config, self.work) if workspace is None else jailed
+        self.work = self.path / "work"
+        """The working directory of a CLI without a jail; one in a jail works in its workspace."""
+        inside = Seen(AGENT, CONFIG, Path(WORKSPACE))
+        self.seen = inside if jailed else Seen(self.path, self.config, self.work)
 
     @property
     def config(self) -> Path:
         """The CLI's configuration, and the transcripts it writes."""
-        return self._login or self.path / "config"
+        return self._config or self.path / "config"
+
+    def find_config(self, path: Path) -> None:
+        """The CLI in a jail has a configuration of its own, which is to be found here."""
+        self._config = path
 
     @property
     def transcripts(self) -> Path:
@@ -88,6 +90,16 @@ class RunDirectory:
         return self.path / "system_prompt.md"
 
     @property
+    def command_sandbox_file(self) -> Path:
+        """The program that starts the commands of a CLI in a jail."""
+        return self.path / "command_sandbox"
+
+    @property
+    def syscall_filter_file(self) -> Path:
+        """What commands of a CLI in a jail may not ask of the kernel."""
+        return self.path / "syscalls"
+
+    @property
     def jail_file(self) -> Path:
         """Bubblewrap's arguments, for a CLI in a jail."""
         return self.path / "jail"
@@ -97,16 +109,30 @@ class RunDirectory:
         """Where the launcher notes the CLI's process id."""
         return self.path / "pid"
 
+    def files_for_jail(self) -> dict[Path, Path]:
+        """What a CLI in a jail gets a copy of, and where it finds that."""
+        laid_out = [path for path in self.config.rglob("*") if path.is_file()]
+        return {
+            self.system_prompt_file: AGENT / self.system_prompt_file.name,
+            self.command_sandbox_file: COMMAND_SANDBOX,
+            self.syscall_filter_file: SYSCALL_FILTER,
+            **{path: CONFIG / path.relative_to(self.config) for path in laid_out},
+        }
+
     def write_launcher(self, text: str) -> Path:
         """Write the program that starts the CLI; only we may read it."""
-        path = self.path / "launch"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        return path
+        return write_program(self.path / "launch", text)
 
     def remove(self) -> None:
         """Remove it with everything in it, and what the run left in a configuration that is not ours."""
-        if self._login is not None:
+        if self._keeps_config:
             shutil.rmtree(self.transcripts, ignore_errors=True)
         shutil.rmtree(self.path)
+
+
+def write_program(path: Path, text: str) -> Path:
+    """Write a new program that only we may read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path

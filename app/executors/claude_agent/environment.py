@@ -7,7 +7,7 @@ instead: what is not named here does not exist there.
 
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,19 +132,22 @@ def _own(directory: Path, longest_tool_s: float, asked: ModelOptions) -> dict[st
     }
 
 
-def launcher(cli: Path, environment: Mapping[str, str], *, pid_file: Path, jail: Path | None = None) -> str:
+def launcher(
+    cli: Path, environment: Mapping[str, str], *, pid_file: Path, jailed_by: Sequence[Path] = ()
+) -> str:
     """A program that becomes the CLI with exactly this environment.
 
     The values stand in the file, not in an argument list, because any user of the machine can
     read another process's arguments. It notes its process id, which the CLI keeps, so that a
     hung CLI can be killed. Where the system can, it is told to die with the server: nobody would
-    read on, or bill, what it still generates. `jail` is a file of bubblewrap's arguments, for a CLI
-    that is to see nothing else: there, inside could otherwise read what outside is called.
+    read on, or bill, what it still generates. `jailed_by` is for a CLI
+    that is to see nothing else: a file of bubblewrap's arguments, which inside could read on a command
+    line, and the files it is given.
     """
     setpriv = shutil.which("setpriv")
     dies_with_us = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
-    jailed = [] if jail is None else ["bwrap", "--args", "3", "--"]
-    given = "" if jail is None else f" 3< {shlex.quote(str(jail))}"
+    jailed = ["bwrap", "--args", "3", "--"] if jailed_by else []
+    given = "".join(f" {number}< {shlex.quote(str(path))}" for number, path in enumerate(jailed_by, 3))
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
     return "\n".join(
         [

@@ -14,6 +14,7 @@ from claude_agent_sdk import Message
 from app.events import AiEvent, AssistantFinal
 from app.executors.claude_agent.access import ModelAccess
 from app.executors.claude_agent.billing import LaneBilling
+from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.guard import Guard
 from app.executors.claude_agent.hooks import Hooks
 from app.executors.claude_agent.mcp_bridge import McpBridge
@@ -39,12 +40,12 @@ from app.executors.port import (
     Preview,
     RunContext,
 )
+from app.executors.text import loggable
 from app.gateway.call import Refusal
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
 from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
-from app.workspaces.service import Workspaces, WorkspaceUnusable
-from app.workspaces.workspace import Workspace
+from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
 
@@ -92,8 +93,8 @@ class ClaudeAgentExecutor:
         try:
             tools = (*context.tools, *connections.tools)
             async with (
-                self._workspace(context) as workspace,
-                aclosing(self._run(request, replace(context, tools=tools), workspace)) as events,
+                self._confined(context) as confinement,
+                aclosing(self._run(request, replace(context, tools=tools), confinement)) as events,
             ):
                 async for event in events:
                     yield event
@@ -101,18 +102,21 @@ class ClaudeAgentExecutor:
             await connections.aclose()
 
     @asynccontextmanager
-    async def _workspace(self, context: RunContext) -> AsyncIterator[Workspace | None]:
-        """The directory of a run with native tools; without a sandbox there is none."""
+    async def _confined(self, context: RunContext) -> AsyncIterator[Confinement | None]:
+        """The jail of a run with native tools; without a sandbox there is none."""
         if not context.spec.native_tools:
             yield None
             return
         try:
             await self._sandbox.require()
-            async with self._workspaces.open(context.run, context.spec.workspace) as workspace:
-                yield workspace
-        except (SandboxUnavailable, WorkspaceUnusable) as error:
+        except SandboxUnavailable as error:
             log.error("a run got no workspace", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
+        confinement = Confinement(await self._workspaces.open(context.run, context.spec.workspace))
+        try:
+            yield confinement
+        finally:
+            confinement.close()
 
     async def _connected(self, context: RunContext) -> McpConnections:
         """Connect to other people's tools, unless somebody stops the run first."""
@@ -135,12 +139,10 @@ class ClaudeAgentExecutor:
             await asyncio.wait(waits)
 
     async def _run(
-        self, request: GraphRunRequest, context: RunContext, workspace: Workspace | None
+        self, request: GraphRunRequest, context: RunContext, confinement: Confinement | None
     ) -> AsyncGenerator[AiEvent, None]:
         guard = Guard(context)
-        cli, opening = await self._starter.start(
-            request, context, workspace=None if workspace is None else workspace.path
-        )
+        cli, opening = await self._starter.start(request, context, confinement=confinement)
         process = cli.process
         lane = self._access.open(context, *self._billing.lane(context), at=cli.address)
         cli.bridge.serve(context, lane, cli.hooks)
@@ -151,7 +153,7 @@ class ClaudeAgentExecutor:
             meters=self._access.meter(context, lane, process),
         )
         try:
-            guard.watch(process, workspace)
+            guard.watch(process, confinement)
             process.say(str(new_uuid()), opening.content)
             context.control.accept_by(partial(_pass_on, process, turn))
             async for message in _heard(process):
@@ -161,20 +163,20 @@ class ClaudeAgentExecutor:
                 await cli.hooks.hear(message)
                 guard.check(lane)
         except UnexpectedSurface as error:
-            log.error("refused to go on", reason=str(error))  # noqa: TRY400 - no traceback needed
+            log.error("refused to go on", reason=loggable(str(error)))  # noqa: TRY400 - no traceback needed
         finally:
             guard.end()
             # Also when nobody hears what is yielded below: the numbers are noted as they come.
             await self._access.close(lane)
-            if workspace is not None:
-                # Nothing of it may be alive in there when its files are read, or removed.
+            if confinement is not None:
+                # Nothing of it may be alive in there when its files are read.
                 await process.gone.wait()
         for event in turn.cut_off(tool_failures=cli.failures.failures):
             yield event
         if turn.unkept:
             await process.gone.wait()
-        if workspace is not None:
-            await self._workspaces.keep(context.run, context.spec.workspace, workspace)
+        if confinement is not None and confinement.filled:
+            await self._workspaces.keep(context.run, confinement.workspace)
         yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
 
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
@@ -209,7 +211,8 @@ async def _heard(process: CliProcess) -> AsyncIterator[Message]:
             yield message
     except CliFailed as error:
         say = log.warning if process.killed else log.error
-        say("the CLI failed", reason=str(error), killed=process.killed, stderr=list(process.stderr))
+        stderr = [loggable(line) for line in process.stderr]
+        say("the CLI failed", reason=loggable(str(error)), killed=process.killed, stderr=stderr)
 
 
 def _answer(turn: Turn, stopped: Ending | None) -> AssistantFinal:

@@ -4,14 +4,14 @@ import asyncio
 
 import structlog
 
+from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.process import CliProcess
-from app.executors.port import ABORTED, BUDGET, TIMEOUT, Ending, RunContext
+from app.executors.port import ABORTED, BUDGET, INTERNAL, TIMEOUT, Ending, RunContext
 from app.gateway.lane import Lane
-from app.workspaces.workspace import Workspace
 
 log = structlog.get_logger(__name__)
 
-_WEIGH_EVERY_S = 1.0
+_LOOK_EVERY_S = 0.1
 
 
 class Guard:
@@ -26,12 +26,12 @@ class Guard:
         self.stopped: Ending | None = None
         """Why the CLI was stopped, once it was."""
 
-    def watch(self, process: CliProcess, workspace: Workspace | None = None) -> None:
+    def watch(self, process: CliProcess, confinement: Confinement | None = None) -> None:
         """Begin."""
         self._process = process
         self._tasks = [asyncio.create_task(self._watch(process))]
-        if workspace is not None:
-            self._tasks.append(asyncio.create_task(self._weigh(workspace)))
+        if confinement is not None:
+            self._tasks.append(asyncio.create_task(self._limit(confinement)))
 
     def check(self, lane: Lane) -> None:
         """Stop after the message that reached a budget."""
@@ -49,12 +49,19 @@ class Guard:
         self.stopped = self.stopped or BUDGET
         self._spent.set()
 
-    async def _weigh(self, workspace: Workspace) -> None:
-        """Stop an agent that fills the disk."""
-        while not await asyncio.to_thread(workspace.is_overgrown):
-            await asyncio.sleep(_WEIGH_EVERY_S)
-        log.warning("a run's workspace has grown far beyond what it may hold")
+    async def _limit(self, confinement: Confinement) -> None:
+        """Stop an agent whose commands together use more than they may."""
+        try:
+            while (limit := await asyncio.to_thread(confinement.excess)) is None:
+                await asyncio.sleep(_LOOK_EVERY_S)
+            log.warning("the commands of a run exceed a limit of its workspace", limit=limit)
+        except OSError as error:
+            log.error("the commands of a run cannot be watched", reason=error.strerror)  # noqa: TRY400
+            self.stopped = self.stopped or INTERNAL
         self._spend()
+        if self._process is not None:
+            # At once: it may be multiplying.
+            self._process.kill()
 
     async def _watch(self, process: CliProcess) -> None:
         deadline = asyncio.get_running_loop().time() + self._timeout_s

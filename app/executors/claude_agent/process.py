@@ -26,6 +26,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
+from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.control import RunEnded
 from app.graph import Priority
@@ -57,10 +58,12 @@ class CliProcess:
         *,
         counts: bool = False,
         before_removal: Callable[[RunDirectory], Awaitable[None]] | None = None,
+        confinement: Confinement | None = None,
     ) -> None:
         """`counts`: ask it what it believes to have used before it is asked anything else.
 
         `before_removal` may take what it needs from the folder of a CLI whose SDK could not.
+        `confinement` is the jail it comes up in.
         """
         self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
         """The last lines the CLI wrote beside its protocol; for the operator's log only."""
@@ -70,6 +73,7 @@ class CliProcess:
         self.counted_before: dict[str, Any] = {}
         """By model: a conversation that goes on begins with the totals of its earlier runs."""
         self._before_removal = before_removal
+        self._confinement = confinement
         self._mirror_failed = False
         self.killed = False
         """Whether it died by our hand."""
@@ -181,6 +185,10 @@ class CliProcess:
         await self._client.connect()
         if self._stopping:
             return
+        if self._confinement is not None:
+            pid = int(self._directory.pid_file.read_text())
+            await asyncio.to_thread(self._confinement.enter, pid)
+            self._directory.find_config(self._confinement.config)
         if self._counts:
             self.counted_before = await self._counted()
         await self._client.query(self._next())

@@ -1,6 +1,8 @@
 """Whether this machine can confine an agent that reads files and runs commands."""
 
 import asyncio
+import os
+import shlex
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -8,13 +10,27 @@ from pathlib import Path
 import structlog
 
 from app.errors import Unavailable
+from app.executors.claude_agent.directories import write_program
 from app.executors.claude_agent.environment import PROGRAM_PATH
-from app.executors.claude_agent.jail import CLI, jail
+from app.executors.claude_agent.jail import (
+    CLI,
+    COMMAND_SANDBOX,
+    FIRST_FILE,
+    JAILED_PATH,
+    SYSCALL_FILTER,
+    command_sandbox,
+    jail,
+)
+from app.executors.claude_agent.syscalls import refusing_filter
+from app.workspaces.spec import WorkspaceSpec
 
 log = structlog.get_logger(__name__)
 
 _PROBE_S = 10.0
-_COMMANDS = "command -v socat >/dev/null && bwrap --unshare-user --unshare-net --ro-bind / / true"
+_COMMANDS = (
+    f"PATH={JAILED_PATH}; command -v socat >/dev/null"
+    " && bwrap --unshare-user --unshare-net --ro-bind / / --tmpfs /tmp --dev /dev -- true"
+)
 """What the CLI's sandbox for commands needs, tried where it will need it: inside the jail."""
 
 _NO_GATEWAY = "with RUNTALLY_CLAUDE_AUTH=local_session a command could read the machine's login"
@@ -54,22 +70,34 @@ class Sandbox:
         return await _problem() if self._behind_gateway else _NO_GATEWAY
 
 
+def limits_in_force() -> str:
+    """What holds a jail's commands within their limits here, in words for the operator."""
+    together = "of all commands together by looking ten times a second"
+    if os.geteuid() == 0:
+        return f"limits by the kernel, {together}, and so of processes: the server should not be root"
+    return f"limits by the kernel, also of processes, {together}"
+
+
 async def _problem() -> str | None:
     with tempfile.TemporaryDirectory(prefix="probe-") as name:
-        directory = Path(name)
-        prompt = directory / "prompt"
-        prompt.touch()
-        arguments = jail(cli=Path("/bin/sh"), config=directory, system_prompt=prompt, workspace=directory)
+        spec = WorkspaceSpec()
+        program = write_program(Path(name) / "bwrap", command_sandbox(spec))
+        refused = Path(name) / "syscalls"
+        refused.write_bytes(refusing_filter())
+        places = [COMMAND_SANDBOX, SYSCALL_FILTER]
+        arguments = jail(cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec)
+        given = f"{FIRST_FILE}< {shlex.quote(str(program))} {FIRST_FILE + 1}< {shlex.quote(str(refused))}"
+        start = f"exec {shlex.join(['bwrap', *arguments, '--', str(CLI), '-c', _COMMANDS])}"
         try:
             probe = await asyncio.create_subprocess_exec(
-                *("bwrap", *arguments, "--", str(CLI), "-c", _COMMANDS),
+                *("/bin/sh", "-c", f"{start} {given}"),
                 env={"PATH": PROGRAM_PATH},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:
-            return f"bwrap: {error.strerror}"
+            return f"/bin/sh: {error.strerror}"
         try:
             async with asyncio.timeout(_PROBE_S):
                 _, stderr = await probe.communicate()

@@ -1,26 +1,32 @@
 """CliStarter: a CLI for a run, one that is ready where there is one."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.executors.claude_agent.access import ModelAccess
 from app.executors.claude_agent.cli import Cli
+from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.conversation import Conversation, Opening
-from app.executors.claude_agent.directories import RunDirectory
+from app.executors.claude_agent.directories import RunDirectory, write_program
 from app.executors.claude_agent.environment import launcher
 from app.executors.claude_agent.hooks import FailureCount, Hooks, audit
-from app.executors.claude_agent.jail import CLI, jail
+from app.executors.claude_agent.jail import CLI, JAILED_PATH, command_sandbox, jail
 from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.permit import Permit
 from app.executors.claude_agent.pool import Blueprint, ReadyCli, WarmPool
 from app.executors.claude_agent.process import CliProcess
 from app.executors.claude_agent.prompt import system_prompt
+from app.executors.claude_agent.syscalls import refusing_filter
 from app.executors.port import RunContext
 from app.graph import GraphRunRequest, ResponseFormat
 from app.sessions.store import PostgresSessionStore
+
+_CONFIG_BYTES = 256 * 1024 * 1024
+"""What a CLI in a jail may add to its conversation, and keep of results too long for it."""
 
 
 @dataclass(slots=True)
@@ -41,17 +47,17 @@ class CliStarter:
         self._pool = WarmPool(self.warm, self._ready)
 
     async def start(
-        self, request: GraphRunRequest, context: RunContext, *, workspace: Path | None = None
+        self, request: GraphRunRequest, context: RunContext, *, confinement: Confinement | None = None
     ) -> tuple[ReadyCli, Opening]:
         """A CLI that waits for its first word, and what to say to it. Raises `ExecutionFailed`.
 
-        With a workspace it is confined to that.
+        With a confinement it lives in that, and finds its workspace filled.
         """
         opening, conversation = Opening.of(context, request.messages), None
         if context.session is not None:
             conversation = Conversation(self.sessions, context.session, context.run)
             opening = await conversation.open(context, request.messages)
-        wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation, workspace)
+        wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation, confinement)
         if (blueprint := self._blueprint(wanted)) is None:
             return await self._launch(wanted), opening
         cli = self._pool.take(blueprint) or await self._launch(wanted)
@@ -97,7 +103,7 @@ class CliStarter:
         permit = Permit(context.spec, bridge.objection, bridge.review_native)
         hooks = Hooks([failures, audit], permit, full=full)
         directory = await asyncio.to_thread(
-            RunDirectory, self.directory, login=self.access.login, workspace=wanted.workspace
+            RunDirectory, self.directory, login=self.access.login, jailed=wanted.confinement is not None
         )
         seen = directory.seen
         environment = self.access.environment(
@@ -108,10 +114,12 @@ class CliStarter:
             compacts=conversation is not None,
         )
         directory.system_prompt_file.write_text(wanted.system_prompt, encoding="utf-8")
+        if conversation is not None:
+            await asyncio.to_thread(conversation.lay_out, directory)
         options = build_options(
             context,
             launcher=directory.write_launcher(
-                self._launcher(directory, {**environment, **self.cli.extra}, wanted.workspace)
+                self._launcher(directory, {**environment, **self.cli.extra}, wanted.confinement)
             ),
             system_prompt_file=seen.path / directory.system_prompt_file.name,
             work=directory.work,
@@ -120,12 +128,17 @@ class CliStarter:
             response_format=wanted.response_format,
             full=full,
         )
+        # The SDK adds the server's own variables, which the launcher has until it removes them.
+        options.env = dict.fromkeys(os.environ, "")
         if conversation is not None:
-            await asyncio.to_thread(conversation.lay_out, directory)
             conversation.take_part(options, directory)
         catch_up = None if conversation is None else conversation.catch_up
         process = CliProcess(
-            options, directory, counts=self.access.login is not None, before_removal=catch_up
+            options,
+            directory,
+            counts=self.access.login is not None,
+            before_removal=catch_up,
+            confinement=wanted.confinement,
         )
         owner = process.start()
         self._owners.add(owner)
@@ -140,19 +153,23 @@ class CliStarter:
         )
 
     def _launcher(
-        self, directory: RunDirectory, environment: Mapping[str, str], workspace: Path | None
+        self, directory: RunDirectory, environment: Mapping[str, str], confinement: Confinement | None
     ) -> str:
-        if workspace is None:
+        if confinement is None:
             return launcher(self.cli.path, environment, pid_file=directory.pid_file)
+        spec = confinement.workspace.spec
+        write_program(directory.command_sandbox_file, command_sandbox(spec))
+        directory.syscall_filter_file.write_bytes(refusing_filter())
+        files = directory.files_for_jail()
         arguments = jail(
             cli=self.cli.path,
-            config=directory.config,
-            system_prompt=directory.system_prompt_file,
-            workspace=workspace,
+            files=list(files.values()),
+            config_bytes=_CONFIG_BYTES + 2 * sum(path.stat().st_size for path in files),
+            spec=spec,
         )
         directory.jail_file.write_text("".join(f"{argument}\0" for argument in arguments), encoding="utf-8")
-        within = {**environment, "PWD": str(directory.seen.work)}
-        return launcher(CLI, within, pid_file=directory.pid_file, jail=directory.jail_file)
+        within = {**environment, "PATH": JAILED_PATH, "PWD": str(directory.seen.work)}
+        return launcher(CLI, within, pid_file=directory.pid_file, jailed_by=[directory.jail_file, *files])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +180,10 @@ class _Wanted:
     system_prompt: str
     response_format: ResponseFormat | None = None
     conversation: Conversation | None = None
-    workspace: Path | None = None
+    confinement: Confinement | None = None
 
     @property
     def alone(self) -> bool:
         """Whether it could as well be another run's."""
         asked = self.conversation is None and self.response_format is None
-        return asked and not self.context.spec.mcp_servers and self.workspace is None
+        return asked and not self.context.spec.mcp_servers and self.confinement is None

@@ -14,10 +14,9 @@ from app.executors.claude_agent.outcome import answer, failure, stop_of
 from app.executors.claude_agent.surface import check_surface
 from app.executors.claude_agent.usage import MeteredMessage, UsageFold
 from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
+from app.executors.text import loggable
 from app.graph import ResponseFormat, SentMessage
 from app.tools.result import ToolResult
-
-_REASON_CHARS = 500
 
 
 class Turn:
@@ -97,7 +96,7 @@ class Turn:
         if result is None:
             return None
         said = [result.terminal_reason, result.api_error_status, result.result, *(result.errors or ())]
-        return " | ".join(str(part) for part in said if part)[:_REASON_CHARS]
+        return loggable(" | ".join(str(part) for part in said if part))
 
     def _state(self, messages: Iterable[MeteredMessage]) -> Iterator[AiEvent]:
         for message in messages:

@@ -1,4 +1,5 @@
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from app.workspaces.workspace import Upload, Workspace
 
 
 def a_workspace(parent: Path, *uploads: Upload, spec: WorkspaceSpec | None = None) -> Workspace:
-    workspace = Workspace(parent, spec or WorkspaceSpec(), [parent])
-    workspace.populate(uploads)
+    workspace = Workspace(spec or WorkspaceSpec(), [parent], uploads)
+    path = parent / "workspace"
+    path.mkdir()
+    workspace.populate(path)
     return workspace
 
 
@@ -118,17 +121,5 @@ def test_no_depth_and_no_ban_keeps_it_from_being_read_and_removed(tmp_path: Path
 
     assert [file.path for file in harvest.files] == ["shut/in", "top"]
     assert harvest.truncated
-    workspace.remove()
-    assert not workspace.path.exists()
-
-
-def test_a_directory_that_grows_without_end_is_noticed(tmp_path: Path) -> None:
-    workspace = a_workspace(tmp_path, spec=WorkspaceSpec(max_bytes=10, max_files=2))
-    assert not workspace.is_overgrown()
-    (workspace.path / "large").write_bytes(b"x" * 41)
-
-    assert workspace.is_overgrown()
-    (workspace.path / "large").unlink()
-    for number in range(40):
-        (workspace.path / str(number)).touch()
-    assert workspace.is_overgrown()
+    # Too deep for Python's own walkers, also those that clean up after tests.
+    subprocess.run(["/bin/rm", "-rf", workspace.path], check=True)

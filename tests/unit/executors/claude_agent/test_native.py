@@ -6,6 +6,7 @@ import pytest
 
 from app.executors.claude_agent.jail import jail, sandbox_settings
 from app.executors.claude_agent.native import objection, rules, shown_args
+from app.workspaces.spec import WorkspaceSpec
 
 
 @pytest.mark.parametrize(
@@ -58,9 +59,11 @@ def test_the_cli_allows_tools_of_files_in_the_workspace_only() -> None:
 
 
 def test_the_jail_holds_programs_its_own_files_and_the_workspace() -> None:
-    run = Path("/run-folder")
     arguments = jail(
-        cli=Path("/site/claude"), config=run / "config", system_prompt=run / "p.md", workspace=Path("/w")
+        cli=Path("/site/claude"),
+        files=[Path("/agent/p.md"), Path("/agent/bin/bwrap")],
+        config_bytes=3_000_000,
+        spec=WorkspaceSpec(max_bytes=1000, max_temporary_bytes=2_000_000),
     )
 
     bound = {
@@ -69,11 +72,15 @@ def test_the_jail_holds_programs_its_own_files_and_the_workspace() -> None:
         if option in {"--bind", "--ro-bind", "--ro-bind-try"}
     }
     programs = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache"}
-    own = {"/site/claude": "/agent/claude", "/run-folder/config": "/agent/config", "/w": "/workspace"}
     assert {source: target for source, target in bound.items() if source not in programs} == {
-        **own,
-        "/run-folder/p.md": "/agent/p.md",
+        "/site/claude": "/agent/claude"
     }
+    copied = [
+        (descriptor, target)
+        for option, descriptor, target in zip(arguments, arguments[1:], arguments[2:], strict=False)
+        if option == "--file"
+    ]
+    assert copied == [("4", "/agent/p.md"), ("5", "/agent/bin/bwrap")]
     assert {"--unshare-user", "--unshare-pid", "--die-with-parent", "--new-session"} <= set(arguments)
 
 
