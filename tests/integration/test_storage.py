@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -59,10 +58,8 @@ async def end(database: Database, run: RunKey, *, said: str = "") -> None:
         await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
 
 
-def contents_of(
-    database: Database, directory: Path, *, keep: timedelta | None = None
-) -> tuple[RunContents, Workspaces]:
-    workspaces = Workspaces(database, directory, ())
+def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunContents, Workspaces]:
+    workspaces = Workspaces(database, ())
     storage = StorageQuota(database, None)
     return RunContents(database, workspaces=workspaces, storage=storage, keep=keep), workspaces
 
@@ -89,11 +86,9 @@ async def test_conversations_count_until_they_are_forgotten(database: Database) 
     assert await kept(database, account_id) == 0
 
 
-async def test_deleting_a_run_frees_what_it_held_and_keeps_the_run(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_deleting_a_run_frees_what_it_held_and_keeps_the_run(database: Database) -> None:
     run = await an_accepted_run(database, size=100 * KB)
-    contents, workspaces = contents_of(database, tmp_path)
+    contents, workspaces = contents_of(database)
     async with database.transaction() as tx:
         await workspaces.reserve(tx, run, WorkspaceSpec(), [Upload("a.txt", b"f" * 50 * KB)])
     with pytest.raises(RunNotEnded):
@@ -116,10 +111,10 @@ async def test_deleting_a_run_frees_what_it_held_and_keeps_the_run(
         await workspaces.listing(run)
 
 
-async def test_a_run_of_another_account_cannot_be_deleted(database: Database, tmp_path: Path) -> None:
+async def test_a_run_of_another_account_cannot_be_deleted(database: Database) -> None:
     run = await an_accepted_run(database)
     stranger = await an_account(database, "umbrella")
-    contents, _ = contents_of(database, tmp_path)
+    contents, _ = contents_of(database)
 
     with pytest.raises(RunNotFound):
         await contents.delete(RunKey(stranger.account_id, run.run_id))
@@ -151,15 +146,13 @@ async def test_adding_up_changes_no_sum_even_where_two_servers_do_it(database: D
         assert rows.scalar_one() < 30
 
 
-async def test_contents_are_deleted_after_their_time_by_two_servers_at_once(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_contents_are_deleted_after_their_time_by_two_servers_at_once(database: Database) -> None:
     runs = [await an_accepted_run(database, size=KB, run_id=f"run-{n}") for n in range(25)]
     for run in runs[:-1]:
         await end(database, run)
-    one, _ = contents_of(database, tmp_path / "one", keep=timedelta())
-    other, _ = contents_of(database, tmp_path / "other", keep=timedelta())
-    later, _ = contents_of(database, tmp_path, keep=timedelta(days=1))
+    one, _ = contents_of(database, keep=timedelta())
+    other, _ = contents_of(database, keep=timedelta())
+    later, _ = contents_of(database, keep=timedelta(days=1))
 
     assert await later.delete_old() == 0
     deleted = [*await asyncio.gather(one.delete_old(), other.delete_old()), await one.delete_old()]
