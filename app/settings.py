@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     max_waiting_messages: int = Field(64, ge=1, le=10_000, validation_alias="RUNTALLY_MAX_WAITING_MESSAGES")
     warm_pool: int = Field(2, ge=0, le=64, validation_alias="RUNTALLY_WARM_POOL")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
+    schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
+    schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
     max_storage_mb_per_account: int = Field(
         10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"

@@ -18,6 +18,7 @@ from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
 from app.graph import GraphRunRequest, Message
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.json_schema.checker import SchemaChecker
 from app.runs.plan import Planner
 from app.sessions.store import PostgresSessionStore
 from app.settings import Settings
@@ -42,6 +43,7 @@ async def open_agent(
     sessions: PostgresSessionStore,
     *,
     workspaces: Workspaces,
+    schemas: SchemaChecker,
     cli: Cli | None = None,
 ) -> AsyncIterator[Agent]:
     """Run graphs of `claude_agents` while the body runs."""
@@ -56,9 +58,10 @@ async def open_agent(
             access=access,
             billing=billing,
             starter=starter,
-            servers=McpConnector(settings.mcp_secrets),
+            servers=McpConnector(settings.mcp_secrets, schemas),
             workspaces=workspaces,
             sandbox=sandbox,
+            schemas=schemas,
         )
         yield Agent(executor, access, starter, sandbox)
 
@@ -77,6 +80,11 @@ async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIte
         Gateway(provider) as gateway,
     ):
         yield GatewayAccess(provider, gateway)
+
+
+def open_schemas(settings: Settings) -> SchemaChecker:
+    """Where foreign JSON schemas are checked; its processes start when they are needed."""
+    return SchemaChecker(workers=settings.schema_workers, check_s=settings.schema_check_s)
 
 
 def warm_up(starter: CliStarter, planner: Planner) -> None:

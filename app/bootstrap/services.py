@@ -16,7 +16,7 @@ from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
-from app.bootstrap.agent import Agent, open_agent, warm_up
+from app.bootstrap.agent import Agent, open_agent, open_schemas, warm_up
 from app.bootstrap.catalogues import open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.db import Database
@@ -28,6 +28,7 @@ from app.executors.claude_agent.names import tool_id_of
 from app.executors.claude_agent.watch import AccessWatch
 from app.executors.models import ModelRegistry
 from app.ids import new_uuid
+from app.json_schema.checker import SchemaChecker
 from app.memory import MemoryCeiling
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
@@ -99,6 +100,7 @@ class _Ground:
     sessions: PostgresSessionStore
     planner: Planner
     workspaces: Workspaces
+    schemas: SchemaChecker
     agent: Agent
     memory: MemoryCeiling
     storage: StorageQuota
@@ -133,8 +135,8 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             runs=runs,
             commands=commands,
             conversations=conversations,
-            generator=Generator(runs, planner.models),
-            previewer=Previewer(planner, executor),
+            generator=Generator(runs, planner.models, ground.schemas),
+            previewer=Previewer(planner, executor, ground.schemas),
             billing=ground.billing,
             ledger=ground.ledger,
             graphs=planner.graphs,
@@ -158,9 +160,10 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
     receipts = _open_receipts(database, open_journal(settings, process_id), planner.prices, stack=stack)
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
+    schemas = await stack.enter_async_context(open_schemas(settings))
     billing = RunBilling(receipts, ledger, planner.prices)
     agent = await stack.enter_async_context(
-        open_agent(settings, billing, sessions, workspaces=workspaces, cli=cli)
+        open_agent(settings, billing, sessions, workspaces=workspaces, schemas=schemas, cli=cli)
     )
     event_log = await open_log(settings, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -177,6 +180,7 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
         sessions=sessions,
         planner=planner,
         workspaces=workspaces,
+        schemas=schemas,
         agent=agent,
         memory=memory,
         storage=_open_storage(settings, database),
@@ -217,6 +221,7 @@ async def _open_runs(
         carrier=carrier,
         commands=commands,
         conversations=conversations,
+        schemas=ground.schemas,
         workspaces=ground.workspaces,
         memory=ground.memory,
         codec=codec,

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
-from app.bootstrap.agent import open_access, open_agent
+from app.bootstrap.agent import open_access, open_agent, open_schemas
 from app.bootstrap.storage import attach_database, open_log
 from app.db import Database
 from app.doctor.catalogues import Catalogues, check_catalogues
@@ -107,9 +107,10 @@ class _Opening:
 
     async def mcp_servers(self) -> list[Check]:
         """Connect to what each graph needs, as its runs do."""
-        connector = McpConnector(self._settings.mcp_secrets)
         graphs = [graph for graph in self._catalogues.graphs.all() if graph.mcp_servers]
-        return [await _servers_of(graph, connector) for graph in graphs]
+        async with open_schemas(self._settings) as schemas:
+            connector = McpConnector(self._settings.mcp_secrets, schemas)
+            return [await _servers_of(graph, connector) for graph in graphs]
 
     async def probe(self) -> list[Check]:
         if self._database is None or self._catalogues.models is None:
@@ -119,8 +120,9 @@ class _Opening:
         alone = self._settings.model_copy(update={"warm_pool": 0})
         async with AsyncExitStack() as stack:
             workspaces = Workspaces(self._database, alone.allowed_host_roots)
+            schemas = await stack.enter_async_context(open_schemas(alone))
             agent = await stack.enter_async_context(
-                open_agent(alone, billing, sessions, workspaces=workspaces, cli=self._cli)
+                open_agent(alone, billing, sessions, workspaces=workspaces, schemas=schemas, cli=self._cli)
             )
             return await probe(agent.executor, self._catalogues.models, billing)
 
@@ -133,6 +135,9 @@ async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:
         return Check("mcp_servers", "error", f"graph {graph.id}: {error} does not answer, or lacks a tool")
     missing = sorted(set(wanted) - {tool.id for tool in connections.tools})
     await connections.aclose()
+    if connections.unusable:
+        faults = "; ".join(f"{tool}: {reason}" for tool, reason in connections.unusable.items())
+        return Check("mcp_servers", "error", f"graph {graph.id}: tools that cannot be used: {faults}")
     if missing:
         return Check("mcp_servers", "warning", f"graph {graph.id} goes on without {', '.join(missing)}")
     return Check("mcp_servers", "ok", f"graph {graph.id}: {', '.join(wanted)}")

@@ -15,7 +15,7 @@ from app.executors.text import whole_json
 from app.graph import PermissionMode
 from app.ids import new_uuid
 from app.tools.policy import CallDenied
-from app.tools.tool import Effect, ToolContext
+from app.tools.tool import ArgumentsRefused, Effect, ToolContext
 
 log = structlog.get_logger(__name__)
 
@@ -65,8 +65,8 @@ class Reviewed(Protocol):
         """Whether it changes nothing."""
         ...
 
-    def arguments(self, raw: object) -> object:
-        """The arguments as it takes them; raises pydantic's errors."""
+    async def arguments(self, raw: object) -> object:
+        """The arguments as it takes them; raises `ArgumentsRefused` and pydantic's errors."""
         ...
 
 
@@ -110,7 +110,7 @@ class Approvals:
             raise CallDenied(decision.message or _DENIED)
         return args if decision.args is None else decision.args
 
-    def decide(self, request_id: str, decision: Decision) -> None:
+    async def decide(self, request_id: str, decision: Decision) -> None:
         """Let a waiting call go on, or not; the same decision twice is one.
 
         Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments the tool does
@@ -118,13 +118,13 @@ class Approvals:
         """
         if (waiting := self._waiting.get(request_id)) is None:
             raise PermissionNotFound
-        if waiting.decided.done():
-            if waiting.decided.result() != decision:
-                raise PermissionDecided
-            return
-        if decision.args is not None:
-            _check(waiting.tool, decision.args)
-        waiting.decided.set_result(decision)
+        if decision.args is not None and not waiting.decided.done():
+            await _check(waiting.tool, decision.args)
+        # Looked at now: somebody else may have decided during the check.
+        if not waiting.decided.done():
+            waiting.decided.set_result(decision)
+        elif waiting.decided.result() != decision:
+            raise PermissionDecided
 
     async def end(self) -> None:
         """The run is over: nothing waits any more, and nobody is asked again."""
@@ -180,9 +180,11 @@ class Approvals:
             log.warning("a reader was not told how a request for consent ended", reason=error.detail)
 
 
-def _check(tool: Reviewed, args: dict[str, Any]) -> None:
+async def _check(tool: Reviewed, args: dict[str, Any]) -> None:
     try:
-        tool.arguments(args)
+        await tool.arguments(args)
+    except ArgumentsRefused as error:
+        raise Invalid.field(f"args.{error.where}" if error.where else "args", error.reason) from error
     except ValidationError as error:
         faults = [
             FieldError(".".join(["args", *map(str, fault["loc"])]), fault["msg"])

@@ -207,7 +207,7 @@ async def _obey(live: LiveRun, command: Command) -> dict[str, Any]:
             return {"position": position}
         case Decide():
             decision = Decision(command.decision, command.args, command.message)
-            control.approvals.decide(command.request_id, decision)
+            await control.approvals.decide(command.request_id, decision)
         case ChangeMode(mode=mode):
             spec = live.context.spec
             if mode not in {spec.permission_mode, *spec.permission_modes}:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jsonschema
-
 from app.errors import (
     AppError,
     Conflict,
@@ -27,8 +25,10 @@ from app.graph import (
     ResponseFormat,
 )
 from app.ids import AccountId, ApiKeyId, RunKey
-from app.runs.plan import check_schema
+from app.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.json_schema.document import SchemaUnusable
 from app.runs.repository import RunRecord
+from app.runs.response_schema import check_response_schema
 from app.runs.service import RunService
 
 GRAPH = "claude_agents:generate"
@@ -86,9 +86,10 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
 class Generator:
     """Starts such runs and waits for their answers."""
 
-    def __init__(self, runs: RunService, models: ModelRegistry) -> None:
+    def __init__(self, runs: RunService, models: ModelRegistry, schemas: SchemaChecker) -> None:
         self._runs = runs
         self._models = models
+        self._schemas = schemas
 
     async def start(
         self,
@@ -103,6 +104,8 @@ class Generator:
         if request.role is not None and request.role not in self._models.roles:
             known = ", ".join(self._models.roles)
             raise UnknownModel.field("role", f"there is no role {request.role!r}; known are {known}")
+        if isinstance(request, GenerateObjectRequest):
+            await check_response_schema(self._schemas, request.schema_, field="schema", account_id=account_id)
         return await self._runs.start(
             account_id,
             api_key_id,
@@ -124,7 +127,12 @@ class Generator:
             raise NoMatchingObject(run_id=run.run_id)
         _require_answer(final)
         # The executor has looked as well, but this is what we promise, whoever executes.
-        if not jsonschema.Draft202012Validator(schema).is_valid(final.structured_output):
+        owner = str(run.account_id)
+        try:
+            mismatch = await self._schemas.mismatch(schema, final.structured_output, owner=owner)
+        except (SchemaUnusable, ValueUncheckable) as error:
+            raise NoMatchingObject(run_id=run.run_id) from error
+        if mismatch is not None:
             raise NoMatchingObject(run_id=run.run_id)
         return final
 
@@ -139,7 +147,6 @@ class Generator:
 def _as_run(request: GenerateRequest) -> GraphRunRequest:
     wanted = None
     if isinstance(request, GenerateObjectRequest):
-        check_schema(request.schema_, field="schema")
         wanted = ResponseFormat.of(type="json_schema", schema_=request.schema_)
     system = [] if request.system is None else [Message.of(role="system", content=request.system)]
     return GraphRunRequest.of(

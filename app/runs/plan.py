@@ -3,9 +3,6 @@
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-import jsonschema
 
 from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
@@ -44,8 +41,6 @@ class Planner:
     ) -> RunContext:
         """The run as it would be carried; raises `GraphNotFound` or `Invalid` naming the field."""
         spec = self.graphs.get(request.graph_id)
-        if request.response_format is not None:
-            check_schema(request.response_format.schema_, field="responseFormat.schema")
         check_files(request, spec)
         limits = request.limits.tightest(spec.limits)
         control = RunControl(self.messages)
@@ -125,13 +120,3 @@ def check_files(request: GraphRunRequest, spec: GraphSpec) -> None:
         raise Invalid.field("files", f"the graph {spec.id} takes {most.max_files} at most")
     if sum(file.size for file in request.files) > most.max_bytes:
         raise Invalid.field("files", f"the graph {spec.id} takes {most.max_bytes} bytes at most")
-
-
-def check_schema(schema: dict[str, Any], *, field: str) -> None:
-    """Raise `Invalid` naming the field unless this is a JSON schema of objects."""
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise Invalid.field(field, "is not a valid JSON schema") from error
-    if schema.get("type") != "object":
-        raise Invalid.field(field, "must describe an object (type: object)")

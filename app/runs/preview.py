@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from app.executors.port import GraphExecutor, Preview, RunContext
 from app.graph import GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.json_schema.checker import SchemaChecker
 from app.runs.plan import Planner
+from app.runs.response_schema import check_response_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +16,9 @@ class Previewer:
 
     planner: Planner
     executor: GraphExecutor
+    schemas: SchemaChecker
 
-    def preview(
+    async def preview(
         self,
         account_id: AccountId,
         api_key_id: ApiKeyId,
@@ -26,4 +29,8 @@ class Previewer:
         """The run as planned, and as its executor would go about it; raises what planning raises."""
         run = RunKey(account_id, RunId(request.run_id or str(new_uuid())))
         context = self.planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
+        if (wanted := request.response_format) is not None:
+            await check_response_schema(
+                self.schemas, wanted.schema_, field="responseFormat.schema", account_id=account_id
+            )
         return context, self.executor.preview(request, context)

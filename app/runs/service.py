@@ -14,6 +14,7 @@ from app.events import Done, RunError
 from app.executors.port import RunContext
 from app.graph import GraphFinal, GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.json_schema.checker import SchemaChecker
 from app.memory import MemoryCeiling
 from app.paging import Cursor
 from app.runs.carrier import Carrier
@@ -36,6 +37,7 @@ from app.runs.repository import (
     stored_events,
 )
 from app.runs.request_codec import SMALL_BYTES, RequestCodec
+from app.runs.response_schema import check_response_schema
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog, LogEntry
 from app.streams.silence import with_silence
@@ -79,6 +81,7 @@ class RunService:
         carrier: Carrier,
         commands: RunCommands,
         conversations: Conversations,
+        schemas: SchemaChecker,
         workspaces: Workspaces,
         memory: MemoryCeiling,
         codec: RequestCodec,
@@ -96,6 +99,7 @@ class RunService:
         self._carrier = carrier
         self._commands = commands
         self._conversations = conversations
+        self._schemas = schemas
         self._workspaces = workspaces
         self._memory = memory
         self._codec = codec
@@ -125,6 +129,10 @@ class RunService:
             return _joined(existing, fingerprint)
         context = self._planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
         self._require_open()
+        if (wanted := request.response_format) is not None:
+            await check_response_schema(
+                self._schemas, wanted.schema_, field="responseFormat.schema", account_id=account_id
+            )
         if context.spec.native_tools:
             await self._require_sandbox()
         await self._conversations.check_history(account_id, request)

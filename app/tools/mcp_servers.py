@@ -7,23 +7,32 @@ other, with its policy, time and size limits and redaction, and no secret of the
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import httpx2
-import jsonschema
 import structlog
-from mcp import Client, StdioServerParameters, types
+from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from app.tools.tool import Effect, Tool, ToolContext, ToolFailed, ToolOutput
+from app.json_schema.checker import SchemaChecker
+from app.json_schema.document import SchemaUnusable
+from app.tools.mcp_http import BoundedTransport
+from app.tools.mcp_inbox import Inbox
+from app.tools.mcp_limits import AnswerLimit
+from app.tools.mcp_stdio import bounded_stdio
+from app.tools.mcp_tools import ToolMaker
+from app.tools.tool import Effect, Tool
 
 log = structlog.get_logger(__name__)
 
 CONNECT_S = 10.0
 """How long a server may take to say what it has."""
+
+MAX_PAGES = 50
+"""How many pages of tools are read in search of those that are named."""
 
 _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
@@ -97,16 +106,17 @@ def secrets_of(servers: Mapping[str, HttpServer | StdioServer]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class McpConnector:
-    """What is needed to connect to servers: their secrets, from the settings."""
+    """What is needed to connect to servers: their secrets, and what checks their schemas."""
 
     secrets: Mapping[str, SecretStr]
+    schemas: SchemaChecker
 
     async def connect(
         self, servers: Mapping[str, HttpServer | StdioServer], wanted: Sequence[str]
     ) -> "McpConnections":
         """Connect to the servers that have the wanted tools; raises `McpServerAway`."""
         needed = {name: spec for name, spec in servers.items() if set(remote_ids({name: spec})) & set(wanted)}
-        connections = McpConnections(self.secrets, needed, frozenset(wanted))
+        connections = McpConnections(self, needed, frozenset(wanted))
         try:
             await connections.open()
         except BaseException:
@@ -120,15 +130,17 @@ class McpConnections:
 
     def __init__(
         self,
-        secrets: Mapping[str, SecretStr],
+        connector: McpConnector,
         servers: Mapping[str, HttpServer | StdioServer],
         wanted: frozenset[str],
     ) -> None:
-        self._secrets = secrets
+        self._connector = connector
         self._servers = servers
         self._wanted = wanted
         self._holders: list[asyncio.Task[None]] = []
         self.tools: list[Tool] = []
+        self.unusable: dict[str, str] = {}
+        """Tools that are there and described in a way that cannot be used, and what is wrong with them."""
 
     async def open(self) -> None:
         """Connect to all at once; raises `McpServerAway` for one that is not optional."""
@@ -156,9 +168,8 @@ class McpConnections:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(CONNECT_S):
-                    client = await self._connected(spec, stack)
-                    found = await _listed(client)
-                ready.set_result(self._ours(name, spec, client, found))
+                    tools = await self._connected(name, spec, stack)
+                ready.set_result(tools)
                 # Until cancelled: the connection is left by the task that made it.
                 await asyncio.get_running_loop().create_future()
         except Exception as error:  # noqa: BLE001 - whatever it is, the server cannot be used
@@ -166,104 +177,75 @@ class McpConnections:
             if not ready.done():
                 ready.set_exception(McpServerAway(name))
 
-    async def _connected(self, spec: HttpServer | StdioServer, stack: AsyncExitStack) -> Client:
-        values = {name: self._filled(value) for name, value in _values(spec).items()}
-        if isinstance(spec, StdioServer):
-            program, *arguments = spec.command
-            server = StdioServerParameters(command=program, args=arguments, env=values)
-            return await stack.enter_async_context(Client(server))
-        http = await stack.enter_async_context(
-            httpx2.AsyncClient(headers=values, timeout=spec.timeout_s, trust_env=False)
-        )
-        transport = streamable_http_client(spec.url, http_client=http)
-        return await stack.enter_async_context(Client(transport))
-
-    def _filled(self, value: str) -> str:
-        return _SECRET.sub(lambda match: self._secrets[match[1]].get_secret_value(), value)
-
-    def _ours(
-        self, server: str, spec: HttpServer | StdioServer, client: Client, found: Sequence[types.Tool]
+    async def _connected(
+        self, server: str, spec: HttpServer | StdioServer, stack: AsyncExitStack
     ) -> list[Tool]:
-        by_name = {tool.name: tool for tool in found}
+        """The tools that are wanted of a server, once it is connected until the stack is closed."""
+        limit = AnswerLimit.of_results(spec.max_result_bytes)
         wanted = {
             name: effect for name, effect in spec.tools.items() if remote_id(server, name) in self._wanted
         }
-        if missing := wanted.keys() - by_name.keys():
+        inbox = Inbox(await self._transport(spec, stack, limit), wanted)
+        # Its own cache would hold what it has read, page by page.
+        client = await stack.enter_async_context(Client(inbox, cache=None))
+        found = await _listed(client, frozenset(wanted))
+        if missing := wanted.keys() - found.keys():
             log.error("an MCP server lacks tools that a graph names", server=server, tools=sorted(missing))
             raise McpServerAway(server)
+        maker = ToolMaker(
+            server=server,
+            client=client,
+            schemas=self._connector.schemas,
+            limit=limit,
+            timeout_s=spec.timeout_s,
+            max_result_bytes=spec.max_result_bytes,
+            show_results=spec.show_results,
+        )
         return [
-            _tool(remote_id(server, name), by_name[name], effect, spec=spec, client=client)
+            tool
             for name, effect in wanted.items()
+            if (tool := await self._made(maker, found[name], effect, inbox)) is not None
         ]
 
+    async def _transport(
+        self, spec: HttpServer | StdioServer, stack: AsyncExitStack, limit: AnswerLimit
+    ) -> AbstractAsyncContextManager[object]:
+        values = {name: self._filled(value) for name, value in _values(spec).items()}
+        if isinstance(spec, StdioServer):
+            return bounded_stdio(spec.command, values, limit=limit)
+        transport = BoundedTransport(
+            httpx2.AsyncHTTPTransport(trust_env=False), limit, answer_s=spec.timeout_s
+        )
+        http = await stack.enter_async_context(
+            httpx2.AsyncClient(headers=values, timeout=spec.timeout_s, trust_env=False, transport=transport)
+        )
+        return streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes)
 
-class _Answer(BaseModel):
-    """What a remote tool answered."""
+    async def _made(self, maker: ToolMaker, remote: types.Tool, effect: Effect, inbox: Inbox) -> Tool | None:
+        tool_id = remote_id(maker.server, remote.name)
+        try:
+            schema = inbox.output_schemas.get(remote.name)
+            return await maker.make(tool_id, remote, effect, output_schema=schema)
+        except SchemaUnusable as error:
+            self.unusable[tool_id] = str(error)
+            log.error("mcp_tool.unusable", tool_id=tool_id, reason=str(error))  # noqa: TRY400
+            return None
 
-    text: str
-
-
-class _Arguments(BaseModel):
-    """Arguments as the server's own schema wants them."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-def _tool(
-    tool_id: str, remote: types.Tool, effect: Effect, *, spec: HttpServer | StdioServer, client: Client
-) -> Tool:
-    async def call(args: BaseModel, _context: ToolContext) -> ToolOutput[_Answer]:
-        result = await client.call_tool(remote.name, args.model_dump(mode="json"))
-        text = "\n\n".join(map(_text, result.content))
-        if result.is_error:
-            raise ToolFailed(text or "The tool failed.")
-        return ToolOutput(markdown=text, structured=_Answer(text=text))
-
-    return Tool(
-        id=tool_id,
-        description=remote.description or remote.title or remote.name,
-        effect=effect,
-        input_model=_arguments(remote.input_schema),
-        output_model=_Answer,
-        redact=("text",) if spec.show_results else (),
-        timeout_s=spec.timeout_s,
-        max_result_bytes=spec.max_result_bytes,
-        handler=call,
-    )
+    def _filled(self, value: str) -> str:
+        secrets = self._connector.secrets
+        return _SECRET.sub(lambda match: secrets[match[1]].get_secret_value(), value)
 
 
-def _arguments(schema: dict[str, Any]) -> type[BaseModel]:
-    validator = jsonschema.Draft202012Validator(schema)
-
-    class Arguments(_Arguments):
-        @model_validator(mode="before")
-        @classmethod
-        def _matches(cls, value: Any) -> Any:
-            fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
-            if fault is not None:
-                message = f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}"
-                raise ValueError(message)
-            return value
-
-        @classmethod
-        def model_json_schema(cls, *_args: Any, **_options: Any) -> dict[str, Any]:
-            return schema
-
-    return Arguments
-
-
-def _text(content: types.ContentBlock) -> str:
-    return content.text if isinstance(content, types.TextContent) else f"[{content.type}]"
-
-
-async def _listed(client: Client) -> list[types.Tool]:
-    found: list[types.Tool] = []
+async def _listed(client: Client, wanted: frozenset[str]) -> dict[str, types.Tool]:
+    """The wanted tools a server has, by their names; the rest of its list is not read."""
+    found: dict[str, types.Tool] = {}
     cursor: str | None = None
-    while True:
+    for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += page.tools
-        if (cursor := page.next_cursor) is None:
-            return found
+        found |= {tool.name: tool for tool in page.tools if tool.name in wanted}
+        if (cursor := page.next_cursor) is None or found.keys() == wanted:
+            break
+    return found
 
 
 def _values(spec: HttpServer | StdioServer) -> dict[str, str]:

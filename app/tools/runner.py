@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, t
 
 from app.tools.policy import CallDenied, ToolPolicy
 from app.tools.result import ToolErrorCode, ToolResult
-from app.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput
+from app.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput, ToolResultTooLarge
 
 log = structlog.get_logger(__name__)
 
@@ -58,13 +58,14 @@ class ToolRunner:
 
     async def _admitted(self, tool_id: str, raw_args: object, context: ToolContext) -> tuple[Tool, BaseModel]:
         tool = self._find(tool_id)
-        args = _validated(tool, raw_args)
+        args = await _validated(tool, raw_args)
         try:
             reviewed = await self._policy.review(tool, raw_args, context)
         except CallDenied as denied:
             raise _CallFailed("policy_denied", str(denied)) from denied
         # The review may have taken its time, and it may have changed the arguments.
-        return self._find(tool_id), args if reviewed is raw_args else _validated(tool, reviewed)
+        found = self._find(tool_id)
+        return found, args if reviewed is raw_args else await _validated(tool, reviewed)
 
     def _find(self, tool_id: str) -> Tool:
         tool = self._tools.get(tool_id)
@@ -77,11 +78,13 @@ class ToolRunner:
         return tool
 
 
-def _validated(tool: Tool, raw_args: object) -> BaseModel:
+async def _validated(tool: Tool, raw_args: object) -> BaseModel:
     try:
-        return tool.arguments(raw_args)
+        return await tool.arguments(raw_args)
     except PydanticSerializationError as error:
         raise _CallFailed("invalid_args", "The arguments are not valid JSON.") from error
+    except ArgumentsRefused as error:
+        raise _CallFailed("invalid_args", f"The arguments are not valid. {error}") from error
     except ValidationError as error:
         faults = [_fault(detail) for detail in error.errors(include_input=False, include_url=False)]
         text = "The arguments are not valid. " + "; ".join(faults[:_MAX_FAULTS])
@@ -100,7 +103,8 @@ async def _called(tool: Tool, args: BaseModel, context: ToolContext) -> object:
             return await tool.handler(args, context)
     except ToolFailed as failure:
         _weigh(tool, str(failure).encode())
-        raise _CallFailed("failed", str(failure)) from failure
+        code: ToolErrorCode = "too_large" if isinstance(failure, ToolResultTooLarge) else "failed"
+        raise _CallFailed(code, str(failure)) from failure
     except Exception as error:
         # A tool's own TimeoutError is a failure like any other.
         if not deadline.expired():

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, RootModel
 from pydantic.errors import PydanticUserError
@@ -30,8 +30,34 @@ class ToolDefinitionError(OperatorError):
         super().__init__(f"The tool {tool_id!r} {fault}.")
 
 
+class ArgumentsRefused(Exception):
+    """Arguments a tool does not take: the dotted path of the one that is wrong, empty for all, and why."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        self.reason = reason
+        super().__init__(f"{where or 'arguments'}: {reason}")
+
+
+class ArgumentSchema(Protocol):
+    """A schema that decides about arguments, beside the input model."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The schema as the model sees it."""
+        ...
+
+    async def check(self, args: object) -> None:
+        """Raise `ArgumentsRefused` for what does not match."""
+        ...
+
+
 class ToolFailed(Exception):
     """What a tool raises to tell the model why it failed; the text is shown to the model as it is."""
+
+
+class ToolResultTooLarge(ToolFailed):
+    """A tool has more to say than it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +96,18 @@ class Tool:
     max_result_bytes: int
     """The most that either half of the output may take, in UTF-8."""
     handler: ToolFunction = field(repr=False)
+    schema: ArgumentSchema | None = None
+    """Of tools whose arguments are described elsewhere."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments; always an object."""
-        return self.input_model.model_json_schema()
+        return self.input_model.model_json_schema() if self.schema is None else self.schema.document
 
-    def arguments(self, raw: object) -> BaseModel:
-        """The arguments as the tool takes them; raises pydantic's errors."""
+    async def arguments(self, raw: object) -> BaseModel:
+        """The arguments as the tool takes them; raises `ArgumentsRefused` and pydantic's errors."""
+        if self.schema is not None:
+            await self.schema.check(raw)
         # As JSON, not as Python objects: a strict model then still takes a date from a string.
         return self.input_model.model_validate_json(to_json(raw))
 

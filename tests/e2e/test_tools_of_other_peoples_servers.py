@@ -77,7 +77,7 @@ async def test_only_the_tools_that_are_named_exist(world_of: WorldOf, tmp_path: 
 
 @pytest.mark.parametrize(
     ("arguments", "answer"),
-    [({"q": 1}, "q: 1 is not of type 'string'"), ({}, "'q' is a required property")],
+    [({"q": 1}, 'q: 1 is not of type "string"'), ({}, '"q" is a required property')],
 )
 async def test_arguments_are_held_against_the_servers_schema(
     world_of: WorldOf, tmp_path: Path, arguments: dict[str, Any], answer: str

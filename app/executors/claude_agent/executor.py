@@ -25,6 +25,7 @@ from app.executors.claude_agent.prompt import content_blocks, system_prompt, use
 from app.executors.claude_agent.sandbox import Sandbox, SandboxUnavailable
 from app.executors.claude_agent.shown_options import shown
 from app.executors.claude_agent.start import CliStarter
+from app.executors.claude_agent.structured_output import require_match
 from app.executors.claude_agent.surface import UnexpectedSurface
 from app.executors.claude_agent.turn import Turn
 from app.executors.port import (
@@ -44,6 +45,7 @@ from app.executors.text import loggable
 from app.gateway.call import Refusal
 from app.graph import GraphRunRequest, SentMessage
 from app.ids import new_uuid
+from app.json_schema.checker import SchemaChecker
 from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
 from app.workspaces.service import Workspaces
 
@@ -72,6 +74,7 @@ class ClaudeAgentExecutor:
         servers: McpConnector,
         workspaces: Workspaces,
         sandbox: Sandbox,
+        schemas: SchemaChecker,
     ) -> None:
         self._access = access
         self._billing = billing
@@ -79,6 +82,7 @@ class ClaudeAgentExecutor:
         self._servers = servers
         self._workspaces = workspaces
         self._sandbox = sandbox
+        self._schemas = schemas
 
     async def run(
         self,
@@ -177,7 +181,9 @@ class ClaudeAgentExecutor:
             await process.gone.wait()
         if confinement is not None and confinement.filled:
             await self._workspaces.keep(context.run, confinement.workspace)
-        yield _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
+        final = _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
+        await require_match(self._schemas, final, request.response_format, account_id=context.run.account_id)
+        yield final
 
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
         """See the port."""

@@ -44,7 +44,7 @@ class NativeTool:
         """Whether it changes nothing."""
         return self.id in _READING
 
-    def arguments(self, raw: object) -> dict[str, Any]:
+    async def arguments(self, raw: object) -> dict[str, Any]:
         """The arguments; raises pydantic's errors. The CLI checks them itself."""
         return _ARGUMENTS.validate_python(raw)
 

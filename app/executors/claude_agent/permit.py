@@ -48,7 +48,7 @@ class Permit:
             return _denied(objection)
         shown = native.shown_args(tool.id, dict(asked))
         try:
-            reviewed = tool.arguments(await self._review(tool, shown, call_id))
+            reviewed = await tool.arguments(await self._review(tool, shown, call_id))
         except CallDenied as denied:
             return _denied(str(denied))
         if reviewed == shown:

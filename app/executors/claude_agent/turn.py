@@ -83,7 +83,7 @@ class Turn:
         stop = None if result is None else stop_of(result)
         # With messages the agent never took up, what it said last is no answer to them.
         if result is not None and stop == "natural" and not self._mapper.sent:
-            return answer(result, self._wanted)
+            return answer(result)
         if stopped is not None:
             raise ExecutionFailed(*stopped)
         if result is None or stop is None or stop == "natural":

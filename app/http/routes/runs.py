@@ -87,7 +87,7 @@ async def preview_run(
     body: GraphRunRequest, services: ServicesDep, caller: Writer, request_id: RequestId
 ) -> PreviewShape:
     """What would be executed. Nothing is: no run, no charge."""
-    context, preview = services.previewer.preview(
+    context, preview = await services.previewer.preview(
         caller.account_id, caller.api_key_id, body, request_id=request_id
     )
     return PreviewShape.of(context, preview)

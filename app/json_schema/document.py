@@ -1,0 +1,152 @@
+"""A foreign schema as it may be handed to a validator: bounded, and without references beyond itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic_core import PydanticSerializationError, to_json
+
+MAX_BYTES = 262_144
+MAX_DEPTH = 64
+MAX_VALUES = 20_000
+MAX_REFERENCES = 1_000
+MAX_PATTERN_CHARS = 1_000
+
+DIALECTS: dict[str, int] = {
+    "https://json-schema.org/draft/2020-12/schema": 0,
+    "https://json-schema.org/draft/2019-09/schema": 1,
+    "http://json-schema.org/draft-07/schema": 2,
+    "http://json-schema.org/draft-06/schema": 3,
+}
+"""The values of `$schema` that are understood, with their numbers in the worker; the first is the default."""
+
+_REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
+_MAX_POINTER_CHARS = 200
+
+
+class SchemaUnusable(Exception):
+    """A schema cannot be used. `where` is a JSON pointer into it; both are for whoever sent it."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        self.reason = reason
+        super().__init__(f"{where} {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDocument:
+    """A schema within its limits, as JSON, and the dialect it is written in."""
+
+    dialect: int
+    text: bytes
+
+    @classmethod
+    def of(cls, schema: dict[str, Any]) -> "SchemaDocument":
+        """Look through the whole schema; raises `SchemaUnusable`. Takes some milliseconds at most."""
+        _Inspection().inspect(schema)
+        # Its own name means nothing here: what refers to the document begins with #.
+        plain = {name: value for name, value in schema.items() if name not in {"$id", "$schema"}}
+        try:
+            text = to_json(plain)
+        except (PydanticSerializationError, ValueError) as error:
+            raise SchemaUnusable("#", "cannot be written as JSON") from error
+        if len(text) > MAX_BYTES:
+            raise _too_large()
+        return cls(_dialect(schema.get("$schema")), text)
+
+
+class _Place(NamedTuple):
+    """A value and the way to it; the way is spelled out only where something is wrong."""
+
+    value: Any
+    name: str | int = ""
+    parent: "_Place | None" = None
+
+    def pointer(self) -> str:
+        names: list[str] = []
+        place: _Place | None = self
+        while place is not None and place.parent is not None:
+            names.append(str(place.name))
+            place = place.parent
+        return pointer(reversed(names))
+
+
+class _Inspection:
+    """Counts what a schema has, level by level, and stops at the first thing that may not be."""
+
+    def __init__(self) -> None:
+        self._values = 0
+        self._chars = 0
+        self._references = 0
+
+    def inspect(self, schema: dict[str, Any]) -> None:
+        level = [_Place(schema)]
+        for _ in range(MAX_DEPTH + 1):
+            if not level:
+                return
+            level = [below for place in level for below in self._below(place)]
+        raise SchemaUnusable(level[0].pointer(), f"is nested deeper than {MAX_DEPTH} levels")
+
+    def _below(self, place: _Place) -> Iterator[_Place]:
+        match place.value:
+            case dict() as members:
+                for name, value in members.items():
+                    below = _Place(value, name, place)
+                    self._count(name)
+                    self._look_at(below)
+                    yield below
+            case list() as items:
+                for index, item in enumerate(items):
+                    self._count(item)
+                    yield _Place(item, index, place)
+
+    def _count(self, text: Any) -> None:
+        self._values += 1
+        self._chars += len(text) if isinstance(text, str) else 0
+        if self._values > MAX_VALUES:
+            raise SchemaUnusable("#", f"holds more than {MAX_VALUES} values")
+        if self._chars > MAX_BYTES:
+            raise _too_large()
+
+    def _look_at(self, place: _Place) -> None:
+        match place.name, place.value:
+            case str(name), str(target) if name in _REFERENCES:
+                self._references += 1
+                self._check_reference(place, target)
+            case "$id", str() if place.parent is not None and place.parent.parent is not None:
+                raise SchemaUnusable(place.pointer(), "names a schema inside the schema; leave it out")
+            case "$schema", str(dialect) if dialect.rstrip("#") not in DIALECTS:
+                raise SchemaUnusable(place.pointer(), f"must be one of {', '.join(DIALECTS)}")
+            case "pattern", str(pattern):
+                _check_pattern(place, pattern)
+            case "patternProperties", dict() as members:
+                for pattern in members:
+                    _check_pattern(place, pattern)
+            case _, str(text):
+                self._chars += len(text)
+
+    def _check_reference(self, place: _Place, target: str) -> None:
+        if not target.startswith("#"):
+            raise SchemaUnusable(place.pointer(), "refers to something outside the schema")
+        if self._references > MAX_REFERENCES:
+            raise SchemaUnusable(place.pointer(), f"is one of more than {MAX_REFERENCES} references")
+
+
+def pointer(names: Any) -> str:
+    """A JSON pointer in a fragment, no longer than somebody would read."""
+    whole = "/".join(["#", *(str(name).replace("~", "~0").replace("/", "~1") for name in names)])
+    return whole if len(whole) <= _MAX_POINTER_CHARS else f"{whole[:_MAX_POINTER_CHARS]}…"
+
+
+def _check_pattern(place: _Place, pattern: str) -> None:
+    if len(pattern) > MAX_PATTERN_CHARS:
+        reason = f"has a regular expression of more than {MAX_PATTERN_CHARS} characters"
+        raise SchemaUnusable(place.pointer(), reason)
+
+
+def _dialect(uri: Any) -> int:
+    return DIALECTS[uri.rstrip("#")] if isinstance(uri, str) else 0
+
+
+def _too_large() -> SchemaUnusable:
+    return SchemaUnusable("#", f"is larger than {MAX_BYTES} bytes")

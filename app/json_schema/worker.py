@@ -1,0 +1,84 @@
+"""Checks schemas and values for a server that may kill it: `python -I worker.py`.
+
+Standard input and output are pipes to the server. When they close this ends; a check that uses up
+its processor time ends it, too. A process of its own, with few imports, so that it starts fast.
+"""
+
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+from typing import Any, BinaryIO
+
+import jsonschema_rs
+
+REQUEST = struct.Struct(">BfII")
+"""Dialect, seconds of processor time, length of the schema, length of the value."""
+REPLY = struct.Struct(">I")
+MAX_MEMORY = 512 * 1024 * 1024
+MAX_REPLY_CHARS = 500
+
+_VALIDATORS = (
+    jsonschema_rs.Draft202012Validator,
+    jsonschema_rs.Draft201909Validator,
+    jsonschema_rs.Draft7Validator,
+    jsonschema_rs.Draft6Validator,
+)
+# The engine without backtracking: a pattern takes time in proportion to the text.
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    # Ctrl-C and SIGTERM are meant for the server; we follow it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    # Nothing of ours handles it: it ends the process, whatever code is running.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    # The server itself comes first.
+    os.nice(5)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    reading, writing = sys.stdin.buffer, sys.stdout.buffer
+    while len(header := reading.read(REQUEST.size)) == REQUEST.size:
+        dialect, seconds, schema_bytes, value_bytes = REQUEST.unpack(header)
+        schema, value = reading.read(schema_bytes), reading.read(value_bytes)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        answer = json.dumps(_checked(dialect, schema, value)).encode()
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _send(writing, answer)
+
+
+def _checked(dialect: int, schema: bytes, value: bytes) -> list[Any]:
+    try:
+        validator = _VALIDATORS[dialect](
+            schema.decode(), validate_formats=False, pattern_options=_PATTERNS, offline=True
+        )
+    except jsonschema_rs.ValidationError as fault:
+        return ["unusable", list(fault.instance_path)[:64], _reason(fault)]
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        return ["unusable", [], str(error)[:MAX_REPLY_CHARS]]
+    try:
+        validator.validate(json.loads(value))
+    except jsonschema_rs.ValidationError as fault:
+        return ["mismatch", list(fault.instance_path)[:64], fault.message[:MAX_REPLY_CHARS]]
+    except (ValueError, RecursionError) as error:
+        return ["uncheckable", [], str(error)[:MAX_REPLY_CHARS]]
+    return ["valid", [], ""]
+
+
+def _reason(fault: jsonschema_rs.ValidationError) -> str:
+    if getattr(fault.kind, "name", "") == "format":
+        return "is not a regular expression that can be matched in linear time"
+    return fault.message[:MAX_REPLY_CHARS]
+
+
+def _send(writing: BinaryIO, answer: bytes) -> None:
+    writing.write(REPLY.pack(len(answer)) + answer)
+    writing.flush()
+
+
+if __name__ == "__main__":
+    main()

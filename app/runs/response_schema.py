@@ -1,0 +1,21 @@
+"""The JSON schema a client wants its answer in, judged before the run is accepted."""
+
+from typing import Any
+
+from app.errors import Invalid
+from app.ids import AccountId
+from app.json_schema.checker import SchemaChecker
+from app.json_schema.document import SchemaUnusable
+
+
+async def check_response_schema(
+    schemas: SchemaChecker, schema: dict[str, Any], *, field: str, account_id: AccountId
+) -> None:
+    """Raise `Invalid` naming the field unless this is a schema of objects that can be checked."""
+    if schema.get("type") != "object":
+        raise Invalid.field(field, "must describe an object (type: object)")
+    try:
+        await schemas.require_usable(schema, owner=str(account_id))
+    except SchemaUnusable as error:
+        message = f"is not a JSON schema that can be used: {error.where} {error.reason}"
+        raise Invalid.field(field, message) from error

@@ -1,0 +1,26 @@
+"""How much of what an MCP server says is held at once."""
+
+from dataclasses import dataclass
+
+_PROTOCOL_BYTES = 1024 * 1024
+"""For a page of tools with their schemas, and for what is wrapped around a result."""
+_ESCAPED = 2
+"""How much longer a text may be as JSON, without being refused."""
+
+
+@dataclass(slots=True)
+class AnswerLimit:
+    """The most one answer of a server may hold, and whether one wanted to hold more."""
+
+    max_bytes: int
+    exceeded: bool = False
+
+    @classmethod
+    def of_results(cls, max_result_bytes: int) -> "AnswerLimit":
+        """So that every result that may be as long as this fits."""
+        return cls(_PROTOCOL_BYTES + _ESCAPED * max_result_bytes)
+
+    def take_exceeded(self) -> bool:
+        """Whether an answer was too large since this was last asked."""
+        exceeded, self.exceeded = self.exceeded, False
+        return exceeded

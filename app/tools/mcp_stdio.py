@@ -1,0 +1,128 @@
+"""MCP servers that are programs: as the library's own transport, with a bound on the length of a line."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+from app.tools.mcp_limits import AnswerLimit
+
+_EXIT_S = 2.0
+"""How long a program may take to end by itself once nobody writes to it; again after SIGTERM."""
+_FLUSH_S = 0.5
+
+_Incoming = SessionMessage | Exception
+_Streams = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
+
+
+@asynccontextmanager
+async def bounded_stdio(
+    command: Sequence[str], env: Mapping[str, str], *, limit: AnswerLimit
+) -> AsyncGenerator[_Streams]:
+    """Run the program, with nothing of our environment but what programs need; raises `OSError`.
+
+    A line over the limit ends the conversation: what comes after it answers nobody knows what.
+    """
+    process = await anyio.open_process(
+        list(command), env=get_default_environment() | dict(env), stderr=None, start_new_session=True
+    )
+    reader_end, reading = anyio.create_memory_object_stream[_Incoming](0)
+    writing, writer_end = anyio.create_memory_object_stream[SessionMessage](0)
+    written = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, process, reader_end, limit)
+        tasks.start_soon(_write, process, writer_end, reader_end, written)
+        try:
+            yield reading, writing
+        finally:
+            with anyio.CancelScope(shield=True):
+                reading.close()
+                writing.close()
+                with anyio.move_on_after(_FLUSH_S):
+                    await written.wait()
+                await _stop(process)
+            tasks.cancel_scope.cancel()
+
+
+async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], limit: AnswerLimit) -> None:
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        async with messages:
+            async for line in _lines(process, limit):
+                await messages.send(_parsed(line))
+    await _drain(process)
+
+
+async def _lines(process: Process, limit: AnswerLimit) -> AsyncGenerator[bytes]:
+    """Whole lines, until one is too long."""
+    assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
+    line = bytearray()
+    async for chunk in process.stdout:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            line += end
+            yield bytes(line)
+            line.clear()
+        line += rest
+        # No more than a chunk beyond the limit, for a line that ended within the chunk.
+        if len(line) > limit.max_bytes:
+            limit.exceeded = True
+            return
+
+
+async def _drain(process: Process) -> None:
+    """Read on, so that the program can hear that it should end; ends when the pipe is closed."""
+    assert process.stdout is not None  # noqa: S101
+    with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        while True:
+            await process.stdout.receive()
+
+
+async def _write(
+    process: Process,
+    messages: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[_Incoming],
+    written: anyio.Event,
+) -> None:
+    assert process.stdin is not None  # noqa: S101
+    try:
+        async with messages:
+            async for message in messages:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(f"{text}\n".encode())
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+        # Nothing will be answered any more: whoever waits learns that.
+        await incoming.aclose()
+    finally:
+        written.set()
+
+
+def _parsed(line: bytes) -> _Incoming:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _stop(process: Process) -> None:
+    assert process.stdin is not None  # noqa: S101
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdin.aclose()
+    if not await _exited(process):
+        await terminate_posix_process_tree(process, _EXIT_S)
+        await _exited(process)
+    with suppress(OSError, ProcessLookupError):
+        await process.aclose()
+
+
+async def _exited(process: Process) -> bool:
+    # Not `wait`: that waits for the pipes, too, which a child of the program may hold open.
+    with anyio.move_on_after(_EXIT_S):
+        while process.returncode is None:
+            await anyio.sleep(0.01)
+    return process.returncode is not None

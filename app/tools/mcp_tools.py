@@ -1,0 +1,123 @@
+"""One tool of somebody else's MCP server, as a tool of ours."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mcp import Client, MCPError, types
+from pydantic import BaseModel, ConfigDict
+
+from app.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.json_schema.document import SchemaUnusable
+from app.tools.mcp_limits import AnswerLimit
+from app.tools.tool import (
+    ArgumentsRefused,
+    Effect,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolOutput,
+    ToolResultTooLarge,
+)
+
+MAX_DESCRIPTION_CHARS = 20_000
+
+
+class _Answer(BaseModel):
+    """What a remote tool answered."""
+
+    text: str
+
+
+class _Arguments(BaseModel):
+    """Arguments as the server's own schema wants them."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMaker:
+    """Makes tools of ours of one connected server's."""
+
+    server: str
+    client: Client
+    schemas: SchemaChecker
+    limit: AnswerLimit
+    timeout_s: float
+    max_result_bytes: int
+    show_results: bool
+
+    async def make(
+        self, tool_id: str, remote: types.Tool, effect: Effect, *, output_schema: dict[str, Any] | None
+    ) -> Tool:
+        """The tool; raises `SchemaUnusable` where it is described in a way that cannot be used."""
+        description = remote.description or remote.title or remote.name
+        if len(description) > MAX_DESCRIPTION_CHARS:
+            reason = f"its description is longer than {MAX_DESCRIPTION_CHARS} characters"
+            raise SchemaUnusable("description", reason)
+        owner = f"mcp:{self.server}"
+        for schema in filter(None, (remote.input_schema, output_schema)):
+            await self.schemas.require_usable(schema, owner=owner)
+        arguments = _RemoteSchema(remote.input_schema, self.schemas, owner)
+        results = None if output_schema is None else _RemoteSchema(output_schema, self.schemas, owner)
+
+        async def call(args: BaseModel, _context: ToolContext) -> ToolOutput[_Answer]:
+            text = await self._call(remote.name, args.model_dump(mode="json"), results)
+            return ToolOutput(markdown=text, structured=_Answer(text=text))
+
+        return Tool(
+            id=tool_id,
+            description=description,
+            effect=effect,
+            input_model=_Arguments,
+            output_model=_Answer,
+            redact=("text",) if self.show_results else (),
+            timeout_s=self.timeout_s,
+            max_result_bytes=self.max_result_bytes,
+            handler=call,
+            schema=arguments,
+        )
+
+    async def _call(self, name: str, arguments: dict[str, Any], results: "_RemoteSchema | None") -> str:
+        try:
+            result = await self.client.call_tool(name, arguments)
+        except MCPError as error:
+            if self.limit.take_exceeded():
+                message = f"The result is larger than {self.max_result_bytes} bytes; ask for less."
+                raise ToolResultTooLarge(message) from error
+            raise
+        text = "\n\n".join(map(_text, result.content))
+        if result.is_error:
+            raise ToolFailed(text or "The tool failed.")
+        if results is not None and not await results.is_met_by(result.structured_content):
+            message = "The tool's result is not what its own schema says."
+            raise ToolFailed(message)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _RemoteSchema:
+    """A server's schema; decides about arguments, and about structured results."""
+
+    document: dict[str, Any]
+    schemas: SchemaChecker
+    owner: str
+
+    async def check(self, args: object) -> None:
+        """See `ArgumentSchema`."""
+        try:
+            mismatch = await self.schemas.mismatch(self.document, args, owner=self.owner)
+        except (SchemaUnusable, ValueUncheckable) as error:
+            raise ArgumentsRefused("", f"they cannot be checked: {error}") from error
+        if mismatch is not None:
+            raise ArgumentsRefused(".".join(mismatch.path), mismatch.reason)
+
+    async def is_met_by(self, result: object) -> bool:
+        """Whether it matches; what cannot be checked does not."""
+        try:
+            return await self.schemas.mismatch(self.document, result, owner=self.owner) is None
+        except (SchemaUnusable, ValueUncheckable):
+            return False
+
+
+def _text(content: types.ContentBlock) -> str:
+    return content.text if isinstance(content, types.TextContent) else f"[{content.type}]"

@@ -1,0 +1,35 @@
+from typing import Any
+
+import pytest
+
+from app.events import AssistantFinal
+from app.executors.claude_agent.structured_output import require_match
+from app.executors.port import ExecutionFailed
+from app.graph import ResponseFormat
+from app.ids import AccountId, new_uuid
+from app.json_schema.checker import SchemaChecker
+from tests.unit.json_schema.schemas import a_bomb
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+async def judge(structured: object, schema: dict[str, Any]) -> None:
+    final = AssistantFinal(content="", structured_output=structured)
+    wanted = ResponseFormat.of(type="json_schema", schema_=schema)
+    async with SchemaChecker(workers=1, check_s=0.1) as schemas:
+        await require_match(schemas, final, wanted, account_id=AccountId(new_uuid()))
+
+
+@pytest.mark.parametrize("structured", [None, {}, {"n": "one"}, []])
+async def test_a_structured_answer_must_match_its_schema(structured: object) -> None:
+    with pytest.raises(ExecutionFailed):
+        await judge(structured, SCHEMA)
+
+
+async def test_a_structured_answer_that_matches_is_accepted() -> None:
+    await judge({"n": 1}, SCHEMA)
+
+
+async def test_an_answer_that_cannot_be_checked_in_time_is_none() -> None:
+    with pytest.raises(ExecutionFailed):
+        await judge({"n": 1}, a_bomb())

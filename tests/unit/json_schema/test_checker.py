@@ -1,0 +1,201 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.json_schema.checker import Mismatch, SchemaChecker, ValueUncheckable
+from app.json_schema.document import SchemaUnusable
+from app.json_schema.places import SchemasBusy
+from tests.unit.json_schema.schemas import a_bomb
+
+USUAL = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "word": {"type": "string", "pattern": "^[a-z]+$"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+async def schemas() -> AsyncIterator[SchemaChecker]:
+    async with SchemaChecker(workers=2, check_s=0.1) as checker:
+        yield checker
+
+
+def workers() -> list[psutil.Process]:
+    """Of this process, in their order of age."""
+    children = psutil.Process().children()
+    return [child for child in children if any("json_schema/worker.py" in arg for arg in child.cmdline())]
+
+
+async def test_a_schema_is_held_against_values(schemas: SchemaChecker) -> None:
+    await schemas.require_usable(USUAL, owner="a")
+
+    assert await schemas.mismatch(USUAL, {"n": 1, "word": "one"}, owner="a") is None
+    assert await schemas.mismatch(USUAL, {"n": "1"}, owner="a") == Mismatch(
+        ("n",), '"1" is not of type "integer"'
+    )
+    found = await schemas.mismatch(USUAL, {}, owner="a")
+    assert found == Mismatch((), '"n" is a required property')
+
+
+@pytest.mark.parametrize("pattern", ["((((", "a{100000000000000000000}", "(?=a)b", r"(a)\1", "[z-a]"])
+@pytest.mark.parametrize("holder", ["pattern", "patternProperties"])
+async def test_a_pattern_is_matched_in_linear_time_or_refused(
+    schemas: SchemaChecker, pattern: str, holder: str
+) -> None:
+    schema = {"pattern": pattern} if holder == "pattern" else {"patternProperties": {pattern: {}}}
+
+    with pytest.raises(SchemaUnusable, match=rf"^#/properties/x/{holder}.* linear time"):
+        await schemas.require_usable({"properties": {"x": schema}}, owner="a")
+
+
+async def test_a_catastrophic_pattern_is_none_here(schemas: SchemaChecker) -> None:
+    schema = {"type": "string", "pattern": "^(a+)+$"}
+
+    assert await schemas.mismatch(schema, "a" * 100_000 + "b", owner="a") is not None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "strin"},
+        {"required": "n"},
+        {"$ref": "#/$defs/nowhere"},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "items": 1},
+    ],
+)
+async def test_what_is_no_schema_is_named(schemas: SchemaChecker, schema: dict[str, Any]) -> None:
+    with pytest.raises(SchemaUnusable):
+        await schemas.require_usable(schema, owner="a")
+
+
+async def test_older_dialects_are_understood(schemas: SchemaChecker) -> None:
+    tuple_of = {"items": [{"type": "string"}]}
+
+    with pytest.raises(SchemaUnusable):
+        await schemas.require_usable(tuple_of, owner="a")
+    seven = {"$schema": "http://json-schema.org/draft-07/schema#", **tuple_of}
+    assert await schemas.mismatch(seven, ["a"], owner="a") is None
+    assert await schemas.mismatch(seven, [1], owner="a") is not None
+
+
+async def test_a_check_that_takes_too_long_is_ended_and_the_next_one_is_none_the_worse(
+    schemas: SchemaChecker,
+) -> None:
+    with pytest.raises(SchemaUnusable, match="too long"):
+        await schemas.require_usable(a_bomb(), owner="a")
+    with pytest.raises(ValueUncheckable, match="too long"):
+        await schemas.mismatch(a_bomb(), {}, owner="a")
+
+    assert await schemas.mismatch(USUAL, {"n": 1}, owner="a") is None
+
+
+async def test_the_event_loop_goes_on_while_a_bomb_is_checked(schemas: SchemaChecker) -> None:
+    checking = asyncio.create_task(schemas.require_usable(a_bomb(), owner="a"))
+    turns = 0
+    while not checking.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+
+    with pytest.raises(SchemaUnusable):
+        await checking
+    # A loop that was held would have had a handful.
+    assert turns > 20
+
+
+async def test_who_asks_much_does_not_keep_others_waiting() -> None:
+    async with SchemaChecker(workers=2, check_s=0.3) as schemas:
+        await asyncio.gather(*(schemas.require_usable(USUAL, owner=name) for name in "ab"))
+        bombs = [asyncio.create_task(schemas.require_usable(a_bomb(), owner="bad")) for _ in range(4)]
+        await asyncio.sleep(0)
+
+        await schemas.require_usable(USUAL, owner="good")
+
+        assert not any(bomb.done() for bomb in bombs)
+        for bomb in bombs:
+            bomb.cancel()
+        await asyncio.wait(bombs)
+        # What was given up is not counted any more.
+        await schemas.require_usable(USUAL, owner="bad")
+
+
+async def test_nobody_may_have_too_many_waiting() -> None:
+    async with SchemaChecker(workers=1, check_s=0.3) as schemas:
+        bombs = [asyncio.create_task(schemas.require_usable(a_bomb(), owner="bad")) for _ in range(17)]
+        await asyncio.sleep(0)
+
+        with pytest.raises(SchemasBusy):
+            await schemas.require_usable(USUAL, owner="bad")
+        for bomb in bombs:
+            bomb.cancel()
+        await asyncio.wait(bombs)
+
+
+async def test_a_worker_that_was_killed_is_replaced(schemas: SchemaChecker) -> None:
+    await schemas.require_usable(USUAL, owner="a")
+    (worker,) = workers()
+    worker.kill()
+    await asyncio.to_thread(worker.wait, 5)
+
+    async def checked() -> bool:
+        # That it has gone may be noticed only when it is asked: that check is lost, the next is not.
+        (refused,) = await asyncio.gather(schemas.require_usable(USUAL, owner="a"), return_exceptions=True)
+        return refused is None
+
+    assert await checked() or await checked()
+
+
+async def test_a_worker_has_nothing_of_the_servers_environment(schemas: SchemaChecker) -> None:
+    await schemas.require_usable(USUAL, owner="a")
+    (worker,) = workers()
+
+    assert set(worker.environ()) <= {"LC_CTYPE"}
+    assert worker.rlimit(psutil.RLIMIT_AS)[0] == 512 * 1024 * 1024
+
+
+async def test_no_worker_is_left() -> None:
+    async with SchemaChecker(workers=2, check_s=0.3) as schemas:
+        bomb = asyncio.create_task(schemas.require_usable(a_bomb(), owner="a"))
+        await schemas.require_usable(USUAL, owner="b")
+        bomb.cancel()
+        await asyncio.wait({bomb})
+
+    assert workers() == []
+
+
+@pytest.mark.parametrize(
+    "value", [10**5000, "\ud800", ["x" * 5_000_000]], ids=["endless", "half a character", "too large"]
+)
+async def test_a_value_nobody_can_write_is_not_checked(schemas: SchemaChecker, value: object) -> None:
+    with pytest.raises(ValueUncheckable):
+        await schemas.mismatch({}, value, owner="a")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["$ref", "$id", "anyOf", "items", "properties", "pattern", "type", "x", "not"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(schema=st.dictionaries(st.sampled_from(["$ref", "allOf", "properties", "pattern", "$defs"]), _JSON))
+async def test_whatever_is_sent_there_is_a_verdict(schemas: SchemaChecker, schema: dict[str, Any]) -> None:
+    (refused,) = await asyncio.gather(schemas.require_usable(schema, owner="a"), return_exceptions=True)
+
+    if refused is not None:
+        assert isinstance(refused, SchemaUnusable)
+        assert refused.where.startswith("#")
+        assert refused.reason

@@ -1,0 +1,117 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.json_schema.document import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_PATTERN_CHARS,
+    MAX_REFERENCES,
+    MAX_VALUES,
+    SchemaDocument,
+    SchemaUnusable,
+)
+from tests.unit.json_schema.schemas import nested
+
+OUTSIDE = [
+    "http://127.0.0.1:9/schema.json",
+    "//127.0.0.1/schema.json",
+    "file:///etc/hostname",
+    "other.json#/$defs/a",
+    "%23/$defs/a",
+    "?a#",
+    "urn:uuid:00000000-0000-0000-0000-000000000000",
+    "",
+]
+
+
+def around(inner: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schema with something in each place where a schema can be, or something like one."""
+    return [
+        inner,
+        {"properties": {"a": inner}},
+        {"anyOf": [{"type": "string"}, inner]},
+        {"definitions": {"a": {"dependencies": {"b": inner}}}},
+        {"$defs": {"a": {"dependentSchemas": {"b": inner}}}},
+        {"if": inner, "then": inner, "else": inner},
+        {"items": [inner]},
+        {"unevaluatedProperties": inner},
+        {"patternProperties": {"^a": inner}},
+        {"enum": [inner]},
+        {"somethingUnknown": {"deeper": [inner]}},
+    ]
+
+
+@pytest.mark.parametrize("target", OUTSIDE)
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$recursiveRef"])
+def test_nothing_refers_to_anything_outside(keyword: str, target: str) -> None:
+    for schema in around({keyword: target}):
+        with pytest.raises(SchemaUnusable, match="refers to something outside"):
+            SchemaDocument.of(schema)
+
+
+def test_nothing_inside_has_an_address_of_its_own() -> None:
+    for schema in around({"$id": "http://127.0.0.1:9/", "$ref": "#/a"})[1:]:
+        with pytest.raises(SchemaUnusable, match="names a schema inside"):
+            SchemaDocument.of(schema)
+
+
+@given(st.text(max_size=20))
+def test_a_reference_is_to_a_fragment_or_refused(target: str) -> None:
+    try:
+        SchemaDocument.of({"allOf": [{"$ref": target}]})
+    except SchemaUnusable:
+        assert not target.startswith("#") or not target.isprintable()
+    else:
+        assert target.startswith("#")
+
+
+def test_a_schemas_own_name_and_dialect_are_left_out() -> None:
+    schema = {"$id": "https://example.org/x", "$schema": "http://json-schema.org/draft-07/schema#"}
+
+    document = SchemaDocument.of({**schema, "type": "object"})
+
+    assert (document.dialect, document.text) == (2, b'{"type":"object"}')
+
+
+def test_a_dialect_nobody_knows_is_refused() -> None:
+    for schema in around({"$schema": "http://127.0.0.1:9/meta"}):
+        with pytest.raises(SchemaUnusable, match=r"\$schema must be one of"):
+            SchemaDocument.of(schema)
+
+
+def test_properties_may_be_called_like_keywords() -> None:
+    names = ("$ref", "$id", "$schema", "pattern", "patternProperties", "$dynamicRef")
+
+    SchemaDocument.of({"properties": {name: {"type": "string"} for name in names}, "required": [*names]})
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"description": "x" * (MAX_BYTES + 1)}, "larger than"),
+        ({"enum": ["é" * (MAX_BYTES // 2)]}, "larger than"),
+        ({"enum": list(range(MAX_VALUES + 1))}, "holds more than"),
+        (nested(MAX_DEPTH + 1), "nested deeper"),
+        ({"allOf": [{"$ref": "#"}] * (MAX_REFERENCES + 1)}, "references"),
+        ({"pattern": "a" * (MAX_PATTERN_CHARS + 1)}, "regular expression of more than"),
+        ({"patternProperties": {"a" * (MAX_PATTERN_CHARS + 1): {}}}, "regular expression of more than"),
+        ({"const": "\ud800"}, "cannot be written as JSON"),
+    ],
+    ids=["text", "bytes", "values", "depth", "references", "pattern", "patterns", "half a pair"],
+)
+def test_everything_has_a_bound(schema: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SchemaUnusable, match=reason):
+        SchemaDocument.of(schema)
+
+
+def test_what_is_wrong_is_found_by_a_pointer_nobody_has_to_scroll() -> None:
+    with pytest.raises(SchemaUnusable) as refused:
+        SchemaDocument.of({"properties": {"a/b~c": {"$ref": "x"}}})
+    assert refused.value.where == "#/properties/a~1b~0c/$ref"
+
+    with pytest.raises(SchemaUnusable) as refused:
+        SchemaDocument.of({"properties": {"a" * 5000: {"$ref": "x"}}})
+    assert len(refused.value.where) < 300
