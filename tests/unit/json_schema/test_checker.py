@@ -48,7 +48,9 @@ async def test_a_schema_is_held_against_values(schemas: SchemaChecker) -> None:
 async def test_a_pattern_is_matched_in_linear_time_or_refused(
     schemas: SchemaChecker, pattern: str, holder: str
 ) -> None:
-    schema = {"pattern": pattern} if holder == "pattern" else {"patternProperties": {pattern: {}}}
+    schema: dict[str, Any] = (
+        {"pattern": pattern} if holder == "pattern" else {"patternProperties": {pattern: {}}}
+    )
 
     with pytest.raises(SchemaUnusable, match=rf"^#/properties/x/{holder}.* linear time"):
         await schemas.require_usable({"properties": {"x": schema}}, owner="a")
