@@ -55,7 +55,8 @@ async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], l
         async with messages:
             async for line in _lines(process, limit):
                 await messages.send(_parsed(line))
-    await _drain(process)
+    if not limit.exceeded:
+        await _drain(process)
 
 
 async def _lines(process: Process, limit: AnswerLimit) -> AsyncGenerator[bytes]:
