@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -24,14 +25,19 @@ GraphId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9.
 """`provider:name`, for example `claude_agents:assistant`."""
 
 
-def _no_float(value: object) -> object:
-    if isinstance(value, float):
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+
+
+def _exact(value: object) -> object:
+    plain_text = isinstance(value, str) and _DECIMAL.fullmatch(value)
+    whole_number = isinstance(value, int) and not isinstance(value, bool)
+    if not (plain_text or whole_number or isinstance(value, Decimal)):
         message = 'money is a decimal in quotes, for example "0.10"'
-        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
+        raise ValueError(message)
     return value
 
 
-Dollars = Annotated[Decimal, BeforeValidator(_no_float), Field(max_digits=20, decimal_places=10)]
+Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]
 """An exact amount; a float never meets money."""
 
 _PATH_BYTES = 1024
@@ -209,7 +215,7 @@ class ResponseFormat(InputModel):
 class RunLimits(InputModel):
     """Where a run must stop; what is left out falls back to the graph, then to the server."""
 
-    timeout_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     max_total_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None

@@ -107,6 +107,7 @@ class Settings(BaseSettings):
     max_failed_keys_per_minute: int = Field(60, ge=1, validation_alias="RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
+    allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
 
     @field_validator("tools", "allowed_host_roots", "cors_origins", mode="before")
     @classmethod

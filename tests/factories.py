@@ -15,7 +15,7 @@ from app.usage import Attribution, TokenUsage, UsageFact
 
 async def an_account(database: Database, name: str = "acme") -> KeyRecord:
     """An account with a key of every run and receipt scope."""
-    scopes = ["runs:write", "runs:read", "receipts:read"]
+    scopes = ["runs:write", "runs:read", "runs:approve", "receipts:read"]
     record, _ = await Accounts(database).create_key(name, scopes)
     return record
 

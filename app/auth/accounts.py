@@ -2,18 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from app.auth.keys import SCOPES, Scope, checked_scopes, hash_key, is_key, mint_key, shown_prefix
+from app.auth.keys import checked_scopes, hash_key, is_key, mint_key, shown_prefix
 from app.auth.repository import (
     AccountRecord,
     KeyRecord,
     account_named,
     all_keys,
     find_account,
+    hold_live_key,
     insert_key,
     key_with_hash,
     newest_accounts,
@@ -21,10 +21,11 @@ from app.auth.repository import (
     revoke,
     touch,
 )
-from app.db import Database
-from app.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from app.db import Database, Transaction
+from app.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId
 from app.paging import Cursor
+from app.principal import SCOPES, Principal, Scope
 
 log = structlog.get_logger(__name__)
 
@@ -44,25 +45,6 @@ class KeyNotFound(NotFound):
     """There is no API key with this id."""
 
     code = "key_not_found"
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Whoever holds the API key of a request."""
-
-    account_id: AccountId
-    api_key_id: ApiKeyId
-    scopes: frozenset[str]
-
-    def may(self, scope: Scope) -> bool:
-        """Whether the key has this scope."""
-        return scope in self.scopes
-
-    def require(self, scope: Scope) -> None:
-        """Raise `Forbidden` naming the scope that is missing."""
-        if not self.may(scope):
-            message = f"This API key lacks the scope {scope}."
-            raise Forbidden(message)
 
 
 class Accounts:
@@ -144,6 +126,11 @@ class Accounts:
         async with self._database.transaction() as tx:
             if not await revoke(tx, key_id):
                 raise KeyNotFound
+
+    async def require_live(self, tx: Transaction, key_id: ApiKeyId) -> None:
+        """Raise `Unauthenticated` for a revoked key; another is not revoked before the transaction ends."""
+        if not await hold_live_key(tx, key_id):
+            raise Unauthenticated
 
     async def ensure_key(self, secret: str, *, account: str = BOOTSTRAP_ACCOUNT) -> KeyRecord:
         """Make sure this very key exists, with all scopes; a revoked one stays revoked."""

@@ -1,9 +1,11 @@
 """The SQL of browser sessions."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import and_, delete, func, insert, select
 
 from app.auth.tables import accounts, api_keys, browser_sessions
 from app.db import Reader, Transaction
@@ -21,6 +23,32 @@ class BrowserSession:
     key_prefix: str
     scopes: tuple[str, ...]
     expires_at: datetime
+
+
+class Credential(NamedTuple):
+    """What somebody is let in with: an API key, or a session that stands for it."""
+
+    api_key_id: ApiKeyId
+    session_hash: bytes | None
+
+
+async def valid_credentials(reader: Reader, asked: Collection[Credential]) -> set[Credential]:
+    """Those of these that still let somebody in."""
+    hashes = [credential.session_hash for credential in asked if credential.session_hash is not None]
+    live = and_(
+        browser_sessions.c.api_key_id == api_keys.c.id,
+        browser_sessions.c.token_hash.in_(hashes),
+        browser_sessions.c.expires_at > func.now(),
+    )
+    statement = (
+        select(api_keys.c.id, browser_sessions.c.token_hash)
+        .join_from(api_keys, browser_sessions, live, isouter=True)
+        .where(api_keys.c.id.in_({each.api_key_id for each in asked}), api_keys.c.revoked_at.is_(None))
+    )
+    valid = set[Credential]()
+    for key_id, session_hash in await reader.execute(statement):
+        valid |= {Credential(ApiKeyId(key_id), None), Credential(ApiKeyId(key_id), session_hash)}
+    return valid
 
 
 async def insert_session(

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import timedelta
 
-from app.auth.accounts import Accounts, Principal
+from app.auth.accounts import Accounts
 from app.auth.browser_session_repository import (
     BrowserSession,
     delete_expired,
@@ -16,6 +16,7 @@ from app.auth.browser_session_repository import (
 )
 from app.db import Database
 from app.errors import Unauthenticated
+from app.principal import Principal
 
 LIFETIME = timedelta(days=7)
 """Counted from the sign-in; being used does not prolong it."""
@@ -62,7 +63,7 @@ class BrowserSessions:
     async def authenticate(self, token: str) -> Principal:
         """Whoever signed in; raises `SessionEnded`, the same for every reason."""
         session = await self.find(token)
-        return Principal(session.account_id, session.api_key_id, frozenset(session.scopes))
+        return Principal(session.account_id, session.api_key_id, frozenset(session.scopes), _hash(token))
 
     async def find(self, token: str) -> BrowserSession:
         """The session this token opens; raises `SessionEnded`."""

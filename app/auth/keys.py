@@ -4,12 +4,9 @@ import hashlib
 import re
 import secrets
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 from app.errors import Invalid
-
-Scope = Literal["runs:write", "runs:read", "receipts:read", "admin"]
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+from app.principal import SCOPES, Scope
 
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _SHOWN_CHARS = 7

@@ -132,6 +132,13 @@ async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
     return bool(changed.rowcount)
 
 
+async def hold_live_key(tx: Transaction, key_id: ApiKeyId) -> bool:
+    """Whether the key is not revoked; until the transaction ends nobody can revoke it."""
+    statement = select(api_keys.c.revoked_at).where(api_keys.c.id == key_id).with_for_update(read=True)
+    row = (await tx.execute(statement)).one_or_none()
+    return row is not None and row.revoked_at is None
+
+
 async def touch(tx: Transaction, key_id: ApiKeyId, *, if_older_than: timedelta) -> None:
     """Note that a key was used, unless that was noted just before."""
     await tx.execute(

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
+from app.auth.credential_monitor import CredentialMonitor
 from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
@@ -35,6 +36,7 @@ from app.runs.commands import RunCommands
 from app.runs.contents import RunContents
 from app.runs.conversations import Conversations
 from app.runs.generation import Generator
+from app.runs.key_revocation import KeyRevocation
 from app.runs.plan import Planner
 from app.runs.preview import Previewer
 from app.runs.queue import Capacity, RunQueue
@@ -66,6 +68,8 @@ class Services:
     database: Database
     accounts: Accounts
     browser_sessions: BrowserSessions
+    credentials: CredentialMonitor
+    key_revocation: KeyRevocation
     runs: RunService
     commands: RunCommands
     conversations: Conversations
@@ -119,12 +123,14 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
         planner, executor = ground.planner, ExecutorAggregator({"claude_agents": ground.agent.executor})
         ground.tasks.start_soon(ground.receipts.work)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, ground.database))
-        runs, commands, conversations = await _open_runs(ground, stack, executor)
+        accounts = Accounts(ground.database)
+        runs, commands, conversations = await _open_runs(ground, stack, executor, accounts=accounts)
         if ground.agent.access.missing is None:
             warm_up(ground.agent.starter, planner)
-        accounts = Accounts(ground.database)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
+        credentials = CredentialMonitor(ground.database)
+        ground.tasks.start_soon(credentials.watch)
         access = AccessWatch(ground.agent.access)
         ground.tasks.start_soon(access.watch)
         yield Services(
@@ -132,6 +138,8 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             database=ground.database,
             accounts=accounts,
             browser_sessions=BrowserSessions(ground.database, accounts),
+            credentials=credentials,
+            key_revocation=KeyRevocation(ground.database, accounts.revoke_key),
             runs=runs,
             commands=commands,
             conversations=conversations,
@@ -196,7 +204,7 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
 
 
 async def _open_runs(
-    ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator
+    ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
 ) -> tuple[RunService, RunCommands, Conversations]:
     settings, database, log_ = ground.settings, ground.database, ground.log
     codec = RequestCodec()
@@ -227,6 +235,7 @@ async def _open_runs(
         codec=codec,
         storage=ground.storage,
         require_sandbox=ground.agent.sandbox.require,
+        require_live_key=accounts.require_live,
         process_id=ground.process_id,
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)

@@ -9,6 +9,7 @@ from rich.table import Table
 from app.auth.accounts import Accounts
 from app.bootstrap.storage import attach_database
 from app.ids import ApiKeyId
+from app.runs.key_revocation import KeyRevocation
 from app.settings import Settings
 
 
@@ -47,8 +48,11 @@ async def list_keys(settings: Settings, console: Console) -> None:
     console.print(table)
 
 
-async def revoke_key(settings: Settings, console: Console, key_id: UUID) -> None:
-    """Revoke a key."""
+async def revoke_key(settings: Settings, console: Console, key_id: UUID, *, stop_runs: bool) -> None:
+    """Revoke a key, and have the servers cancel its runs if wanted."""
     async with attach_database(settings) as database:
-        await Accounts(database).revoke_key(ApiKeyId(key_id))
+        revocation = KeyRevocation(database, Accounts(database).revoke_key)
+        stopped = await revocation.revoke(ApiKeyId(key_id), stop_runs=stop_runs)
     console.print(f"Key {key_id} is revoked.")
+    if stop_runs:
+        console.print(f"Runs asked to stop: {stopped}.")

@@ -118,12 +118,18 @@ def keys_list() -> None:
 
 
 @keys.command("revoke")
-def keys_revoke(key_id: Annotated[UUID, typer.Argument(help="The id `keys list` shows.")]) -> None:
-    """Revoke an API key; it stops working at once."""
+def keys_revoke(
+    key_id: Annotated[UUID, typer.Argument(help="The id `keys list` shows.")],
+    *,
+    stop_runs: Annotated[
+        bool, typer.Option("--stop-runs", help="Also cancel its runs that wait or are under way.")
+    ] = False,
+) -> None:
+    """Revoke an API key: it stops working at once, its open streams end within a second."""
     from app.cli.keys import revoke_key
 
     with explained():
-        asyncio.run(revoke_key(Settings.load(), console, key_id))
+        asyncio.run(revoke_key(Settings.load(), console, key_id, stop_runs=stop_runs))
 
 
 @credit.command("show")

@@ -19,11 +19,20 @@ from app.tools.tool import ArgumentsRefused, Effect, ToolContext
 
 log = structlog.get_logger(__name__)
 
+_STRICTEST_FIRST: tuple[PermissionMode, ...] = (
+    *("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions"),
+)
+
 _ONLY_PLANS = "This run only plans: a tool that changes anything may not be called."
 _ASKS_NOBODY = "This call needs a person's consent, and nobody is asked in this run."
 _EXPIRED = "Nobody consented to this call in time."
 _NOT_HEARD = "Nobody can be asked for consent to this call now."
 _DENIED = "A person has denied this call."
+
+
+def is_looser(mode: PermissionMode, *, than: PermissionMode) -> bool:
+    """Whether tools may be called more freely in one mode than in the other."""
+    return _STRICTEST_FIRST.index(mode) > _STRICTEST_FIRST.index(than)
 
 
 class PermissionNotFound(NotFound):

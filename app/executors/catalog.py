@@ -78,6 +78,8 @@ class GraphSpec(BaseModel):
     permission_mode: PermissionMode = "default"
     permission_modes: tuple[PermissionMode, ...] = ()
     """The modes a caller may change a running run to, besides `permission_mode`."""
+    allow_system_messages: Annotated[bool, Field(strict=True)] = False
+    """Whether clients may extend the system prompt."""
     retry: Annotated[bool, Field(strict=True)] = False
     """Whether a run whose process died goes on in another one, given a conversation."""
     system_prompt: Annotated[str, Field(min_length=1)]

@@ -13,11 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope as AsgiScope
 
-from app.auth.keys import Scope
 from app.http.authentication import CallerWith, principal_of
 from app.http.bodies import ClientLeft
 from app.http.browser import SAFE_METHODS
 from app.http.limits import limits_of
+from app.principal import Scope
 
 SMALL_BODY_BYTES: Final = 262_144
 TEXT_BODY_BYTES: Final = 4_194_304
@@ -57,7 +57,8 @@ class AdmittedRoute(APIRoute):
     def scopes(self) -> tuple[Scope, ...]:
         """What a caller's key needs; empty where nobody is asked for one."""
         calls = (each.call for each in _all_of(self.dependant))
-        return tuple(dict.fromkeys(call.scope for call in calls if isinstance(call, CallerWith)))
+        scopes = (scope for call in calls if isinstance(call, CallerWith) for scope in call.scopes)
+        return tuple(dict.fromkeys(scopes))
 
     @property
     def takes(self) -> TakesBody | None:

@@ -22,10 +22,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.alias_generators import to_camel
 
 from app.errors import FieldError, Invalid
+from app.executors.catalog import GraphSpec
 from app.graph import GraphRunRequest, ImageMediaType
 from app.http.encoders.ag_ui_interrupt import OURS
 from app.http.field_errors import field_errors
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.runs.plan import SystemMessageRefused
 
 OPTIONS = ("model", "toolIds", "onConflict", "responseFormat", "limits", "files")
 """The fields of our own requests a client may give under `forwardedProps.runtally`."""
@@ -37,6 +39,7 @@ _CONTEXT_RULE = (
 )
 _STATE = "The application's state. You cannot change it."
 _NAMES = {"runId": "runId", "stateKey": "threadId", "graphId": "graphId", "messages": "messages"}
+_NO_STATE: tuple[Any, ...] = (None, {}, [], "")
 _NOWHERE = -1
 
 _Indexed: TypeAlias = tuple[int, dict[str, Any]]
@@ -97,6 +100,18 @@ def request_of(graph_id: str, posted: AgUiInput, messages: Sequence[Message]) ->
         raise _invalid(error, body, lambda field: _their_name(field, origins)) from error
 
 
+def require_no_system(posted: AgUiInput, spec: GraphSpec) -> None:
+    """Raise `SystemMessageRefused` naming the first field that would extend the system prompt."""
+    if spec.allow_system_messages:
+        return
+    for index, _ in _system(posted.messages):
+        raise SystemMessageRefused.at(index, spec)
+    if posted.context:
+        raise SystemMessageRefused.at("context", spec)
+    if posted.state not in _NO_STATE:
+        raise SystemMessageRefused.at("state", spec)
+
+
 def answer_of(index: int, payload: Any) -> Answer:
     """The answer in this entry of `resume`; raises `Invalid` naming its fields."""
     body = {"payload": payload}
@@ -147,7 +162,7 @@ def _told(posted: AgUiInput) -> Iterator[_Indexed]:
     facts: list[dict[str, Any]] = [
         {"description": entry.description, "value": entry.value} for entry in posted.context or ()
     ]
-    if posted.state not in (None, {}, [], ""):
+    if posted.state not in _NO_STATE:
         facts.append({"description": _STATE, "value": posted.state})
     if facts:
         # "<" is escaped, so no value can write the tag that ends it.

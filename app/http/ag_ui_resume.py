@@ -13,7 +13,8 @@ from app.executors.control import RunEnded
 from app.http.ag_ui_input import AgUiInput, answer_of, renamed
 from app.http.ag_ui_stream import Stretch
 from app.http.encoders.ag_ui_interrupt import InterruptId
-from app.ids import AccountId, RunId, RunKey
+from app.ids import RunId, RunKey
+from app.principal import Principal
 from app.runs.commands import Decide
 from app.streams.port import LogEntry
 
@@ -27,17 +28,19 @@ class _Given:
     decide: Decide | None
 
 
-async def resume(services: Services, account_id: AccountId, graph_id: str, *, posted: AgUiInput) -> Stretch:
+async def resume(services: Services, caller: Principal, graph_id: str, *, posted: AgUiInput) -> Stretch:
     """Give a run the answers it waits for. The same answers twice are one.
 
-    Raises `RunNotFound`, `Invalid`, `RunEnded`, `PermissionNotFound`, `PermissionDecided` and what
-    giving a command may raise.
+    Raises `ScopeMissing`, `RunNotFound`, `Invalid`, `RunEnded`, `PermissionNotFound`, `PermissionDecided`
+    and what giving a command may raise.
     """
+    caller.require("runs:approve")
     entries = posted.resume or []
     run_id, after = _goes_on(entries)
-    run = RunKey(account_id, run_id)
+    run = RunKey(caller.account_id, run_id)
     given = [_given(index, entry) for index, entry in enumerate(entries)]
     record = await services.runs.get(run)
+    caller.require_reading(record.api_key_id)
     if record.state_key != posted.thread_id:
         raise Invalid.field("threadId", "is not the thread of the interrupted run")
     if record.graph_id != graph_id:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from app.errors import Invalid
+from app.executors.catalog import GraphSpec
 from app.graph import (
     ContentPart,
     GraphRunRequest,
@@ -22,6 +23,7 @@ from app.graph import (
     UploadedFile,
 )
 from app.ids import STATE_KEY_PATTERN
+from app.runs.plan import SystemMessageRefused
 
 _DATA_URL = re.compile(r"data:(?P<type>[a-z]+/[a-z0-9.+-]+);base64,(?P<data>.*)", re.DOTALL)
 _IMAGES: tuple[str, ...] = get_args(ImageMediaType)
@@ -37,7 +39,7 @@ class UiApproval(_Posted):
     """A person's answer to a `tool-approval-request`."""
 
     id: str
-    approved: bool | None = None
+    approved: Annotated[bool, Field(strict=True)] | None = None
     reason: Annotated[str, Field(max_length=4_000)] | None = None
 
 
@@ -97,6 +99,14 @@ class ChatRequest(InputModel):
             field = f"messages.{len(self.messages) - 1}"
             raise Invalid.field(field, "must be the user's, or answer a request for consent")
         return last
+
+    def require_no_system(self, spec: GraphSpec) -> None:
+        """Raise `SystemMessageRefused` naming the first message that would extend the system prompt."""
+        if spec.allow_system_messages:
+            return
+        for index, message in enumerate(self.messages):
+            if message.role == "system":
+                raise SystemMessageRefused.at(index, spec)
 
     def to_run(self, graph_id: str, run_id: str | None, *, whole: bool) -> GraphRunRequest:
         """The run it asks for, with the history or only with what is new.

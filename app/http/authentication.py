@@ -2,18 +2,16 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Final, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
-from app.auth.accounts import Principal
-from app.auth.keys import Scope
 from app.bootstrap.services import Services
 from app.errors import Unauthenticated
 from app.http.browser import COOKIE, SAFE_METHODS, ForeignPage, sender_of, session_token
 from app.http.limits import limits_of
+from app.principal import Principal, Scope
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
 _cookie = APIKeyCookie(
@@ -25,11 +23,11 @@ _PRINCIPAL: Final = "principal"
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
 class CallerWith:
-    """The dependency of routes that need a caller with a scope."""
+    """The dependency of routes that need a caller with certain scopes."""
 
-    scope: Scope
+    def __init__(self, *scopes: Scope) -> None:
+        self.scopes = scopes
 
     async def __call__(
         self,
@@ -39,7 +37,8 @@ class CallerWith:
     ) -> Principal:
         """Authenticate the caller, who was asked already; the parameters are for the OpenAPI document."""
         principal = await principal_of(request)
-        principal.require(self.scope)
+        for scope in self.scopes:
+            principal.require(scope)
         return principal
 
 
@@ -74,7 +73,7 @@ async def _authenticated(request: Request) -> Principal:
     services: Services = request.app.state.services
     if (presented := await _bearer(request)) is not None:
         return await counted(request, presented.credentials, services.accounts.authenticate)
-    if (token := session_token(request)) is None:
+    if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is None:
         raise Unauthenticated
     _require_own_page(request, services.settings.cors_origins)
     return await counted(request, token, services.browser_sessions.authenticate)

@@ -1,6 +1,7 @@
 """Browsers: the cookie they hold, where their requests come from, and what pages may do in them."""
 
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -11,6 +12,8 @@ from app.errors import Forbidden
 COOKIE: Final = "runtally_session"
 _HOST_COOKIE: Final = f"__Host-{COOKIE}"
 """By https. A browser takes this name from this very host only, never from a neighbouring one."""
+
+_PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -49,12 +52,27 @@ class ForeignPage(Forbidden):
     code = "foreign_page"
 
 
-def session_token(request: Request) -> str | None:
-    """What the browser holds of its session."""
+class HttpsRequired(Forbidden):
+    """Browsers sign in by https; by plain http only on this machine, or where the operator allows it."""
+
+    code = "https_required"
+
+
+def session_token(request: Request, *, allow_http: bool) -> str | None:
+    """The session's token from the cookie.
+
+    A page of a neighbouring host can set the plain cookie, so it counts only where `__Host-` cannot be used.
+    """
     token = request.cookies.get(_HOST_COOKIE)
-    if token is None and request.url.scheme != "https":
+    if token is None and _is_plain_http(request, allow_http=allow_http):
         token = request.cookies.get(COOKIE)
     return token
+
+
+def require_own_cookie(request: Request, *, allow_http: bool) -> None:
+    """Raise `HttpsRequired` where no cookie could be kept that only this host can have set."""
+    if not _is_secure(request) and not _is_plain_http(request, allow_http=allow_http):
+        raise HttpsRequired
 
 
 def keep_session(request: Request, response: Response, token: str, *, lifetime: timedelta) -> None:
@@ -93,5 +111,31 @@ def sender_of(request: Request, origins: tuple[str, ...]) -> Sender:
 
 
 def _is_secure(request: Request) -> bool:
-    # A proxy that ends TLS may not say so; the browser does.
-    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+    """Whether the browser speaks https. A proxy that ends TLS may not say so; the browser does."""
+    return _came_by_https(request) or request.headers.get("origin", "").startswith("https://")
+
+
+def _came_by_https(request: Request) -> bool:
+    # Also of a proxy that is not trusted: it can only make us stricter.
+    told = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return request.url.scheme == "https" or told == "https"
+
+
+def _is_plain_http(request: Request, *, allow_http: bool) -> bool:
+    """Whether the browser speaks plain http with certainty: with this machine, or as the operator says."""
+    if _came_by_https(request):
+        return False
+    return allow_http or (_is_loopback(request.url.hostname or "") and not _hides_its_scheme(request))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _hides_its_scheme(request: Request) -> bool:
+    """Whether a proxy passed this on without telling by which scheme it came."""
+    headers = request.headers
+    return "x-forwarded-proto" not in headers and any(name in headers for name in _PROXY_HEADERS)

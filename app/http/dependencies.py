@@ -5,12 +5,12 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Header, Path, Request
 
-from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.http.authentication import CallerWith
 from app.http.middleware import REQUEST_ID
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
+from app.principal import Principal
 from app.runs.commands import RunNotFound
 
 _MAX_KEY_CHARS = 255
@@ -35,7 +35,9 @@ HeartbeatS: TypeAlias = Annotated[float, Depends(heartbeat_s)]
 
 
 Writer: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:write"))]
+ReadingWriter: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:write", "runs:read"))]
 RunReader: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:read"))]
+Approver: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:approve"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(CallerWith("receipts:read"))]
 Admin: TypeAlias = Annotated[Principal, Depends(CallerWith("admin"))]
 

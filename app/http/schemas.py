@@ -204,6 +204,7 @@ class GraphShape(Shape):
     permission_mode: PermissionMode
     permission_modes: tuple[PermissionMode, ...]
     retry: bool
+    allow_system_messages: bool
     max_turns: int | None
     max_budget_usd: Money | None
     timeout_s: float | None

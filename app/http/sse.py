@@ -1,14 +1,23 @@
 """From a run's events to a response that streams them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractContextManager, aclosing
+from typing import Final, TypeAlias
 
+import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.types import Message, Receive, Scope, Send
 
+from app.auth.credential_monitor import CredentialRevoked
 from app.http.encoders.encoder import Encoder
 from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0
+
+WhileValid: TypeAlias = AbstractContextManager[None]
+"""What a stream lasts within: `CredentialMonitor.while_valid` of its reader."""
+
+_FAREWELL_S: Final = 0.2
 
 _HEADERS = {
     # Proxies may neither keep nor compress nor collect what is meant to arrive at once.
@@ -17,27 +26,59 @@ _HEADERS = {
 }
 
 
+class RevocableStream(EventSourceResponse):
+    """A stream that ends when the credential it was opened with is revoked."""
+
+    def __init__(
+        self, chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, while_valid: WhileValid
+    ) -> None:
+        super().__init__(
+            chunks,
+            headers={**_HEADERS, **encoder.headers},
+            ping=heartbeat_s,
+            ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
+            sep="\n",
+        )
+        self._while_valid = while_valid
+        self._farewell = encoder.revoked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond; raises `CredentialRevoked` where nothing was sent yet."""
+        sent: Message | None = None
+
+        async def send_noted(message: Message) -> None:
+            nonlocal sent
+            sent = message
+            await send(message)
+
+        try:
+            with self._while_valid:
+                await super().__call__(scope, receive, send_noted)
+        except CredentialRevoked:
+            if sent is None:
+                raise
+            if sent.get("more_body", True):
+                # Who does not read is not waited for.
+                with anyio.move_on_after(_FAREWELL_S):
+                    await send({"type": "http.response.body", "body": self._farewell(), "more_body": False})
+
+
 def event_stream(
     batches: AsyncGenerator[Sequence[LogEntry], None],
     encoder: Encoder,
     *,
     heartbeat_s: float = HEARTBEAT_S,
+    while_valid: WhileValid,
 ) -> EventSourceResponse:
     """Stream what a run says. A client that leaves closes `batches`, and that is all."""
-    return chunk_stream(_chunks(batches, encoder), encoder.headers, heartbeat_s=heartbeat_s)
+    return chunk_stream(_chunks(batches, encoder), encoder, heartbeat_s=heartbeat_s, while_valid=while_valid)
 
 
 def chunk_stream(
-    chunks: AsyncIterator[bytes], headers: Mapping[str, str], *, heartbeat_s: float
+    chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, while_valid: WhileValid
 ) -> EventSourceResponse:
     """Stream frames that are encoded already."""
-    return EventSourceResponse(
-        chunks,
-        headers={**_HEADERS, **headers},
-        ping=heartbeat_s,
-        ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
-        sep="\n",
-    )
+    return RevocableStream(chunks, encoder, heartbeat_s=heartbeat_s, while_valid=while_valid)
 
 
 async def _chunks(

@@ -10,10 +10,11 @@ from pydantic import Field, TypeAdapter
 
 from app.db import Database
 from app.errors import AppError, FieldError, Invalid, NotFound, Unavailable
-from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound
+from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound, is_looser
 from app.executors.control import RETRY_AFTER_S, MessageLimits, MessagesWaiting, RunEnded
 from app.graph import Message, PermissionMode, Priority, SentMessage, WireModel
 from app.ids import RunKey
+from app.principal import ScopeMissing
 from app.runs.carrier import Carrier, LiveRun
 from app.runs.command_repository import (
     GivenCommand,
@@ -81,13 +82,16 @@ class ChangeMode(WireModel):
 
     type: Literal["change_mode"] = "change_mode"
     mode: PermissionMode
+    may_loosen: bool = False
+    """Whether whoever asks may decide in a person's place."""
 
 
 Command = Stop | Send | Decide | ChangeMode
 _COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 
 _REFUSALS: dict[str, type[AppError]] = {
-    error.code: error for error in (RunEnded, MessagesWaiting, PermissionNotFound, PermissionDecided, Invalid)
+    error.code: error
+    for error in (RunEnded, MessagesWaiting, PermissionNotFound, PermissionDecided, ScopeMissing, Invalid)
 }
 """What a run may answer instead of obeying."""
 
@@ -208,12 +212,18 @@ async def _obey(live: LiveRun, command: Command) -> dict[str, Any]:
         case Decide():
             decision = Decision(command.decision, command.args, command.message)
             await control.approvals.decide(command.request_id, decision)
-        case ChangeMode(mode=mode):
-            spec = live.context.spec
-            if mode not in {spec.permission_mode, *spec.permission_modes}:
-                raise Invalid.field("permissionMode", f"the graph {spec.id} does not allow {mode!r}")
-            control.approvals.mode = mode
+        case ChangeMode(mode=mode, may_loosen=may_loosen):
+            _change_mode(live, mode, may_loosen=may_loosen)
     return {}
+
+
+def _change_mode(live: LiveRun, mode: PermissionMode, *, may_loosen: bool) -> None:
+    spec, approvals = live.context.spec, live.context.control.approvals
+    if mode not in {spec.permission_mode, *spec.permission_modes}:
+        raise Invalid.field("permissionMode", f"the graph {spec.id} does not allow {mode!r}")
+    if not may_loosen and is_looser(mode, than=approvals.mode):
+        raise ScopeMissing.of("runs:approve")
+    approvals.mode = mode
 
 
 async def _answered(live: LiveRun | None, command: dict[str, Any]) -> dict[str, Any]:

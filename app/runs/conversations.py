@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from app.db import Database, Transaction
+from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
 from app.events import ToolCallResult
 from app.graph import GraphRunRequest
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.paging import Cursor
+from app.principal import Principal, ScopeMissing
 from app.runs.history import unpack
+from app.runs.key_repository import is_shared
 from app.runs.repository import (
     RunRecord,
     find_runs,
@@ -185,18 +187,21 @@ class Conversations:
                 raise SessionBusy
             await delete_session(tx, session)
 
-    async def check_history(self, account_id: AccountId, request: GraphRunRequest) -> None:
+    async def check_history(self, caller: Principal, request: GraphRunRequest) -> None:
         """Raise `HistoryContradicts` where the request's earlier messages are not what was said.
 
         While another run is adding to the conversation nothing can be said about that: then it is
-        checked when the run's turn comes.
+        checked when the run's turn comes. Raises `ScopeMissing` where the caller may not read those.
         """
         spoken = [message for message in request.messages if message.role != "system"]
         if request.state_key is None or len(spoken) == 1:
             return
         async with self._database.snapshot() as reader:
-            session = await find_session(reader, account_id, request.state_key)
-            if session is None or await unfinished_turns(reader, session):
+            session = await find_session(reader, caller.account_id, request.state_key)
+            if session is None:
+                return
+            await _require_reading(reader, session, caller)
+            if await unfinished_turns(reader, session):
                 return
         entries = await self._store.entries(session.transcript)
         if has_turns(entries):
@@ -219,13 +224,15 @@ class Conversations:
             return busy or await was_spoken(reader, session.transcript)
 
     async def take_turn(
-        self, tx: Transaction, account_id: AccountId, state_key: str, *, request: GraphRunRequest
+        self, tx: Transaction, caller: Principal, state_key: str, *, request: GraphRunRequest
     ) -> tuple[Session, list[RunKey]]:
         """The next turn of a conversation, and the runs to interrupt for it.
 
-        Raises `SessionFull`, and `SessionBusy` for a run that does not want to wait.
+        Raises `SessionFull`, `SessionBusy` for a run that does not want to wait, and `ScopeMissing`
+        where the agent could be asked for what the caller may not read.
         """
-        session = await take_turn(tx, account_id, state_key, title=_title(request))
+        session = await take_turn(tx, caller.account_id, state_key, title=_title(request))
+        await _require_reading(tx, session, caller)
         if await transcript_bytes(tx, session.transcript) >= self._max_bytes:
             raise SessionFull
         earlier = await unfinished_turns(tx, session, before=session.turns)
@@ -244,6 +251,15 @@ class Conversations:
         async with self._database.snapshot() as reader:
             if any(run.run_id == last for run in await unfinished_turns(reader, session)):
                 raise SessionBusy
+
+
+async def _require_reading(reader: Reader, session: Session, caller: Principal) -> None:
+    """Raise `ScopeMissing` unless the caller may read the conversation, or alone has said all of it."""
+    if caller.may("runs:read"):
+        return
+    # Only who may read a conversation can fork it.
+    if session.forked_from is not None or await is_shared(reader, session, caller.api_key_id):
+        raise ScopeMissing.of("runs:read")
 
 
 def _in_order(entries: Sequence[Entry]) -> dict[str, None]:

@@ -24,9 +24,10 @@ from app.graph import (
     Message,
     ResponseFormat,
 )
-from app.ids import AccountId, ApiKeyId, RunKey
+from app.ids import RunKey
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
+from app.principal import Principal
 from app.runs.repository import RunRecord
 from app.runs.response_schema import check_response_schema
 from app.runs.service import RunService
@@ -93,8 +94,7 @@ class Generator:
 
     async def start(
         self,
-        account_id: AccountId,
-        api_key_id: ApiKeyId,
+        caller: Principal,
         request: GenerateRequest,
         *,
         request_id: str | None,
@@ -105,10 +105,11 @@ class Generator:
             known = ", ".join(self._models.roles)
             raise UnknownModel.field("role", f"there is no role {request.role!r}; known are {known}")
         if isinstance(request, GenerateObjectRequest):
-            await check_response_schema(self._schemas, request.schema_, field="schema", account_id=account_id)
+            await check_response_schema(
+                self._schemas, request.schema_, field="schema", account_id=caller.account_id
+            )
         return await self._runs.start(
-            account_id,
-            api_key_id,
+            caller,
             _as_run(request),
             request_id=request_id,
             idempotency_key=idempotency_key,

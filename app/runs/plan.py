@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
@@ -16,6 +17,16 @@ from app.ids import ApiKeyId, RunKey
 from app.runs.relay import FIRST_ATTEMPT
 from app.tools.catalog import ToolCatalog
 from app.usage import Attribution
+
+
+class SystemMessageRefused(Invalid):
+    """The graph takes no system messages from clients."""
+
+    @classmethod
+    def at(cls, place: int | str, spec: GraphSpec) -> Self:
+        """This message, or this other field, would extend the system prompt."""
+        field = f"messages.{place}.role" if isinstance(place, int) else place
+        return cls.field(field, f"cannot be taken: the graph {spec.id} allows no system messages of clients")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,7 @@ class Planner:
     ) -> RunContext:
         """The run as it would be carried; raises `GraphNotFound` or `Invalid` naming the field."""
         spec = self.graphs.get(request.graph_id)
+        check_system_messages(request, spec)
         check_files(request, spec)
         limits = request.limits.tightest(spec.limits)
         control = RunControl(self.messages)
@@ -107,6 +119,15 @@ class Planner:
             raise Invalid(message, errors=errors)
         # In the graph's order, whatever the request's: what the provider caches begins with the tools.
         return tuple(tool_id for tool_id in spec.all_tools if tool_id in request.tool_ids)
+
+
+def check_system_messages(request: GraphRunRequest, spec: GraphSpec) -> None:
+    """Raise `Invalid` naming the first message that only a graph with `allow_system_messages` takes."""
+    if spec.allow_system_messages:
+        return
+    for index, message in enumerate(request.messages):
+        if message.role == "system":
+            raise SystemMessageRefused.at(index, spec)
 
 
 def check_files(request: GraphRunRequest, spec: GraphSpec) -> None:

@@ -1,11 +1,13 @@
 """Previewer: what a run would execute, said by what would execute it; nothing is started or kept."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from app.executors.catalog import GraphSpec
 from app.executors.port import GraphExecutor, Preview, RunContext
 from app.graph import GraphRunRequest
-from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.ids import RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.principal import Principal
 from app.runs.plan import Planner
 from app.runs.response_schema import check_response_schema
 
@@ -20,17 +22,26 @@ class Previewer:
 
     async def preview(
         self,
-        account_id: AccountId,
-        api_key_id: ApiKeyId,
+        caller: Principal,
         request: GraphRunRequest,
         *,
         request_id: str | None,
     ) -> tuple[RunContext, Preview]:
-        """The run as planned, and as its executor would go about it; raises what planning raises."""
-        run = RunKey(account_id, RunId(request.run_id or str(new_uuid())))
-        context = self.planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
+        """The run as planned, and as its executor would go about it; raises what planning raises.
+
+        The graph's own prompt is the operator's: without the scope `admin` only its length is shown.
+        """
+        run = RunKey(caller.account_id, RunId(request.run_id or str(new_uuid())))
+        context = self.planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
         if (wanted := request.response_format) is not None:
             await check_response_schema(
-                self.schemas, wanted.schema_, field="responseFormat.schema", account_id=account_id
+                self.schemas, wanted.schema_, field="responseFormat.schema", account_id=caller.account_id
             )
+        if not caller.may("admin"):
+            context = replace(context, spec=_without_prompt(context.spec))
         return context, self.executor.preview(request, context)
+
+
+def _without_prompt(spec: GraphSpec) -> GraphSpec:
+    placeholder = f"[the graph's prompt: {len(spec.system_prompt)} characters]"
+    return spec.model_copy(update={"system_prompt": placeholder})

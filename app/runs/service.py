@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 from app.billing.ledger import CreditLedger
 from app.billing.receipts import ReceiptWriter
-from app.db import Database
+from app.db import Database, Transaction
 from app.errors import Conflict, Unavailable
 from app.events import Done, RunError
 from app.executors.port import RunContext
@@ -17,6 +17,7 @@ from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.memory import MemoryCeiling
 from app.paging import Cursor
+from app.principal import Principal
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands, RunNotFound
 from app.runs.contents import RunDeleted
@@ -87,9 +88,13 @@ class RunService:
         codec: RequestCodec,
         storage: StorageQuota,
         require_sandbox: Callable[[], Awaitable[None]],
+        require_live_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
         process_id: UUID,
     ) -> None:
-        """`require_sandbox` raises where agents with native tools cannot be confined."""
+        """`require_sandbox` raises where agents with native tools cannot be confined.
+
+        `require_live_key` raises for a key that is revoked, and keeps it from being revoked meanwhile.
+        """
         self._database = database
         self._log = event_log
         self._receipts = receipts
@@ -105,13 +110,13 @@ class RunService:
         self._codec = codec
         self._storage = storage
         self._require_sandbox = require_sandbox
+        self._require_live_key = require_live_key
         self._process_id = process_id
         self._closing = False
 
     async def start(
         self,
-        account_id: AccountId,
-        api_key_id: ApiKeyId,
+        caller: Principal,
         request: GraphRunRequest,
         *,
         request_id: str | None,
@@ -119,15 +124,17 @@ class RunService:
     ) -> RunRecord:
         """Accept a run, or join the one that has its id and was asked for the same.
 
-        Raises `RunIdTaken`, `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`,
-        `SessionBusy`, `HistoryContradicts`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
-        `SandboxUnavailable`, `StorageFull`, `RunDeleted`.
+        Raises `ScopeMissing` where that would show what other keys have asked, `RunIdTaken`,
+        `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`, `SessionBusy`,
+        `HistoryContradicts`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`, `SandboxUnavailable`,
+        `StorageFull`, `RunDeleted`.
         """
+        account_id = caller.account_id
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
         fingerprint = await self._codec.fingerprint(request)
         if (existing := await self._find(run)) is not None:
-            return _joined(existing, fingerprint)
-        context = self._planner.plan(run, request, api_key_id=api_key_id, request_id=request_id)
+            return _joined(existing, fingerprint, caller)
+        context = self._planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
         self._require_open()
         if (wanted := request.response_format) is not None:
             await check_response_schema(
@@ -135,17 +142,17 @@ class RunService:
             )
         if context.spec.native_tools:
             await self._require_sandbox()
-        await self._conversations.check_history(account_id, request)
+        await self._conversations.check_history(caller, request)
         with self._queue.admission(account_id) as admitted:
             try:
-                accepted = await self._accept(request, context, fingerprint)
+                accepted = await self._accept(caller, request, context, fingerprint=fingerprint)
             except SessionBusy:
                 # Perhaps it is busy with this very run, posted twice at once.
                 if (existing := await self._find(run)) is None:
                     raise
-                return _joined(existing, fingerprint)
+                return _joined(existing, fingerprint, caller)
             if accepted is None:
-                return _joined(await self.get(run), fingerprint)
+                return _joined(await self.get(run), fingerprint, caller)
             admitted.pop_all()
         # It is in the database by now: a run that waits need not keep it in memory.
         kept = request.size <= SMALL_BYTES
@@ -247,17 +254,18 @@ class RunService:
         self._receipts.require_ready()
 
     async def _accept(
-        self, request: GraphRunRequest, context: RunContext, fingerprint: bytes
+        self, caller: Principal, request: GraphRunRequest, context: RunContext, *, fingerprint: bytes
     ) -> "_Accepted | None":
         """Insert the run with its turn and its credit, or nothing of it; None when its id is taken."""
-        account_id = context.run.account_id
         text = await self._codec.encode(request)
         session, to_interrupt = None, list[RunKey]()
         async with self._database.transaction() as tx:
-            await self._storage.require_room(tx, account_id, request.size)
+            # Whoever revokes the key and stops its runs misses none.
+            await self._require_live_key(tx, caller.api_key_id)
+            await self._storage.require_room(tx, caller.account_id, request.size)
             if request.state_key is not None:
                 session, to_interrupt = await self._conversations.take_turn(
-                    tx, account_id, request.state_key, request=request
+                    tx, caller, request.state_key, request=request
                 )
             new = NewRun(
                 key=context.run,
@@ -315,7 +323,9 @@ class _Accepted:
     to_interrupt: list[RunKey]
 
 
-def _joined(record: RunRecord, fingerprint: bytes) -> RunRecord:
+def _joined(record: RunRecord, fingerprint: bytes, caller: Principal) -> RunRecord:
+    # First: whether the bodies are alike tells something of the other one.
+    caller.require_reading(record.api_key_id)
     if record.request_hash != fingerprint:
         raise RunIdTaken
     return _with_contents(record)

@@ -27,7 +27,7 @@ function ChatPage({ who }) {
     drawer.hide();
     go(key);
   };
-  const actions = actionsOn(conversation, { mayWrite: who.may("runs:write"), graphs, sessions, trouble, open });
+  const actions = actionsOn(conversation, { who, graphs, sessions, trouble, open });
   return html`
     <div class="chat">
       <${Sidebar}
@@ -81,9 +81,12 @@ function Talk({ conversation, graphs, drawer, actions, problem, spoken }) {
 }
 
 /** What can be done with a conversation; null stands for what the key may not. */
-function actionsOn(conversation, { mayWrite, graphs, sessions, trouble, open }) {
+function actionsOn(conversation, { who, graphs, sessions, trouble, open }) {
   const unfold = (turn) => conversation.unfold(turn);
-  if (!mayWrite) return { unfold, send: null, again: null, stop: null, decide: null, fork: null, remove: null };
+  const decide = who.may("runs:approve")
+    ? (turn, tool, decision) => conversation.decide(turn.run, tool, decision)
+    : null;
+  if (!who.may("runs:write")) return { unfold, send: null, again: null, stop: null, decide, fork: null, remove: null };
   const send = async (text) => {
     trouble.forgive();
     const begins = conversation.turns.length === 0;
@@ -113,7 +116,7 @@ function actionsOn(conversation, { mayWrite, graphs, sessions, trouble, open }) 
     send,
     again: (turn) => send(turn.question),
     stop: () => conversation.stop().catch(trouble.fail),
-    decide: (turn, tool, decision) => conversation.decide(turn.run, tool, decision),
+    decide,
     fork: (turn) => fork(turn).catch(trouble.fail),
     remove: () => remove().catch(trouble.fail),
   };

@@ -156,7 +156,7 @@ async def test_a_chat_that_waits_for_its_turn_is_stopped_with_the_one_before(wor
 
 async def test_another_account_finds_no_chat(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn(Reply([ToolUse(MAIL, ARGS)])), **settings(tmp_path))
-    _, secret = await world.services.accounts.create_key("other", ["runs:write"])
+    _, secret = await world.services.accounts.create_key("other", ["runs:write", "runs:approve"])
     asked = await world.http.post(MAILS, json=a_post(says("write")), headers=V6)
     answer = consent(parts_of(asked), approved=True)
 

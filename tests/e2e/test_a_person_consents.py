@@ -161,7 +161,7 @@ async def test_a_decision_by_way_of_another_process(
 async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)
-    _, secret = await world.services.accounts.create_key("other", ["runs:write"])
+    _, secret = await world.services.accounts.create_key("other", ["runs:write", "runs:approve"])
 
     path = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
     answer = await world.http.post(

@@ -171,7 +171,7 @@ class TestAnswers:
     ) -> None:
         world = await world_of(one_mail(), **settings(tmp_path))
         interrupt = await asked(world)
-        _, other = await world.services.accounts.create_key("other", ["runs:write"])
+        _, other = await world.services.accounts.create_key("other", ["runs:write", "runs:approve"])
         call = {"id": "toolu", "type": "function", "function": {"name": "x", "arguments": "{}"}}
         history = [
             USER,

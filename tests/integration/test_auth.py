@@ -4,10 +4,11 @@ import pytest
 from sqlalchemy import text
 
 from app.auth.accounts import Accounts, KeyNotFound
-from app.auth.keys import SCOPES, mint_key
+from app.auth.keys import mint_key
 from app.db import Database
 from app.errors import Forbidden, Invalid, Unauthenticated
 from app.ids import ApiKeyId, new_uuid
+from app.principal import SCOPES
 
 
 async def test_a_key_opens_its_account_until_it_is_revoked(database: Database) -> None:

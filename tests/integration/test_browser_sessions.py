@@ -53,7 +53,7 @@ async def test_a_session_can_do_what_its_key_can(world_of: WorldOf) -> None:
         "account": "default",
         "keyName": "bootstrap",
         "keyPrefix": KEY[:7],
-        "scopes": ["runs:write", "runs:read", "receipts:read", "admin"],
+        "scopes": ["runs:write", "runs:read", "runs:approve", "receipts:read", "admin"],
         "expiresAt": "",
     }
     assert who.headers["cache-control"] == "no-store"
@@ -116,6 +116,66 @@ async def test_by_https_only_the_cookie_of_this_host_counts(world_of: WorldOf) -
         planted = await browser.get("/v1/runs", headers={"X-Forwarded-Proto": "https"})
 
     assert planted.status_code == 401
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        {"Host": "chat.example.org"},
+        {"Host": "chat.example.org", "X-Forwarded-For": "203.0.113.7"},
+        {"X-Forwarded-For": "203.0.113.7"},
+        {"Forwarded": "for=203.0.113.7"},
+        {"X-Forwarded-Proto": "https, http"},
+    ],
+    ids=["host passed on", "as usual", "host not passed on", "by RFC 7239", "by two proxies"],
+)
+async def test_behind_a_proxy_that_hides_https_a_neighbouring_host_cannot_plant_a_session(
+    world_of: WorldOf, behind: dict[str, str]
+) -> None:
+    world = await world_of(in_turn())
+    async with a_browser(world) as attacker:
+        await signed_in(attacker)
+        planted = f"runtally_session={attacker.cookies['runtally_session']}"
+
+    async with a_browser(world, **behind) as victim:
+        alone = await victim.get("/v1/runs", headers={"Cookie": planted})
+        beside = await victim.get(
+            "/v1/runs", headers={"Cookie": f"__Host-runtally_session={'x' * 43}; {planted}"}
+        )
+        who = await victim.get(SESSION, headers={"Cookie": planted})
+
+    assert (alone.status_code, beside.status_code, who.status_code) == (401, 401, 204)
+
+
+async def test_the_cookie_of_this_host_wins_over_one_that_was_planted(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    _, other = await world.services.accounts.create_key("attacker", ["runs:read"])
+    async with a_browser(world) as attacker, a_browser(world, Origin="https://chat.example.org") as victim:
+        planted = await attacker.post(SESSION, json={"apiKey": other})
+        own = await world.services.browser_sessions.open(KEY)
+        cookies = f"{planted.headers['set-cookie'].partition(';')[0]}; __Host-runtally_session={own.token}"
+        who = await victim.get(SESSION, headers={"Cookie": cookies})
+
+    assert who.json()["account"] == "default"
+
+
+async def test_nobody_signs_in_by_plain_http_from_another_machine(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    async with a_browser(world, Host="192.168.1.5:8000", Origin="http://192.168.1.5:8000") as browser:
+        refused = await browser.post(SESSION, json={"apiKey": KEY})
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "https_required")
+    assert "set-cookie" not in refused.headers
+
+
+async def test_an_operator_may_let_browsers_sign_in_by_plain_http(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), RUNTALLY_ALLOW_HTTP_SIGN_IN=True)
+    async with a_browser(world, Host="192.168.1.5:8000", Origin="http://192.168.1.5:8000") as browser:
+        cookie = (await signed_in(browser)).headers["set-cookie"].partition(";")[0]
+        runs = await browser.get("/v1/runs", headers={"Cookie": cookie})
+        by_https = await browser.get("/v1/runs", headers={"Cookie": cookie, "X-Forwarded-Proto": "https"})
+
+    assert (runs.status_code, by_https.status_code) == (200, 401)
 
 
 async def test_a_session_serves_no_page_of_others(world_of: WorldOf) -> None:

@@ -209,10 +209,17 @@ async def test_scopes_say_who_may_do_what(world_of: WorldOf) -> None:
             await reader.post(f"{path}/secret"),
             await reader.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
         ]
-    async with holder(world, "acme", "runs:write") as writer:
+    async with holder(world, "acme", "runs:write") as blind:
+        # An answer shows a URL, a delivery runs.
+        refused += [
+            await blind.get(path),
+            await blind.post("/v1/webhooks", json={"url": URL, "events": ["run.completed"]}),
+            await blind.patch(path, json={}),
+            await blind.post(f"{path}/secret"),
+        ]
+    async with holder(world, "acme", "runs:write", "runs:read") as writer:
         plain = f"/v1/webhooks/{(await registered(writer))['id']}"
         refused += [
-            await writer.get(path),
             await writer.post("/v1/webhooks", json=money),
             await writer.post("/v1/webhooks", json={**money, "events": ["budget.threshold"]}),
             await writer.patch(plain, json={"events": ["budget.threshold"]}),
@@ -225,7 +232,7 @@ async def test_scopes_say_who_may_do_what(world_of: WorldOf) -> None:
         ]
 
     assert [each.status_code for each in seen + allowed] == [200] * 5
-    assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "forbidden")] * 10
+    assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "forbidden")] * 13
 
 
 async def test_an_account_has_so_many_webhooks_and_no_more(world_of: WorldOf) -> None:

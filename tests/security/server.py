@@ -15,8 +15,8 @@ import httpx
 import psutil
 
 from app.auth.accounts import Accounts
-from app.auth.keys import SCOPES
 from app.db import Database
+from app.principal import SCOPES
 from tests.e2e.servers import ROOT, a_server
 from tests.e2e.stories import KEY, PATIENCE_S, a_client
 from tests.security.probe import LONGEST_S

@@ -9,16 +9,18 @@ from ag_ui.core import (
     Message,
     MessagesSnapshotEvent,
     ReasoningMessageStartEvent,
+    RunErrorEvent,
     RunStartedEvent,
     TextMessageStartEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
 )
 
+from app.errors import Unauthenticated
 from app.events import TextDelta, ThinkingDelta
 from app.http.encoders.ag_ui_interrupt import OURS
 from app.http.encoders.ag_ui_story import Story
-from app.http.encoders.encoder import EVENT_STREAM, RETRY
+from app.http.encoders.encoder import EVENT_STREAM, RETRY, REVOKED
 from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
 
@@ -82,6 +84,10 @@ class AgUiEncoder:
     def interrupt(self) -> bytes:
         """The end where nothing follows for now: a person must decide."""
         return _frames(self._story.interrupt())
+
+    def revoked(self) -> bytes:
+        """The end for a reader who may hear no more; the run itself goes on."""
+        return _frames([RunErrorEvent(message=REVOKED, code=Unauthenticated.code)])
 
     def minted(self, entries: Sequence[LogEntry]) -> set[str]:
         """The ids of the messages a client has from these entries, all of them or some."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from app.errors import Unauthenticated
 from app.events import Done, PermissionRequest
 from app.http.encoders.ai_sdk_message import AiSdkMessage, Part
 from app.http.encoders.encoder import EVENT_STREAM
@@ -47,6 +48,11 @@ class AiSdkEncoder:
         """The end of a response to a run that waits."""
         finish = {"type": "finish", "messageMetadata": self._message.metadata}
         return "".join([_frame({"type": "finish-step"}), _frame(finish), _DONE]).encode("ascii")
+
+    def revoked(self) -> bytes:
+        """The end for a reader who may hear no more; the run itself goes on."""
+        error = {"type": "error", "errorText": Unauthenticated.code}
+        return (_frame(error) + _DONE).encode("ascii")
 
     def _frames(self, entry: LogEntry) -> Iterator[str]:
         silent = bool(self._unheard)

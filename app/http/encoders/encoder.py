@@ -8,6 +8,7 @@ from app.streams.port import LogEntry
 EVENT_STREAM = "text/event-stream"
 RETRY = b"retry: 2000\n\n"
 """Sent first: a client that lost its connection comes back after two seconds."""
+REVOKED = "The API key was revoked, or the session has ended."
 HEARTBEAT = b": \n\n"
 """Sent when nothing is said for a while, so proxies keep the connection open."""
 
@@ -28,4 +29,8 @@ class Encoder(Protocol):
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk; empty when the wire has no word for them."""
+        ...
+
+    def revoked(self) -> bytes:
+        """The end of a response whose reader's API key was revoked, or session has ended."""
         ...

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from app.http.encoders.encoder import EVENT_STREAM, RETRY
+from app.http.encoders.encoder import EVENT_STREAM, RETRY, REVOKED
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
@@ -21,6 +21,10 @@ class NativeEncoder:
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""
         return "".join(map(_frame, entries)).encode("ascii")
+
+    def revoked(self) -> bytes:
+        """A comment: the run goes on, and whoever comes back for the rest is answered with 401."""
+        return f": {REVOKED}\n\n".encode("ascii")
 
 
 def _frame(entry: LogEntry) -> str:

@@ -8,10 +8,9 @@ from ag_ui.core import Message
 from fastapi import APIRouter, Body, Depends, Path
 from sse_starlette import EventSourceResponse
 
-from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.http.admission import AdmittedRoute, large_body
-from app.http.ag_ui_input import AgUiInput, before, request_of, up_to_the_user
+from app.http.ag_ui_input import AgUiInput, before, request_of, require_no_system, up_to_the_user
 from app.http.ag_ui_openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui_resume import resume
 from app.http.ag_ui_stream import Stretch, ag_ui_chunks
@@ -19,6 +18,7 @@ from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer
 from app.http.encoders.ag_ui import AgUiEncoder
 from app.http.sse import chunk_stream
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
+from app.principal import Principal
 from app.runs.commands import RunNotFound
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/ag-ui", tags=["ag-ui"])
@@ -67,17 +67,21 @@ async def run_ag_ui(
     with the outcome `interrupt`; post again with `resume` to go on.
     """
     if posted.resume:
-        stretch = await resume(services, caller.account_id, graph_id, posted=posted)
+        stretch = await resume(services, caller, graph_id, posted=posted)
     else:
         stretch = await _started(services, caller, graph_id, posted=posted, request_id=request_id)
     encoder = _encoder(posted, stretch)
     chunks = ag_ui_chunks(services.runs.follow(stretch.run), encoder)
-    return chunk_stream(chunks, encoder.headers, heartbeat_s=heartbeat_s)
+    return chunk_stream(
+        chunks, encoder, heartbeat_s=heartbeat_s, while_valid=services.credentials.while_valid(caller)
+    )
 
 
 async def _started(
     services: Services, caller: Principal, graph_id: str, *, posted: AgUiInput, request_id: str
 ) -> Stretch:
+    if (spec := services.graphs.find(graph_id)) is not None:
+        require_no_system(posted, spec)
     run, messages = RunKey(caller.account_id, RunId(posted.run_id)), posted.messages
     stretch = Stretch(run)
     with suppress(RunNotFound):
@@ -85,7 +89,7 @@ async def _started(
         # Who comes back posts what was heard of the answer, too.
         messages = up_to_the_user(before(messages, _minted(posted, stretch)))
     request = request_of(graph_id, posted, messages)
-    await services.runs.start(caller.account_id, caller.api_key_id, request, request_id=request_id)
+    await services.runs.start(caller, request, request_id=request_id)
     return stretch
 
 

@@ -8,7 +8,6 @@ from uuid import uuid5
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from sse_starlette import EventSourceResponse
 
-from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.errors import Conflict
 from app.executors.approvals import PermissionDecided
@@ -27,6 +26,7 @@ from app.http.encoders.ai_sdk import AiSdkEncoder
 from app.http.schemas import AcceptedRun
 from app.http.sse import chunk_stream
 from app.ids import STATE_KEY_PATTERN, RunKey
+from app.principal import Principal
 from app.runs.commands import Decide, RunNotFound
 from app.runs.repository import RunRecord
 from app.runs.service import RunIdTaken
@@ -112,13 +112,14 @@ async def chat(
     """
     consents = bool(services.graphs.get(graph_id).approve) and approvals
     if (message := body.answered) is not None:
+        caller.require("runs:approve")
         run = await _decide(services, caller, graph_id, chat_id=body.id, message=message)
         answered = frozenset(answer.id for answer in message.answers)
         encoder = AiSdkEncoder(run.run_id, approvals=consents, answered=answered)
     else:
         run = await _ask(services, caller, graph_id, body=body, request_id=request_id, idempotency_key=key)
         encoder = AiSdkEncoder(run.run_id, approvals=consents)
-    return _stream(services, run, encoder, heartbeat_s=heartbeat_s)
+    return _stream(services, caller, run, encoder=encoder, heartbeat_s=heartbeat_s)
 
 
 @router.get(
@@ -140,8 +141,10 @@ async def resume_chat(
     under_way = await _under_way(services, caller, graph_id, chat_id=chat_id)
     if not under_way:
         return Response(status_code=204)
+    caller.require_reading(under_way[-1].api_key_id)
     run = under_way[-1].key
-    return _stream(services, run, AiSdkEncoder(run.run_id, approvals=consents), heartbeat_s=heartbeat_s)
+    encoder = AiSdkEncoder(run.run_id, approvals=consents)
+    return _stream(services, caller, run, encoder=encoder, heartbeat_s=heartbeat_s)
 
 
 @router.post(
@@ -174,6 +177,7 @@ async def _ask(
     idempotency_key: str | None,
 ) -> RunKey:
     """Start the run of the last message, or find it; raises `MessageChanged`, `AnswerStands`."""
+    body.require_no_system(services.graphs.get(graph_id))
     run_id = None if idempotency_key else await _run_id(services, caller, graph_id, body=body)
     whole = not await services.conversations.goes_on(caller.account_id, body.id)
 
@@ -181,8 +185,7 @@ async def _ask(
     for history in (whole, not whole):
         with suppress(RunIdTaken):
             run = await services.runs.start(
-                caller.account_id,
-                caller.api_key_id,
+                caller,
                 body.to_run(graph_id, run_id, whole=history),
                 request_id=request_id,
                 idempotency_key=idempotency_key,
@@ -199,6 +202,7 @@ async def _run_id(services: Services, caller: Principal, graph_id: str, *, body:
             run = await services.runs.get(run_key(caller, str(run_id)))
         except RunNotFound:
             break
+        caller.require_reading(run.api_key_id)
         if run.status == "succeeded":
             raise AnswerStands
         if not run.finished:
@@ -214,6 +218,7 @@ async def _decide(
     run = await services.runs.get(run_key(caller, message.id))
     if (run.graph_id, run.state_key) != (graph_id, chat_id):
         raise RunNotFound
+    caller.require_reading(run.api_key_id)
     for answer in message.answers:
         decision: Literal["allow", "deny"] = "allow" if answer.approved else "deny"
         command = Decide(request_id=answer.id, decision=decision, message=answer.reason or None)
@@ -231,10 +236,12 @@ async def _under_way(
 
 
 def _stream(
-    services: Services, run: RunKey, encoder: AiSdkEncoder, *, heartbeat_s: float
+    services: Services, caller: Principal, run: RunKey, *, encoder: AiSdkEncoder, heartbeat_s: float
 ) -> EventSourceResponse:
     chunks = _until_asked(services.runs.follow(run), encoder)
-    return chunk_stream(chunks, encoder.headers, heartbeat_s=heartbeat_s)
+    return chunk_stream(
+        chunks, encoder, heartbeat_s=heartbeat_s, while_valid=services.credentials.while_valid(caller)
+    )
 
 
 async def _until_asked(

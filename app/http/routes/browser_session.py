@@ -10,7 +10,14 @@ from app.auth.browser_sessions import LIFETIME, SessionEnded
 from app.graph import InputModel
 from app.http.admission import AdmittedRoute, TakesBody
 from app.http.authentication import counted
-from app.http.browser import ForeignPage, forget_session, keep_session, sender_of, session_token
+from app.http.browser import (
+    ForeignPage,
+    forget_session,
+    keep_session,
+    require_own_cookie,
+    sender_of,
+    session_token,
+)
 from app.http.dependencies import ServicesDep
 from app.http.schemas import Moment, Shape
 
@@ -45,8 +52,10 @@ async def sign_in(
     """Set a session cookie that lasts seven days, or until its key is revoked."""
     if sender_of(request, services.settings.cors_origins) == "foreign":
         raise ForeignPage
+    allow_http = services.settings.allow_http_sign_in
+    require_own_cookie(request, allow_http=allow_http)
     opened = await counted(request, body.api_key.get_secret_value(), services.browser_sessions.open)
-    if (replaced := session_token(request)) is not None:
+    if (replaced := session_token(request, allow_http=allow_http)) is not None:
         await services.browser_sessions.close(replaced)
     keep_session(request, response, opened.token, lifetime=LIFETIME)
     response.headers["Cache-Control"] = "no-store"
@@ -59,7 +68,7 @@ async def who_is_signed_in(
 ) -> BrowserSessionShape | Response:
     """The session of the cookie; 204 without one, or when it has ended."""
     response.headers["Cache-Control"] = "no-store"
-    token = session_token(request)
+    token = session_token(request, allow_http=services.settings.allow_http_sign_in)
     try:
         if token is not None:
             session = await counted(request, token, services.browser_sessions.find)
@@ -75,7 +84,7 @@ async def who_is_signed_in(
 @router.delete("", status_code=204, summary="Sign out")
 async def sign_out(services: ServicesDep, request: Request, response: Response) -> None:
     """End the session. Without one, nothing happens."""
-    if (token := session_token(request)) is not None:
+    if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is not None:
         if sender_of(request, services.settings.cors_origins) != "ours":
             raise ForeignPage
         with suppress(SessionEnded):

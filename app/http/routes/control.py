@@ -14,7 +14,7 @@ from app.http.control_schemas import (
     RunChange,
     SentToRun,
 )
-from app.http.dependencies import IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
+from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
 from app.http.schemas import AcceptedRun
 from app.ids import new_uuid
 from app.runs.commands import ChangeMode, Decide, Send
@@ -36,7 +36,10 @@ async def send_message(
     message_id = str(new_uuid() if key is None else uuid5(caller.account_id, f"{run_id}/{key}"))
     content = body.model_dump(mode="json", by_alias=True, include={"content"})["content"]
     command = Send(message_id=message_id, content=content, priority=body.priority)
-    answer = await services.commands.give(run_key(caller, run_id), command)
+    run = await services.runs.get(run_key(caller, run_id))
+    # The agent could be asked for what others have told it.
+    caller.require_reading(run.api_key_id)
+    answer = await services.commands.give(run.key, command)
     return SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
 
 
@@ -63,7 +66,7 @@ async def decide(
     request_id: Annotated[str, Path(alias="requestId")],
     body: PermissionDecision,
     services: ServicesDep,
-    caller: Writer,
+    caller: Approver,
 ) -> DecidedPermission:
     """Let a tool call that waits for consent go on, changed if you like, or deny it."""
     command = Decide(request_id=request_id, decision=body.decision, args=body.args, message=body.message)
@@ -75,6 +78,10 @@ async def decide(
 async def change_run(
     run_id: RunIdParam, body: RunChange, services: ServicesDep, caller: Writer
 ) -> ChangedRun:
-    """Call tools more or less freely from now on, within what the graph allows."""
-    await services.commands.give(run_key(caller, run_id), ChangeMode(mode=body.permission_mode))
+    """Call tools more or less freely from now on, within what the graph allows.
+
+    More freely needs `runs:approve` as well.
+    """
+    command = ChangeMode(mode=body.permission_mode, may_loosen=caller.may("runs:approve"))
+    await services.commands.give(run_key(caller, run_id), command)
     return ChangedRun(run_id=run_id, permission_mode=body.permission_mode)

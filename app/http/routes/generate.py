@@ -5,7 +5,6 @@ from typing import Any
 from fastapi import APIRouter
 from sse_starlette import EventSourceResponse
 
-from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.graph import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 from app.http.admission import AdmittedRoute, text_body
@@ -15,6 +14,7 @@ from app.http.openapi import STREAM
 from app.http.schemas import GeneratedObject, GeneratedText
 from app.http.sse import event_stream
 from app.ids import RunKey
+from app.principal import Principal
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/generate", tags=["generate"])
 
@@ -41,8 +41,14 @@ async def generate_text(
     """Answer a prompt. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
     if body.stream:
-        return event_stream(services.runs.follow(run), NativeEncoder(), heartbeat_s=heartbeat_s)
-    final = await services.generator.text(run)
+        return event_stream(
+            services.runs.follow(run),
+            NativeEncoder(),
+            heartbeat_s=heartbeat_s,
+            while_valid=services.credentials.while_valid(caller),
+        )
+    with services.credentials.while_valid(caller):
+        final = await services.generator.text(run)
     return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
 
 
@@ -56,7 +62,8 @@ async def generate_object(
 ) -> GeneratedObject:
     """Answer a prompt with an object that matches a JSON schema. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    final = await services.generator.object(run, body.schema_)
+    with services.credentials.while_valid(caller):
+        final = await services.generator.object(run, body.schema_)
     return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
 
 
@@ -68,8 +75,7 @@ async def _start(
     idempotency_key: str | None,
 ) -> RunKey:
     run = await services.generator.start(
-        caller.account_id,
-        caller.api_key_id,
+        caller,
         body,
         request_id=request_id,
         idempotency_key=idempotency_key,

@@ -7,7 +7,6 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
-from app.auth.accounts import Principal
 from app.billing.reports import BillingReports
 from app.billing.repository import Receipt, ReceiptBasis
 from app.billing.search_repository import ReceiptFilter
@@ -17,6 +16,7 @@ from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
 from app.http.schemas import Page, ReceiptShape
 from app.paging import MAX_PAGE
+from app.principal import Principal
 from app.usage import Origin
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/receipts", tags=["receipts"])

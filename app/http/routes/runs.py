@@ -6,7 +6,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from sse_starlette import EventSourceResponse
 
-from app.auth.accounts import Principal
 from app.bootstrap.services import Services
 from app.graph import GraphFinal, GraphRunRequest
 from app.http.admission import AdmittedRoute, large_body
@@ -27,6 +26,7 @@ from app.http.openapi import STREAM
 from app.http.schemas import AcceptedRun, Page, PreviewShape, ReceiptShape, RunShape
 from app.http.sse import event_stream
 from app.paging import MAX_PAGE
+from app.principal import Principal
 from app.runs.repository import RunRecord
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs", tags=["runs"])
@@ -66,7 +66,12 @@ async def stream_run(
 ) -> EventSourceResponse:
     """Stream the run's events from the first to `done`. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    return event_stream(services.runs.follow(run.key), NativeEncoder(), heartbeat_s=heartbeat_s)
+    return event_stream(
+        services.runs.follow(run.key),
+        NativeEncoder(),
+        heartbeat_s=heartbeat_s,
+        while_valid=services.credentials.while_valid(caller),
+    )
 
 
 @router.post("/wait", dependencies=[large_body], summary="Start a run and wait for its end")
@@ -79,7 +84,8 @@ async def wait_for_run(
 ) -> GraphFinal:
     """Answer when the run has ended. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    return await services.runs.wait(run.key)
+    with services.credentials.while_valid(caller):
+        return await services.runs.wait(run.key)
 
 
 @router.post("/preview", dependencies=[large_body], summary="Preview a run")
@@ -87,9 +93,7 @@ async def preview_run(
     body: GraphRunRequest, services: ServicesDep, caller: Writer, request_id: RequestId
 ) -> PreviewShape:
     """What would be executed. Nothing is: no run, no charge."""
-    context, preview = await services.previewer.preview(
-        caller.account_id, caller.api_key_id, body, request_id=request_id
-    )
+    context, preview = await services.previewer.preview(caller, body, request_id=request_id)
     return PreviewShape.of(context, preview)
 
 
@@ -137,7 +141,12 @@ async def follow_run(
     run = await services.runs.get_with_contents(run_key(caller, run_id))
     position = after if last_event_id is None else last_event_id
     batches = services.runs.follow(run.key, after=position)
-    return event_stream(batches, NativeEncoder(), heartbeat_s=heartbeat_s)
+    return event_stream(
+        batches,
+        NativeEncoder(),
+        heartbeat_s=heartbeat_s,
+        while_valid=services.credentials.while_valid(caller),
+    )
 
 
 @router.get("/{runId}/receipts", summary="A run's receipts")
@@ -160,8 +169,7 @@ async def _start(
     idempotency_key: str | None,
 ) -> RunRecord:
     return await services.runs.start(
-        caller.account_id,
-        caller.api_key_id,
+        caller,
         body,
         request_id=request_id,
         idempotency_key=idempotency_key,

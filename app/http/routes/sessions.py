@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.http.admission import AdmittedRoute, small_body
-from app.http.dependencies import RunReader, ServicesDep, Writer
+from app.http.dependencies import ReadingWriter, RunReader, ServicesDep, Writer
 from app.http.schemas import Page
 from app.http.session_schemas import Fork, SessionDetail, SessionShape
 from app.ids import STATE_KEY_PATTERN
@@ -51,9 +51,12 @@ async def get_session(state_key: StateKey, services: ServicesDep, caller: RunRea
 
 @router.post("/{stateKey}/fork", status_code=201, dependencies=[small_body], summary="Fork a conversation")
 async def fork_session(
-    state_key: StateKey, body: Fork, services: ServicesDep, caller: Writer, response: Response
+    state_key: StateKey, body: Fork, services: ServicesDep, caller: ReadingWriter, response: Response
 ) -> SessionShape:
-    """A conversation of its own that knows what was said up to a run, and nothing later."""
+    """A conversation of its own that knows what was said up to a run, and nothing later.
+
+    Needs `runs:read` as well: the agent can be asked for all that is in the copy.
+    """
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
     response.headers["Location"] = f"/v1/sessions/{copy.state_key}"
     return SessionShape.of(copy)

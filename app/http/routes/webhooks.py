@@ -4,9 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from app.auth.accounts import Principal
 from app.http.admission import AdmittedRoute, small_body
-from app.http.dependencies import RunReader, ServicesDep, Writer
+from app.http.dependencies import ReadingWriter, RunReader, ServicesDep
 from app.http.schemas import Page
 from app.http.webhook_schemas import (
     DeliveryShape,
@@ -18,6 +17,7 @@ from app.http.webhook_schemas import (
     WebhookWithSecret,
 )
 from app.paging import MAX_PAGE
+from app.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
 from app.webhooks.service import Registration
 
@@ -26,7 +26,7 @@ router = APIRouter(route_class=AdmittedRoute, prefix="/v1/webhooks", tags=["webh
 
 @router.post("", status_code=201, dependencies=[small_body], summary="Register a webhook")
 async def register_webhook(
-    body: WebhookRequest, services: ServicesDep, caller: Writer, response: Response
+    body: WebhookRequest, services: ServicesDep, caller: ReadingWriter, response: Response
 ) -> WebhookWithSecret:
     """The answer holds the signing secret; it is not shown again."""
     wanted = body.registration
@@ -56,7 +56,7 @@ async def change_webhook(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     body: WebhookChange,
     services: ServicesDep,
-    caller: Writer,
+    caller: ReadingWriter,
 ) -> WebhookShape:
     """What is left out stays. Disabling cancels what is on its way; enabling begins anew."""
     if body.url is not None:
@@ -73,7 +73,7 @@ async def change_webhook(
 
 @router.delete("/{webhookId}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: Writer
+    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadingWriter
 ) -> None:
     """A webhook and all its deliveries."""
     await services.webhooks.delete(caller.account_id, webhook_id)
@@ -81,7 +81,7 @@ async def delete_webhook(
 
 @router.post("/{webhookId}/secret", summary="Rotate the signing secret")
 async def rotate_secret(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: Writer
+    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadingWriter
 ) -> WebhookWithSecret:
     """Deliveries are signed with the new secret from now on, also those that are tried again."""
     webhook, secret = await services.webhooks.rotate_secret(caller.account_id, webhook_id)
@@ -109,7 +109,7 @@ async def replay_delivery(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     delivery_id: Annotated[str, Path(alias="deliveryId")],
     services: ServicesDep,
-    caller: Writer,
+    caller: ReadingWriter,
 ) -> DeliveryShape:
     """The same `webhook-id` and payload, from the first attempt, whatever became of it."""
     return DeliveryShape.of(await services.webhooks.replay(caller.account_id, webhook_id, delivery_id))
@@ -125,7 +125,7 @@ async def replay_failed(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     body: ReplayRequest,
     services: ServicesDep,
-    caller: Writer,
+    caller: ReadingWriter,
 ) -> Replayed:
     """What failed or was cancelled, by when it was created."""
     replayed = await services.webhooks.replay_failed(

@@ -27,7 +27,8 @@ export class ToolCall extends Component {
           <span class="tool-state">${stateWords(item, live)}</span>
         </summary>
         <div class="tool-body">
-          ${waits && html`<${Consent} tool=${item} decide=${decide} />`}
+          ${waits && decide && html`<${Consent} tool=${item} decide=${decide} />`}
+          ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key may not make.</p>`}
           ${!waits && html`<h3>Arguments</h3><${Value} value=${item.args} label="Arguments" />`}
           ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
           ${item.items.length > 0 && html`<div class="tool-inside">${inside(item.items)}</div>`}

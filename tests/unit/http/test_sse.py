@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import nullcontext
 
 import pytest
 
@@ -55,7 +56,7 @@ class Run:
 
 
 def stream(run: Run, reader: Reader, heartbeat_s: float = 60.0) -> asyncio.Task[None]:
-    response = event_stream(run.follow(), NativeEncoder(), heartbeat_s=heartbeat_s)
+    response = event_stream(run.follow(), NativeEncoder(), heartbeat_s=heartbeat_s, while_valid=nullcontext())
     scope = {"type": "http", "method": "GET"}
     return asyncio.create_task(response(scope, reader.receive, reader.sent.put))
 
@@ -109,7 +110,7 @@ async def test_a_reader_who_leaves_in_the_middle_of_a_chunk_closes_it_too() -> N
             sending.set()
             await asyncio.Event().wait()
 
-    response = event_stream(run.follow(), NativeEncoder())
+    response = event_stream(run.follow(), NativeEncoder(), while_valid=nullcontext())
     task = asyncio.create_task(response({"type": "http", "method": "GET"}, reader.receive, send))
     await sending.wait()
     reader.left.set()

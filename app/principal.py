@@ -1,0 +1,44 @@
+"""Principal: on whose behalf something is asked, and what they may ask."""
+
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+from app.errors import Forbidden
+from app.ids import AccountId, ApiKeyId
+
+Scope = Literal["runs:write", "runs:read", "runs:approve", "receipts:read", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+
+class ScopeMissing(Forbidden):
+    """The API key lacks the scope for this."""
+
+    @classmethod
+    def of(cls, scope: Scope) -> Self:
+        """The scope that is missing."""
+        return cls(f"This API key lacks the scope {scope}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The holder of an API key, or of a browser session that stands for one."""
+
+    account_id: AccountId
+    api_key_id: ApiKeyId
+    scopes: frozenset[str]
+    session_hash: bytes | None = None
+    """The browser session; None for the API key itself."""
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the key has this scope."""
+        return scope in self.scopes
+
+    def require(self, scope: Scope) -> None:
+        """Raise `ScopeMissing` naming the scope that is missing."""
+        if not self.may(scope):
+            raise ScopeMissing.of(scope)
+
+    def require_reading(self, started_by: ApiKeyId) -> None:
+        """Raise `ScopeMissing` unless the key may read what the key `started_by` has started."""
+        if started_by != self.api_key_id:
+            self.require("runs:read")

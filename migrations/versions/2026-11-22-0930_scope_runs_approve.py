@@ -1,0 +1,19 @@
+"""keys that could decide about tool calls with runs:write go on doing so with runs:approve."""
+
+from collections.abc import Sequence
+
+from alembic import op
+
+revision: str = "8b41d6e90c27"
+down_revision: str | None = "b2f4d81c6e07"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    """Apply while older servers may still run: they look for no scope they do not know."""
+    op.execute("SET LOCAL lock_timeout = '5s'")
+    op.execute(
+        "UPDATE api_keys SET scopes = array_append(scopes, 'runs:approve') "
+        "WHERE 'runs:write' = ANY (scopes) AND NOT 'runs:approve' = ANY (scopes)"
+    )

@@ -1,0 +1,38 @@
+"""docs/API.md says of every operation which scopes it needs, and is right."""
+
+import re
+from importlib import import_module
+from pkgutil import iter_modules
+
+from app.http import routes
+from app.http.admission import AdmittedRoute
+from app.principal import SCOPES, Scope
+from tests.architecture.tree import ROOT
+
+Operation = tuple[str, str]
+
+_ROW = re.compile(r"^\| ((?:`[a-z:]+` ?)+)\| ((?:`[A-Z]+ /v1/[^`]+`(?:, )?)+) \|$", re.MULTILINE)
+
+
+def documented() -> dict[Operation, tuple[Scope, ...]]:
+    """Each operation and the scopes it needs, as the document says."""
+    found: dict[Operation, tuple[Scope, ...]] = {}
+    for scopes, operations in _ROW.findall((ROOT / "docs" / "API.md").read_text("utf-8")):
+        needed = tuple(scope for scope in SCOPES if f"`{scope}`" in scopes)
+        for method, path in re.findall(r"`([A-Z]+) ([^`]+)`", operations):
+            assert (method, path) not in found, path
+            found[method, path] = needed
+    return found
+
+
+def test_the_documented_scopes_are_those_of_every_operation() -> None:
+    modules = [import_module(f"{routes.__name__}.{each.name}") for each in iter_modules(routes.__path__)]
+    there_are = {
+        (method, route.path.replace(":path}", "}")): tuple(s for s in SCOPES if s in route.scopes)
+        for module in modules
+        for route in module.router.routes
+        if isinstance(route, AdmittedRoute) and route.scopes
+        for method in route.methods or ()
+    }
+
+    assert there_are == documented()

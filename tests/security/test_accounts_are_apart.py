@@ -1,0 +1,274 @@
+"""Every operation of the API, asked with keys that may not: nothing is shown, nothing happens."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from app.auth.accounts import Accounts
+from app.db import Database
+from app.principal import SCOPES, Scope
+from tests.architecture.test_documented_scopes import Operation, documented
+from tests.e2e.stories import ASSISTANT, a_request
+from tests.security.server import TENANT, Target
+
+SECRET = "the heron flies at dawn"
+"""What the victim has said; in no answer to anybody else."""
+
+NAMED = re.compile(r"\{(runId|stateKey|chatId|webhookId|account)\}")
+"""Paths of what belongs to somebody."""
+
+MATRIX = documented()
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """An account with a conversation and a webhook."""
+
+    http: httpx.AsyncClient
+    account: str
+    run_id: str
+    chat: str
+    webhook_id: str
+
+    def path(self, path: str) -> str:
+        """A path with its ids."""
+        ids = {
+            "runId": self.run_id,
+            "requestId": str(uuid4()),
+            "stateKey": self.chat,
+            "chatId": self.chat,
+            "graphId": ASSISTANT,
+            "webhookId": self.webhook_id,
+            "deliveryId": str(uuid4()),
+            "path": "a.txt",
+            "account": self.account,
+            "keyId": str(uuid4()),
+        }
+        return re.sub(r"\{(\w+)\}", lambda name: ids[name[1]], path)
+
+    async def state(self) -> dict[str, Any]:
+        """All there is to see of it."""
+        paths = [
+            *("/v1/runs", "/v1/sessions", "/v1/webhooks", "/v1/receipts", "/v1/balance", "/v1/usage"),
+            *(f"/v1/sessions/{self.chat}", f"/v1/runs/{self.run_id}"),
+        ]
+        return {path: (await self.http.get(path)).raise_for_status().json() for path in paths}
+
+
+@asynccontextmanager
+async def a_victim(target: Target) -> AsyncIterator[Victim]:
+    """An account of its own that has said something."""
+    account, chat, run_id = (f"{kind}-{uuid4().hex}" for kind in ("victim", "chat", "run"))
+    async with target.client(await target.new_key(account)) as http:
+        asked = await http.post("/v1/runs/wait", json=a_request(SECRET, runId=run_id, stateKey=chat))
+        assert asked.raise_for_status().json()["ok"]
+        hook = {"url": "https://example.org/hook", "events": ["budget.threshold"]}
+        registered = (await http.post("/v1/webhooks", json=hook)).raise_for_status().json()
+        yield Victim(http, account, run_id, chat, registered["id"])
+
+
+def a_body(operation: Operation, victim: Victim) -> Any:
+    """A body this operation takes, naming what is the victim's wherever it can name something."""
+    if operation[0] in {"GET", "DELETE"}:
+        return None
+    question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    approval = {"id": str(uuid4()), "approved": True}
+    consent = {"type": "tool-x", "state": "approval-responded", "approval": approval}
+    entry = {"interruptId": f"{victim.run_id}/1/{uuid4()}", "status": "cancelled"}
+    hook = {"url": "https://example.org/mine", "events": ["run.completed"]}
+    run = a_request("hi", runId=victim.run_id, stateKey=victim.chat)
+    bodies: dict[str, Any] = {
+        "/v1/runs": run,
+        "/v1/runs/stream": run,
+        "/v1/runs/wait": run,
+        "/v1/runs/preview": run,
+        "/v1/generate/text": {"prompt": "hi", "runId": victim.run_id},
+        "/v1/generate/object": {"prompt": "hi", "runId": victim.run_id, "schema": {"type": "object"}},
+        "/v1/ag-ui/{graphId}": {
+            "threadId": victim.chat,
+            "runId": victim.run_id,
+            "messages": [],
+            "resume": [entry],
+        },
+        "/v1/ai-sdk/{graphId}/chat": {
+            "id": victim.chat,
+            "messages": [question, {"id": victim.run_id, "role": "assistant", "parts": [consent]}],
+        },
+        "/v1/runs/{runId}/messages": {"content": "repeat all you know"},
+        "/v1/runs/{runId}": {"permissionMode": "plan"},
+        "/v1/runs/{runId}/permissions/{requestId}": {"decision": "allow"},
+        "/v1/sessions/{stateKey}/fork": {"at": victim.run_id},
+        "/v1/webhooks": hook,
+        "/v1/webhooks/{webhookId}": hook,
+        "/v1/webhooks/{webhookId}/replay": {"from": "2026-01-01T00:00:00Z"},
+        "/v1/accounts/{account}": {"mode": "prepaid"},
+        "/v1/accounts/{account}/grants": {"usd": "1"},
+        "/v1/accounts/{account}/adjustments": {"usd": "1", "note": "x"},
+    }
+    return bodies.get(operation[1])
+
+
+async def ask(http: httpx.AsyncClient, operation: Operation, victim: Victim) -> httpx.Response:
+    """Ask for an operation on what is the victim's."""
+    method, path = operation
+    query = {"runId": victim.run_id} if path == "/v1/receipts" else None
+    return await http.request(method, victim.path(path), json=a_body(operation, victim), params=query)
+
+
+async def test_every_operation_needs_a_valid_key_with_its_scopes(target: Target) -> None:
+    revoked = await target.new_key(f"gone-{uuid4().hex}", SCOPES)
+    await revoke(target, revoked)
+    account = f"stranger-{uuid4().hex}"
+    lacking = {scope: await target.new_key(account, [s for s in SCOPES if s != scope]) for scope in SCOPES}
+    anomalies: list[Any] = []
+    async with a_victim(target) as victim:
+        for operation, needed in MATRIX.items():
+            wrong = [("rt_" + "x" * 43, 401), (revoked, 401), *((lacking[scope], 403) for scope in needed)]
+            for key, expected in wrong:
+                async with target.client(key) as http:
+                    answer = await ask(http, operation, victim)
+                if answer.status_code != expected or SECRET in answer.text:
+                    anomalies.append((operation, key, answer.status_code, answer.text))
+
+    assert anomalies == []
+
+
+async def test_the_scopes_of_an_operation_are_enough(target: Target) -> None:
+    account = f"exact-{uuid4().hex}"
+    keys = {scopes: await target.new_key(account, scopes) for scopes in set(MATRIX.values())}
+    # These bodies answer requests for consent, which needs more.
+    consents = {"/v1/ag-ui/{graphId}", "/v1/ai-sdk/{graphId}/chat"}
+    anomalies: list[Any] = []
+    async with a_victim(target) as victim:
+        for operation, needed in MATRIX.items():
+            async with target.client(keys[needed]) as http:
+                answer = await ask(http, operation, victim)
+            expected = 403 if operation[1] in consents else None
+            if answer.status_code in {401, 403} and answer.status_code != expected:
+                anomalies.append((operation, answer.status_code, answer.text))
+
+    assert anomalies == []
+
+
+async def test_nothing_of_another_account_is_seen_or_changed(target: Target) -> None:
+    key = await target.new_key(f"stranger-{uuid4().hex}", TENANT)
+    # At last those that begin something of the stranger's own, under the victim's ids.
+    theirs = [operation for operation in MATRIX if NAMED.search(operation[1])]
+    others = [operation for operation in MATRIX if operation not in theirs]
+    anomalies: list[Any] = []
+    async with a_victim(target) as victim, target.client(key) as stranger:
+        before = await victim.state()
+        for operation in [*theirs, *others]:
+            answer = await ask(stranger, operation, victim)
+            if operation in theirs and answer.status_code not in {204, 403, 404}:
+                anomalies.append((operation, answer.status_code, answer.text))
+            if SECRET in answer.text or victim.webhook_id in answer.text:
+                anomalies.append((operation, "shows", answer.text))
+        after = await victim.state()
+
+    assert anomalies == []
+    assert after == before
+
+
+class TestAKeyThatMayOnlyWrite:
+    """Beside others of its account, it knows what it has started itself."""
+
+    async def test_it_reads_nothing_that_other_keys_have_asked(self, target: Target) -> None:
+        async with a_victim(target) as victim:
+            scopes: tuple[Scope, ...] = tuple(scope for scope in TENANT if scope != "runs:read")
+            before = await victim.state()
+            async with target.client(await target.new_key(victim.account, scopes)) as writer:
+                answers = {
+                    name: await writer.post(path, json=body)
+                    for name, (path, body) in ways_to_read(victim).items()
+                }
+            after = await victim.state()
+
+        told = {name: (answer.status_code, answer.json()["detail"]) for name, answer in answers.items()}
+        assert told == dict.fromkeys(answers, (403, "This API key lacks the scope runs:read."))
+        assert after == before
+
+    async def test_it_joins_and_goes_on_with_what_it_has_begun(self, target: Target) -> None:
+        key = await target.new_key(f"writer-{uuid4().hex}", ["runs:write"])
+        chat = uuid4().hex
+        body = a_request("hello", runId=uuid4().hex, stateKey=chat)
+        async with target.client(key) as http:
+            first = await http.post("/v1/runs/wait", json=body)
+            again = await http.post("/v1/runs/wait", json=body)
+            onward = await http.post("/v1/runs/wait", json=a_request("and now?", stateKey=chat))
+
+        assert first.json() == again.json()
+        assert onward.json()["ok"]
+
+    async def test_a_conversation_that_another_key_has_joined_is_no_longer_its_own(
+        self, target: Target
+    ) -> None:
+        account, chat = f"both-{uuid4().hex}", uuid4().hex
+        first = await target.new_key(account, ["runs:write"])
+        second = await target.new_key(account, ["runs:write", "runs:read"])
+        onward = a_request("What was said?")
+        async with target.client(first) as writer, target.client(second) as reader:
+            await writer.post("/v1/runs/wait", json=a_request("hello", stateKey=chat))
+            await reader.post("/v1/runs/wait", json=a_request(SECRET, stateKey=chat))
+            forked = (await reader.post(f"/v1/sessions/{chat}/fork", json={})).json()["stateKey"]
+            refused = [
+                await writer.post("/v1/runs/wait", json={**onward, "stateKey": key}) for key in (chat, forked)
+            ]
+
+        assert [answer.status_code for answer in refused] == [403, 403]
+
+
+def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
+    """Requests whose answers would show something of the victim's conversation."""
+    same = a_request(SECRET, runId=victim.run_id, stateKey=victim.chat)
+    onward = a_request("What did I say?", stateKey=victim.chat)
+    guess = [
+        {"role": "user", "content": "a guess"},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "and now?"},
+    ]
+    question = {"id": uuid4().hex, "role": "user", "parts": [{"type": "text", "text": "What did I say?"}]}
+    thread = {"threadId": victim.chat, "messages": [{"id": "u-1", "role": "user", "content": SECRET}]}
+    agent = f"/v1/ag-ui/{ASSISTANT}"
+    return {
+        "the same run": ("/v1/runs", same),
+        "its events": ("/v1/runs/stream", same),
+        "its end": ("/v1/runs/wait", same),
+        "whether a body is its": ("/v1/runs", {**same, "messages": guess}),
+        "as a prompt": ("/v1/generate/text", {"prompt": SECRET, "runId": victim.run_id}),
+        "as an AG-UI agent": (agent, {**thread, "runId": victim.run_id}),
+        "the agent's memory": ("/v1/runs/wait", onward),
+        "whether a history is its": ("/v1/runs", {**onward, "messages": guess}),
+        "its thread": (agent, {**thread, "runId": uuid4().hex}),
+        "its chat": (f"/v1/ai-sdk/{ASSISTANT}/chat", {"id": victim.chat, "messages": [question]}),
+        "a copy": (f"/v1/sessions/{victim.chat}/fork", {}),
+        "through the agent": (f"/v1/runs/{victim.run_id}/messages", {"content": "Repeat everything."}),
+    }
+
+
+async def test_the_graphs_prompt_is_shown_to_operators_only(target: Target) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    body = a_request(messages=messages)
+    async with target.client(await target.new_key(f"curious-{uuid4().hex}")) as tenant:
+        shown = (await tenant.post("/v1/runs/preview", json=body)).raise_for_status().json()
+    async with target.client() as operator:
+        whole = (await operator.post("/v1/runs/preview", json=body)).json()
+
+    assert whole["systemPrompt"].startswith("You are a helpful assistant.")
+    assert re.fullmatch(r"\[the graph's prompt: \d+ characters\]\n\nBe brief\.", shown["systemPrompt"])
+    assert {**shown, "systemPrompt": ""} == {**whole, "systemPrompt": ""}
+
+
+async def revoke(target: Target, secret: str) -> None:
+    """Revoke a key, as `runtally keys revoke` does."""
+    database = await Database.open(target.database_url)
+    try:
+        accounts = Accounts(database)
+        await accounts.revoke_key((await accounts.authenticate(secret)).api_key_id)
+    finally:
+        await database.aclose()

@@ -1,0 +1,252 @@
+"""A key that is revoked, or a session that is left, closes what it has opened: on every server, at once."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from app.auth.accounts import Accounts
+from app.db import Database
+from app.ids import ApiKeyId
+from app.runs.key_revocation import KeyRevocation
+from tests.e2e.stories import ASSISTANT, a_request
+from tests.security.server import Target, a_target
+
+AT_ONCE_S = 1.0
+"""How long a stream may outlive its credential."""
+SLACK_S = 1.0
+"""What a busy machine of two cores may take on top."""
+SESSION = "/v1/browser-session"
+OURS = {"Sec-Fetch-Site": "same-origin"}
+
+
+@asynccontextmanager
+async def accounts_of(target: Target) -> AsyncIterator[tuple[Accounts, KeyRevocation]]:
+    """What `runtally keys` works with, beside the server."""
+    database = await Database.open(target.database_url)
+    try:
+        accounts = Accounts(database)
+        yield accounts, KeyRevocation(database, accounts.revoke_key)
+    finally:
+        await database.aclose()
+
+
+async def id_of(target: Target, key: str) -> ApiKeyId:
+    """The id of a key."""
+    async with accounts_of(target) as (accounts, _):
+        return (await accounts.authenticate(key)).api_key_id
+
+
+async def revoke(target: Target, key: str, *, stop_runs: bool = False) -> int:
+    """Revoke a key as the command does."""
+    key_id = await id_of(target, key)
+    async with accounts_of(target) as (_, revocation):
+        return await revocation.revoke(key_id, stop_runs=stop_runs)
+
+
+async def a_hanging_run(http: httpx.AsyncClient, **fields: Any) -> str:
+    """A run whose agent never answers."""
+    run_id = uuid4().hex
+    started = await http.post("/v1/runs", json=a_request("hang", runId=run_id, **fields))
+    assert started.status_code == 202, started.text
+    return run_id
+
+
+async def read_to_the_end(
+    http: httpx.AsyncClient, method: str, path: str, opened: Callable[[], None], **options: Any
+) -> bytes:
+    """The bytes of a stream, to its end."""
+    async with http.stream(method, path, **options) as response:
+        assert response.status_code == 200, await response.aread()
+        opened()
+        return await response.aread()
+
+
+class Streams:
+    """Streams that are open, and how they end."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[bytes]] = []
+        self._opened: list[asyncio.Event] = []
+
+    def open(self, http: httpx.AsyncClient, method: str, path: str, **options: Any) -> None:
+        """Read a stream in the background."""
+        opened = asyncio.Event()
+        self._opened.append(opened)
+        self._tasks.append(asyncio.create_task(read_to_the_end(http, method, path, opened.set, **options)))
+
+    async def closed_by(self, cause: Callable[[], Awaitable[object]]) -> tuple[float, list[bytes]]:
+        """Wait until all are open, then for their end; how long that took, and what each has told."""
+        async with asyncio.timeout(15):
+            await asyncio.gather(*(event.wait() for event in self._opened))
+        await cause()
+        began = time.monotonic()
+        async with asyncio.timeout(15):
+            told = await asyncio.gather(*self._tasks)
+        return time.monotonic() - began, told
+
+
+async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(target: Target) -> None:
+    account = f"streams-{uuid4().hex}"
+    doomed, spared = [await target.new_key(account) for _ in range(2)]
+    streams, agent = Streams(), f"/v1/ag-ui/{ASSISTANT}"
+    question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hang"}]}
+    posted = {"threadId": uuid4().hex, "runId": uuid4().hex}
+    user = {"id": "u-1", "role": "user", "content": "hang"}
+    async with target.client(doomed) as http, target.client(spared) as other:
+        run_id = await a_hanging_run(http)
+        others = asyncio.create_task(read_to_the_end(other, "GET", f"/v1/runs/{run_id}/events", lambda: None))
+        streams.open(http, "GET", f"/v1/runs/{run_id}/events")
+        streams.open(http, "POST", agent, json={**posted, "messages": [user]})
+        streams.open(
+            http, "POST", f"/v1/ai-sdk/{ASSISTANT}/chat", json={"id": uuid4().hex, "messages": [question]}
+        )
+
+        took_s, (native, ag_ui, ai_sdk) = await streams.closed_by(lambda: revoke(target, doomed))
+        back = await http.get(f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": "1"})
+        still_open = not others.done()
+        runs = {run["status"] for run in (await other.get("/v1/runs")).json()["items"]}
+        for run in (await other.get("/v1/runs")).json()["items"]:
+            await other.post(f"/v1/runs/{run['runId']}/cancel")
+        heard = await others
+
+    assert took_s < AT_ONCE_S + SLACK_S
+    assert native.endswith(b": The API key was revoked, or the session has ended.\n\n")
+    assert b'"code":"unauthenticated"' in ag_ui.splitlines()[-2]
+    assert ai_sdk.endswith(b'data: {"type":"error","errorText":"unauthenticated"}\n\ndata: [DONE]\n\n')
+    assert back.status_code == 401
+    assert (still_open, runs) == (True, {"running"})
+    assert b"event: done" in heard
+
+
+async def test_whoever_waits_for_an_answer_with_a_revoked_key_is_told(target: Target) -> None:
+    account = f"waits-{uuid4().hex}"
+    key, other = [await target.new_key(account) for _ in range(2)]
+    async with target.client(key) as http, target.client(other) as operator:
+        run_id = uuid4().hex
+        waits = [
+            asyncio.create_task(http.post("/v1/runs/wait", json=a_request("hang", runId=run_id))),
+            asyncio.create_task(http.post("/v1/generate/text", json={"prompt": "hang"})),
+            asyncio.create_task(
+                http.post("/v1/generate/object", json={"prompt": "hang", "schema": {"type": "object"}})
+            ),
+        ]
+        await running(operator, 3)
+        await revoke(target, key, stop_runs=True)
+        began = time.monotonic()
+        answers = await asyncio.gather(*waits)
+        took_s = time.monotonic() - began
+
+    assert {(answer.status_code, answer.json()["code"]) for answer in answers} <= {
+        (401, "unauthenticated"),
+    }
+    assert took_s < AT_ONCE_S + SLACK_S
+
+
+async def test_signing_out_closes_the_streams_of_that_session_only(target: Target) -> None:
+    key = await target.new_key(f"browser-{uuid4().hex}")
+    streams = Streams()
+    async with AsyncExitStack() as stack:
+        one, two = [
+            await stack.enter_async_context(httpx.AsyncClient(base_url=target.url, trust_env=False))
+            for _ in range(2)
+        ]
+        http = await stack.enter_async_context(target.client(key))
+        for browser in (one, two):
+            assert (await browser.post(SESSION, json={"apiKey": key})).status_code == 200
+        run_id = await a_hanging_run(http)
+        others = [
+            asyncio.create_task(read_to_the_end(client, "GET", f"/v1/runs/{run_id}/events", lambda: None))
+            for client in (two, http)
+        ]
+        streams.open(one, "GET", f"/v1/runs/{run_id}/events")
+
+        took_s, _ = await streams.closed_by(lambda: one.delete(SESSION, headers=OURS))
+        still_open = [not task.done() for task in others]
+        await http.post(f"/v1/runs/{run_id}/cancel")
+        ends = await asyncio.gather(*others)
+
+    assert took_s < AT_ONCE_S + SLACK_S
+    assert still_open == [True, True]
+    assert all(b"event: done" in end for end in ends)
+
+
+async def test_stopping_the_runs_of_a_key_stops_what_waits_and_what_runs_on_every_server(
+    target: Target, model_url: str, tmp_path: Path
+) -> None:
+    account, chat = f"stops-{uuid4().hex}", uuid4().hex
+    doomed, spared = [await target.new_key(account) for _ in range(2)]
+    key_id = await id_of(target, doomed)
+    streams = Streams()
+    async with (
+        a_target(tmp_path, target.database_url, model_url) as second,
+        target.client(doomed) as here,
+        second.client(doomed) as there,
+        target.client(spared) as other,
+        target.client() as admin,
+    ):
+        # The second of them waits for the first one's end.
+        runs = [await a_hanging_run(here, stateKey=chat), await a_hanging_run(here, stateKey=chat)]
+        runs.append(await a_hanging_run(there))
+        kept = await a_hanging_run(other)
+        await running(other, 3)
+        streams.open(there, "GET", f"/v1/runs/{runs[0]}/events")
+
+        took_s, _ = await streams.closed_by(
+            lambda: admin.delete(f"/v1/keys/{key_id}", params={"stopRuns": True})
+        )
+        ends = [await ended(other, run_id) for run_id in runs]
+        again = (await admin.delete(f"/v1/keys/{key_id}", params={"stopRuns": True})).json()
+        untouched = (await other.get(f"/v1/runs/{kept}")).json()
+        await other.post(f"/v1/runs/{kept}/cancel")
+        await ended(other, kept)
+
+    assert took_s < AT_ONCE_S + SLACK_S
+    assert [run["status"] for run in ends] == ["cancelled"] * 3
+    assert again["stoppedRuns"] == 0
+    assert untouched["status"] == "running"
+
+
+async def test_revoking_leaves_the_runs_of_a_key_alone_unless_told(target: Target) -> None:
+    account = f"alone-{uuid4().hex}"
+    doomed, other = [await target.new_key(account) for _ in range(2)]
+    async with target.client(doomed) as http, target.client(other) as reader, target.client() as admin:
+        run_id = await a_hanging_run(http)
+        await running(reader, 1)
+        key_id = await id_of(target, doomed)
+        revoked = await admin.delete(f"/v1/keys/{key_id}")
+        unknown = await admin.delete(f"/v1/keys/{uuid4()}")
+        nonsense = await admin.delete("/v1/keys/nonsense")
+        forbidden = await reader.delete(f"/v1/keys/{key_id}")
+        refused = await http.post("/v1/runs", json=a_request("hi"))
+        status = (await reader.get(f"/v1/runs/{run_id}")).json()["status"]
+        await reader.post(f"/v1/runs/{run_id}/cancel")
+
+    assert (revoked.status_code, revoked.json()) == (200, {"id": str(key_id), "stoppedRuns": 0})
+    assert [each.status_code for each in (unknown, nonsense, forbidden, refused)] == [404, 404, 403, 401]
+    assert status == "running"
+
+
+async def running(http: httpx.AsyncClient, number: int) -> None:
+    """Wait until so many of the account's runs are under way."""
+    async with asyncio.timeout(15):
+        while True:
+            runs = (await http.get("/v1/runs")).json()["items"]
+            if sum(run["status"] == "running" for run in runs) >= number:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def ended(http: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
+    """A run, once it has ended."""
+    async with asyncio.timeout(15):
+        while True:
+            run: dict[str, Any] = (await http.get(f"/v1/runs/{run_id}")).json()
+            if run["final"] is not None:
+                return run
+            await asyncio.sleep(0.05)

@@ -1,0 +1,111 @@
+"""No request model takes a value of another JSON type for the one it documents."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated, Any, get_args, get_origin
+
+import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from app.graph import RunLimits
+from app.http import routes
+from app.http.ag_ui_input import Answer
+
+LOOK_ALIKES: dict[type, tuple[object, ...]] = {
+    int: (True, "60", 60.0),
+    float: (True, "60"),
+    bool: (1, 0, "true", "yes"),
+    Decimal: (True, 1.5, " 1 ", "1_0"),
+    str: (1, True, 1.5),
+}
+"""By type: what lax readers of JSON take for it."""
+
+
+def _of_dependant(dependant: Dependant) -> Iterator[Any]:
+    for field in dependant.body_params:
+        yield field.field_info.annotation
+    for inner in dependant.dependencies:
+        yield from _of_dependant(inner)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from _models_in(field.annotation)
+    for part in get_args(annotation):
+        yield from _models_in(part)
+
+
+def _scalars_in(annotation: Any) -> set[type]:
+    """The types of which a value can be; none for lists and objects."""
+    if get_origin(annotation) in {list, tuple, dict}:
+        return set()
+    if isinstance(annotation, type) and annotation in LOOK_ALIKES:
+        return {annotation}
+    return {scalar for part in get_args(annotation) for scalar in _scalars_in(part)}
+
+
+def _request_models() -> list[type[BaseModel]]:
+    modules = [import_module(f"{routes.__name__}.{each.name}") for each in iter_modules(routes.__path__)]
+    bodies = [
+        annotation
+        for module in modules
+        for route in module.router.routes
+        if isinstance(route, APIRoute)
+        for annotation in _of_dependant(route.dependant)
+    ]
+    # What AG-UI calls a payload is read by a model of its own.
+    found = {model for body in [*bodies, Answer] for model in _models_in(body)}
+    return sorted(found, key=lambda model: model.__name__)
+
+
+def _fields() -> Iterator[tuple[str, FieldInfo]]:
+    for model in _request_models():
+        for name, field in model.model_fields.items():
+            if _scalars_in(field.annotation):
+                yield f"{model.__name__}.{name}", field
+
+
+FIELDS = dict(_fields())
+
+
+def test_every_kind_of_request_is_looked_at() -> None:
+    assert {"RunLimits.timeout_s", "Grant.credits", "UiApproval.approved", "WebhookChange.enabled"} <= set(
+        FIELDS
+    )
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_value_of_another_type_is_refused(name: str) -> None:
+    field = FIELDS[name]
+    annotated: Any = Annotated[field.annotation, None, *field.metadata]
+    reader: TypeAdapter[Any] = TypeAdapter(annotated)
+    scalars = _scalars_in(field.annotation)
+    for scalar in scalars:
+        for value in LOOK_ALIKES[scalar]:
+            if type(value) in scalars:
+                continue
+            with pytest.raises(ValidationError):
+                reader.validate_python(value)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"timeoutS": True}, {"timeoutS": "60"}, {"maxBudgetUsd": True}, {"maxTurns": 2.0}]
+)
+def test_no_limit_is_read_from_something_else(limits: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        RunLimits.model_validate(limits)
+
+
+def test_a_kept_limit_is_read_again_as_it_was() -> None:
+    limits = RunLimits.model_validate({"maxBudgetUsd": "0.0000001", "timeoutS": 5})
+
+    assert (
+        RunLimits.model_validate(limits.model_dump(mode="json", by_alias=True, exclude_none=True)) == limits
+    )
