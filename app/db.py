@@ -13,11 +13,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import AsyncAdaptedQueuePool, DateTime, MetaData, text
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.errors import Unavailable
+from app.storable import storable
 
 Transaction = NewType("Transaction", AsyncConnection)
 """Open for writing; whoever opened it commits by leaving it."""
@@ -36,6 +37,9 @@ _ROOT = Path(__file__).parent.parent
 _GONE = ("08", "57P", "53", "55000")
 """SQLSTATE classes that say the server cannot serve now, not that a statement is wrong."""
 
+_BAD_DATA = "22"
+"""The SQLSTATE class of values that cannot be taken."""
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -49,7 +53,7 @@ metadata = MetaData(
 UtcDateTime = DateTime(timezone=True)
 
 Json = JSON
-"""`json`, not `jsonb`: model output may contain U+0000, which `jsonb` refuses."""
+"""`json`, not `jsonb`: it keeps the order of names, and replays repeat streams byte for byte."""
 
 
 class DatabaseUnavailable(Unavailable):
@@ -70,6 +74,10 @@ class SchemaUnknown(Unavailable):
     code = "schema_unknown"
 
 
+class StatementFailed(Exception):
+    """The database refuses a statement; the text holds no value of it."""
+
+
 class Database:
     """A pool of connections to one PostgreSQL."""
 
@@ -85,7 +93,9 @@ class Database:
             max_overflow=0,
             pool_timeout=_STATEMENT_S,
             pool_pre_ping=True,
-            json_serializer=json.dumps,
+            json_serializer=_written,
+            json_deserializer=_read,
+            hide_parameters=True,
             connect_args={
                 "timeout": _CONNECT_S,
                 "command_timeout": _STATEMENT_S,
@@ -151,6 +161,15 @@ class Database:
         await self._engine.dispose()
 
 
+def _written(value: Any) -> str:
+    return json.dumps(storable(value))
+
+
+def _read(text: str) -> Any:
+    # Older rows hold text as a model wrote it.
+    return storable(json.loads(text))
+
+
 def _alembic_config() -> Config:
     config = Config(_ROOT / "alembic.ini")
     config.set_main_option("script_location", str(_ROOT / "migrations"))
@@ -179,16 +198,37 @@ def _asyncpg_url(url: str) -> URL:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Say `DatabaseUnavailable` for everything that means "not now"; pass on what is a bug."""
+    """Say `DatabaseUnavailable` for all that means "not now", and `StatementFailed` for what is a bug."""
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeoutError, OSError, TimeoutError) as error:
-        raise DatabaseUnavailable from error
-    except DBAPIError as error:
-        if error.connection_invalidated or str(_sqlstate(error)).startswith(_GONE):
+    except StatementError as error:
+        if _is_for_now(error):
             raise DatabaseUnavailable from error
-        raise
+        # Not from the error: it and its causes quote rows and parameters, and end in the log.
+        raise StatementFailed(_harmless(error)).with_traceback(error.__traceback__) from None
+    except (PoolTimeoutError, OSError, TimeoutError) as error:
+        raise DatabaseUnavailable from error
 
 
-def _sqlstate(error: DBAPIError) -> Any:
-    return getattr(error.orig, "sqlstate", None)
+def _is_for_now(error: StatementError) -> bool:
+    if isinstance(error.orig and error.orig.__cause__, ValueError):
+        # What asyncpg cannot encode; it calls that an error of its interface.
+        return False
+    if isinstance(error, OperationalError | InterfaceError):
+        return True
+    invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
+    return invalidated or _sqlstate(error).startswith(_GONE)
+
+
+def _harmless(error: StatementError) -> str:
+    """What is known of it without anybody's data."""
+    state = _sqlstate(error)
+    cause = error.orig and (error.orig.__cause__ or error.orig)
+    what = f"{type(cause).__name__} {state}".strip()
+    # Errors of the first class quote the value; in others that is left to the lines after the first.
+    quotes = not state or state.startswith(_BAD_DATA)
+    return what if quotes else f"{what}: {str(cause).partition(chr(10))[0]}"
+
+
+def _sqlstate(error: StatementError) -> str:
+    return getattr(error.orig, "sqlstate", None) or ""

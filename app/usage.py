@@ -7,7 +7,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
+import structlog
+
 from app.ids import ApiKeyId, MessageId, RunKey
+
+log = structlog.get_logger(__name__)
 
 Basis = Literal["final", "partial", "recovered"]
 """How complete the numbers are: the API's last number, a message cut off, found after a crash."""
@@ -24,6 +28,21 @@ BYTES_PER_TOKEN = 4
 
 UNKNOWN_MODEL = "unknown"
 """Has no price, so somebody will look."""
+
+MOST_TOKENS = 1_000_000_000
+"""Of one message and one kind: beyond any context window, far below what sums can hold."""
+
+_COUNTS = {
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "ephemeral_5m_input_tokens",
+    "ephemeral_1h_input_tokens",
+    "web_search_requests",
+}
+_OF_COUNTS = {"cache_creation", "server_tool_use"}
+_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +149,19 @@ class Spent:
 
 
 NOTHING_SPENT = Spent()
+
+
+def counted(usage: Any) -> dict[str, Any]:
+    """A usage object of somebody else's as far as it can be counted with; the rest raises an alarm."""
+    known: dict[str, Any] = {}
+    for name, value in usage.items() if isinstance(usage, dict) else ():
+        if name in _OF_COUNTS and isinstance(value, dict):
+            known[name] = counted(value)
+        elif name in _COUNTS and type(value) is int and 0 <= value <= MOST_TOKENS:
+            known[name] = value
+        elif name in _COUNTS | _OF_COUNTS and value is not None:
+            log.error("a number nobody understands", name=name, value=repr(value)[:_SHOWN_CHARS])
+    return known
 
 
 def merged(start: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,11 @@ class ReceiptWriter:
 
     def _adopt(self) -> None:
         for fact in self._journal.adopt():
-            self._queue(fact)
+            try:
+                self._queue(fact)
+            except Exception:
+                # One that cannot be priced must not hold up the others.
+                log.critical("a receipt stays in the journal", of=fact.source_reference, exc_info=True)
 
     def _queue(self, fact: UsageFact) -> None:
         if fact.key in self._waiting:

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import ControlEvent, PermissionRequest, PermissionResolved, ResolvedBy
-from app.executors.text import whole_json
 from app.graph import PermissionMode
 from app.ids import new_uuid
+from app.storable import storable
 from app.tools.policy import CallDenied
 from app.tools.tool import ArgumentsRefused, Effect, ToolContext
 
@@ -149,7 +149,7 @@ class Approvals:
             request_id=request_id,
             tool_call_id=context.tool_call_id,
             tool_name=tool.id,
-            args=whole_json(args),
+            args=storable(args),
             expires_at=(datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z"),
         )
         waiting = _Waiting(tool, asyncio.ensure_future(self._tell(request)))

@@ -6,10 +6,8 @@ What nobody understands is skipped: it is the agent's to complain about, and the
 billed.
 """
 
-import hashlib
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,7 +16,8 @@ from typing import Any
 import structlog
 
 from app.ids import MessageId
-from app.usage import UNKNOWN_MODEL, TokenUsage, estimated_tokens, merged, token_usage
+from app.storable import identifier
+from app.usage import UNKNOWN_MODEL, TokenUsage, counted, estimated_tokens, merged, token_usage
 
 log = structlog.get_logger(__name__)
 
@@ -31,23 +30,7 @@ LINE_BYTES = 4 * 1024 * 1024
 KEPT_BYTES = 8 * 1024 * 1024
 """Of a streamed answer, kept in case it is cut off; of what is longer the rest is estimated by this."""
 
-MOST_TOKENS = 10**9
-"""A larger number is none."""
-
-_SHOWN_CHARS = 40
-_ID = re.compile(r"[!-~]{1,128}")
-_MODEL = re.compile(r"[ -~]{1,200}")
-
-_COUNTS = {
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "ephemeral_5m_input_tokens",
-    "ephemeral_1h_input_tokens",
-    "web_search_requests",
-}
-_OF_COUNTS = {"cache_creation", "server_tool_use"}
+_MOST_DIGITS = 20
 
 
 class AnswerTooLarge(Exception):
@@ -179,12 +162,12 @@ class StreamFold:
     def _started(self, message: Mapping[str, Any]) -> bool:
         message_id = _name(message.get("id")) or _name(self.request_id)
         if message_id is None:
-            log.error("a message without a name cannot be billed", model=message.get("model"))
+            log.error("a message without a name cannot be billed", model=_model_of(message))
             return False
-        self._raw = _numbers(message.get("usage"))
+        self._raw = counted(message.get("usage"))
         self.message = MessageUsage(
             message_id=MessageId(message_id),
-            model=_served_by(message.get("usage")) or _model(message.get("model")) or UNKNOWN_MODEL,
+            model=_model_of(message),
             usage=token_usage(self._raw),
             complete=False,
             request_id=self.request_id,
@@ -192,14 +175,19 @@ class StreamFold:
         return True
 
     def _delta(self, message: MessageUsage, event: Mapping[str, Any]) -> bool:
-        self._raw = merged(self._raw, _numbers(event.get("usage")))
+        told = counted(event.get("usage"))
+        self._raw = merged(self._raw, told)
+        usage = token_usage(self._raw)
+        if uncounted := _lost_output(event.get("usage"), told):
+            usage = replace(usage, output_tokens=max(usage.output_tokens, estimated_tokens(self.received())))
         reason = _text(_object(event.get("delta")).get("stop_reason")) or message.stop_reason
         self.message = replace(
             message,
             model=_served_by(event.get("usage")) or message.model,
-            usage=token_usage(self._raw),
+            usage=usage,
             complete=reason is not None,
             stop_reason=reason,
+            output_estimated=uncounted,
         )
         return reason is not None
 
@@ -210,43 +198,48 @@ def whole_message(body: bytes, *, request_id: str | None) -> MessageUsage | None
     message_id = _name(message.get("id")) or _name(request_id)
     if message_id is None or not isinstance(message.get("usage"), dict):
         return None
-    content = message.get("content")
+    content, told = message.get("content"), counted(message["usage"])
+    usage = token_usage(told)
+    if uncounted := _lost_output(message["usage"], told):
+        usage = replace(usage, output_tokens=estimated_tokens(json.dumps(content)))
     return MessageUsage(
         message_id=MessageId(message_id),
-        model=_served_by(message["usage"]) or _model(message.get("model")) or UNKNOWN_MODEL,
-        usage=token_usage(_numbers(message["usage"])),
+        model=_model_of(message),
+        usage=usage,
         complete=True,
         stop_reason=_text(message.get("stop_reason")),
         request_id=request_id,
         whole_blocks=len(content) if isinstance(content, list) else 0,
+        output_estimated=uncounted,
     )
+
+
+def _lost_output(usage: Any, told: Mapping[str, Any]) -> bool:
+    """Whether the API said how long its answer is, and nobody can count with that."""
+    return _object(usage).get("output_tokens") != told.get("output_tokens")
+
+
+def _model_of(message: Mapping[str, Any]) -> str:
+    return _served_by(message.get("usage")) or _name(message.get("model")) or UNKNOWN_MODEL
 
 
 def _served_by(usage: Any) -> str | None:
     """The model of the last iteration, where the API fell back to another one on its side."""
     iterations = _object(usage).get("iterations")
     last = iterations[-1] if isinstance(iterations, list) and iterations else None
-    return _model(_object(last).get("model"))
-
-
-def _numbers(usage: Any) -> dict[str, Any]:
-    """A usage object as far as it can be counted with."""
-    known: dict[str, Any] = {}
-    for name, value in _object(usage).items():
-        if name in _OF_COUNTS and isinstance(value, dict):
-            known[name] = _numbers(value)
-        elif name in _COUNTS and isinstance(value, int) and 0 <= value <= MOST_TOKENS:
-            known[name] = value
-        elif name in _COUNTS | _OF_COUNTS and value is not None:
-            log.error("a number nobody understands", name=name, value=str(value)[:_SHOWN_CHARS])
-    return known
+    return _name(_object(last).get("model"))
 
 
 def _parsed(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return json.loads(data, parse_int=_int)
     except (ValueError, RecursionError):
         return None
+
+
+def _int(digits: str) -> int | None:
+    # Python refuses numbers of thousands of digits, and with them the whole event.
+    return int(digits) if len(digits) <= _MOST_DIGITS else None
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -256,14 +249,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 def _name(value: Any) -> str | None:
     """An id that can be kept and written down anywhere."""
     text = _text(value)
-    if text is None or _ID.fullmatch(text):
-        return text
-    return f"id-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:32]}"
-
-
-def _model(value: Any) -> str | None:
-    text = _text(value)
-    return text if text is None or _MODEL.fullmatch(text) else UNKNOWN_MODEL
+    return None if text is None else identifier(text)
 
 
 def _text(value: Any) -> str | None:

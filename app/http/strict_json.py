@@ -5,6 +5,7 @@ import math
 from typing import Any, NamedTuple
 
 from app.errors import Invalid
+from app.storable import is_storable
 
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
@@ -44,10 +45,10 @@ def read_json(text: bytes) -> Any:
 def _checked(node: _Node) -> list[_Node]:
     """Check one value; return those inside it."""
     match node.value:
-        case str() as text if not _is_storable(text):
+        case str() as text if not is_storable(text):
             raise Invalid.field(node.path(), "holds U+0000 or half a surrogate pair")
         case dict() as members:
-            if not all(map(_is_storable, members)):
+            if not all(map(is_storable, members)):
                 raise Invalid.field(node.path(), "has a name with U+0000 or half a surrogate pair")
             return [_Node(value, name, node) for name, value in members.items()]
         case list() as items:
@@ -56,22 +57,11 @@ def _checked(node: _Node) -> list[_Node]:
             return []
 
 
-def _is_storable(text: str) -> bool:
-    """PostgreSQL has no U+0000, and UTF-8 no half pairs."""
-    if "\0" in text:
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
-            raise Invalid.field(name if _is_storable(name) else "body", "is given twice")
+            raise Invalid.field(name if is_storable(name) else "body", "is given twice")
         members[name] = value
     return members
 

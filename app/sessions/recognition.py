@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from app.errors import Conflict
 from app.graph import Message
+from app.sessions.record import without_tags
 from app.sessions.transcript import SessionMessage
 
 
@@ -48,7 +49,7 @@ class _Said(NamedTuple):
 
 def _turns(spoken: Iterable[_Said]) -> list[list[_Said]]:
     """Neighbouring texts of one role together, each without its white space."""
-    bare = [said._replace(text="".join(said.text.split())) for said in spoken]
+    bare = [said._replace(text="".join(without_tags(said.text).split())) for said in spoken]
     return [list(turn) for _, turn in groupby(filter(_text, bare), key=_role)]
 
 

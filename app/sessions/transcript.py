@@ -12,8 +12,8 @@ from app.sessions.record import Spoken, read
 
 MessageType = Literal["system_message", "user_message", "assistant_message", "tool_call"]
 
-INTERRUPTED = "[Request interrupted by user"
-"""How the CLI begins the note that it was interrupted; it writes it as if the user had."""
+INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
+"""The CLI's notes that it was interrupted; it writes them as if the user had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,11 @@ def said_by(entries: Sequence[Entry], run_id: str) -> bool:
 def last_entry_of(entries: Sequence[Entry], run_id: str) -> str | None:
     """The id of the last thing a run said or was told."""
     ids = [
-        entry.line["uuid"]
+        _text(entry.line.get("uuid"))
         for entry in entries
         if entry.run_id == run_id and entry.line.get("type") in {"user", "assistant"}
     ]
-    return ids[-1] if ids else None
+    return next(filter(None, reversed(ids)), None)
 
 
 def messages_of(entries: Sequence[Entry], *, tool_id_of: Callable[[str], str]) -> list[SessionMessage]:
@@ -77,22 +77,22 @@ def _read(
     line = entry.line
     if line.get("isMeta") or line.get("isSidechain"):
         return
-    match line.get("type"):
-        case "user":
-            yield from _user(entry, line["message"]["content"])
-        case "attachment" if line["attachment"].get("type") == "queued_command":
-            yield from _user(entry, line["attachment"]["prompt"])
-        case "assistant" if line["message"].get("model") != "<synthetic>":
-            yield from _assistant(entry, failed, tool_id_of)
-        case "system" if line.get("subtype") == "compact_boundary":
+    match line:
+        case {"type": "user", "message": {"content": content}}:
+            yield from _user(entry, content)
+        case {"type": "attachment", "attachment": {"type": "queued_command", "prompt": content}}:
+            yield from _user(entry, content)
+        case {"type": "assistant", "message": dict(message)} if message.get("model") != "<synthetic>":
+            yield from _assistant(entry, message, failed, tool_id_of)
+        case {"type": "system", "subtype": "compact_boundary"}:
             yield SessionMessage("system_message", entry.run_id, _at(entry), compaction=True)
         case _:
             return
 
 
-def _user(entry: Entry, content: str | list[dict[str, Any]]) -> Iterator[SessionMessage]:
+def _user(entry: Entry, content: Any) -> Iterator[SessionMessage]:
     texts = [content] if isinstance(content, str) else _texts(content)
-    if not texts or texts[0].startswith(INTERRUPTED) or entry.line.get("isCompactSummary"):
+    if not texts or texts[0] in INTERRUPTED or entry.line.get("isCompactSummary"):
         return
     earlier = read(texts[0]) if len(texts) > 1 else None
     for turn in earlier or []:
@@ -107,44 +107,58 @@ def _earlier(entry: Entry, turn: Spoken) -> SessionMessage:
 
 
 def _assistant(
-    entry: Entry, failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
+    entry: Entry, message: Mapping[str, Any], failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
 ) -> Iterator[SessionMessage]:
-    message = entry.line["message"]
-    for block in message["content"]:
-        if block["type"] == "text":
-            yield SessionMessage(
-                "assistant_message",
-                entry.run_id,
-                _at(entry),
-                content=block["text"],
-                message_id=message["id"],
-                partial=message.get("stop_reason") is None,
-            )
-        elif block["type"] == "tool_use":
-            yield SessionMessage(
-                "tool_call",
-                entry.run_id,
-                _at(entry),
-                message_id=message["id"],
-                tool_call_id=block["id"],
-                tool_name=tool_id_of(block["name"]),
-                args=block["input"],
-                is_error=failed.get(block["id"]),
-            )
+    message_id = _text(message.get("id"))
+    for block in _blocks(message.get("content")):
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield SessionMessage(
+                    "assistant_message",
+                    entry.run_id,
+                    _at(entry),
+                    content=text,
+                    message_id=message_id,
+                    partial=message.get("stop_reason") is None,
+                )
+            case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
+                yield SessionMessage(
+                    "tool_call",
+                    entry.run_id,
+                    _at(entry),
+                    message_id=message_id,
+                    tool_call_id=call_id,
+                    tool_name=tool_id_of(name),
+                    args=block.get("input"),
+                    is_error=failed.get(call_id),
+                )
+            case _:
+                pass
 
 
 def _tool_results(entries: Sequence[Entry]) -> Iterator[tuple[str, bool]]:
     for entry in entries:
-        content = entry.line.get("message", {}).get("content")
-        for block in content if isinstance(content, list) else ():
-            if block.get("type") == "tool_result":
-                yield block["tool_use_id"], bool(block.get("is_error"))
+        message = entry.line.get("message")
+        for block in _blocks(message.get("content") if isinstance(message, dict) else None):
+            match block:
+                case {"type": "tool_result", "tool_use_id": str(call_id)}:
+                    yield call_id, bool(block.get("is_error"))
+                case _:
+                    pass
 
 
-def _texts(blocks: list[dict[str, Any]]) -> list[str]:
-    return [block["text"] for block in blocks if block.get("type") == "text"]
+def _texts(content: Any) -> list[str]:
+    texts = (block.get("text") for block in _blocks(content) if block.get("type") == "text")
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _blocks(content: Any) -> list[dict[str, Any]]:
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def _at(entry: Entry) -> str | None:
-    at: str | None = entry.line.get("timestamp")
-    return at
+    return _text(entry.line.get("timestamp"))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -10,13 +10,12 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
 
 import app.auth.tables
 import app.billing.tables
 import app.runs.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
-from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, metadata
+from app.db import Database, DatabaseUnavailable, metadata, SchemaOutdated, SchemaUnknown, StatementFailed
 from app.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
@@ -148,13 +147,13 @@ async def test_leaving_commits_and_an_error_rolls_back(database: Database) -> No
 
 
 async def test_a_snapshot_cannot_write(database: Database) -> None:
-    with pytest.raises(DBAPIError, match="read-only"):
+    with pytest.raises(StatementFailed, match="read-only"):
         async with database.snapshot() as reader:
             await reader.execute(text("CREATE TABLE sneaky (n int)"))
 
 
 async def test_a_wrong_statement_is_no_outage(database: Database) -> None:
-    with pytest.raises(DBAPIError):
+    with pytest.raises(StatementFailed):
         async with database.snapshot() as reader:
             await reader.execute(text("SELECT nonsense"))
 

@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 import pytest
 import pytest_asyncio
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
 from app.auth.repository import KeyRecord
 from app.billing.ledger import CreditLedger, InsufficientCredits, ReferenceTaken, Terms
 from app.billing.pricing import Charge, PriceList
 from app.billing.repository import NewReceipt, insert_receipts
-from app.db import Database
+from app.db import Database, StatementFailed
 from app.ids import RunId, RunKey
 from tests.factories import a_fact, an_account
 
@@ -108,7 +107,7 @@ async def test_nothing_but_the_ledger_changes_a_sum(
     await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
     await reserve(database, ledger, run_of(key), 2)
 
-    with pytest.raises(DBAPIError, match="follow credit_ledger"):
+    with pytest.raises(StatementFailed, match="follow credit_ledger"):
         async with database.transaction() as tx:
             await tx.execute(text(statement))
 

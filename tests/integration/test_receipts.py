@@ -10,7 +10,6 @@ import asyncpg
 import pytest
 import pytest_asyncio
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
 from app.auth.repository import KeyRecord
 from app.billing.journal import Journal
@@ -19,7 +18,7 @@ from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.billing.repricing import reprice
 from app.billing.search_repository import ReceiptFilter
-from app.db import Database
+from app.db import Database, StatementFailed
 from app.errors import Invalid
 from app.ids import new_uuid
 from app.usage import TokenUsage, UsageFact
@@ -307,7 +306,7 @@ async def test_what_was_charged_is_never_changed(
 ) -> None:
     await write(writer, a_fact(key))
 
-    with pytest.raises(DBAPIError, match="never changed or deleted"):
+    with pytest.raises(StatementFailed, match="never changed or deleted"):
         async with database.transaction() as tx:
             await tx.execute(text(statement.format(table)))
 

@@ -12,6 +12,8 @@ import structlog
 from claude_agent_sdk import HookContext, HookMatcher, Message, ResultMessage, SystemMessage
 from claude_agent_sdk.types import HookEvent, HookInput, HookJSONOutput, SyncHookJSONOutput
 
+from app.storable import storable
+
 log = structlog.get_logger(__name__)
 
 HookName = Literal[
@@ -90,8 +92,8 @@ class Hooks:
         async def called(
             details: HookInput, tool_call_id: str | None, _context: HookContext
         ) -> HookJSONOutput:
-            given: Mapping[str, Any] = {**details}
-            call = HookCall(name, tool_call_id, given.get("tool_name"), given)
+            given: Mapping[str, Any] = storable({**details})
+            call = HookCall(name, storable(tool_call_id), given.get("tool_name"), given)
             await self.notify(call)
             return await self._decided(call) if name == "PreToolUse" else {}
 

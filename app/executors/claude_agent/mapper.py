@@ -29,7 +29,6 @@ from app.events import (
 from app.executors.claude_agent.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.native import shown_args
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
-from app.executors.text import whole, whole_json
 from app.graph import SentMessage
 from app.tools.result import ToolResult
 
@@ -91,7 +90,7 @@ class EventMapper:
         if block["type"] == "thinking":
             yield Status(phase="thinking", label="Thinking", parent_tool_call_id=parent)
         elif block["type"] == "tool_use" and block["name"] != STRUCTURED_OUTPUT:
-            label = tool_id_of(whole(block["name"]))
+            label = tool_id_of(block["name"])
             yield Status(phase="tool_use", label=label, parent_tool_call_id=parent)
 
     def _delta(
@@ -101,26 +100,26 @@ class EventMapper:
         parent: str | None,
     ) -> Iterator[SpokenEvent]:
         if text := delta.get("text"):
-            yield TextDelta(message_id=message_id, delta=whole(text), parent_tool_call_id=parent)
+            yield TextDelta(message_id=message_id, delta=text, parent_tool_call_id=parent)
         elif self.show_thinking and (thinking := delta.get("thinking")):
-            yield ThinkingDelta(message_id=message_id, delta=whole(thinking), parent_tool_call_id=parent)
+            yield ThinkingDelta(message_id=message_id, delta=thinking, parent_tool_call_id=parent)
 
     def _assistant(self, message: AssistantMessage) -> Iterator[SpokenEvent]:
         parent = message.parent_tool_use_id
         for block in message.content:
             if isinstance(block, ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
-                tool_id = tool_id_of(whole(block.name))
+                tool_id = tool_id_of(block.name)
                 self._told_calls[block.id] = tool_id
                 yield ToolCallStart(
                     tool_call_id=block.id,
                     tool_name=tool_id,
-                    args=whole_json(shown_args(tool_id, block.input)),
+                    args=shown_args(tool_id, block.input),
                     parent_tool_call_id=parent,
                 )
             elif isinstance(block, TextBlock) and self._unheard(message):
                 yield TextDelta(
                     message_id=message.message_id or "",
-                    delta=whole(block.text),
+                    delta=block.text,
                     parent_tool_call_id=parent,
                 )
 

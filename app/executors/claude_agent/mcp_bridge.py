@@ -18,6 +18,7 @@ from app.executors.claude_agent.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.native import NativeTool
 from app.executors.port import RunContext
 from app.gateway.lane import Lane
+from app.storable import storable
 from app.tools.policy import ToolPolicy
 from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
@@ -108,10 +109,10 @@ class McpBridge:
 
     async def _run(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         meta: dict[str, Any] = dict(params.meta or {})
-        call_id = str(meta[_CALL_ID])
+        call_id = storable(str(meta[_CALL_ID]))
         context = self._call_context(call_id)
         await self._notify("PreToolUse", params.name, call_id)
-        result = await self._runner.run(params.name, params.arguments or {}, context)
+        result = await self._runner.run(params.name, storable(params.arguments or {}), context)
         self.results[call_id] = result
         await self._notify("PostToolUseFailure" if result.is_error else "PostToolUse", params.name, call_id)
         text = types.TextContent(type="text", text=result.markdown)

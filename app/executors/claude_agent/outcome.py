@@ -8,7 +8,6 @@ from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AssistantFinal
 from app.executors.port import BUDGET, MAX_TURNS, ExecutionFailed
-from app.executors.text import whole, whole_json
 
 _PROVIDER_REFUSES = {401, 402, 403}
 _REQUEST_IS_INVALID = {400, 404, 413}
@@ -46,8 +45,7 @@ def stop_of(result: ResultMessage) -> Stop:
 
 def answer(result: ResultMessage) -> AssistantFinal:
     """The answer of a run that came to its own end, whatever it was asked to look like."""
-    structured = whole_json(result.structured_output)
-    return AssistantFinal(content=whole(result.result or ""), structured_output=structured)
+    return AssistantFinal(content=result.result or "", structured_output=result.structured_output)
 
 
 def failure(result: ResultMessage, stop: Stop, last_error: AssistantMessageError | None) -> ExecutionFailed:

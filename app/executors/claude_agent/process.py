@@ -28,8 +28,10 @@ from claude_agent_sdk import (
 
 from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.directories import RunDirectory
+from app.executors.claude_agent.intake import taken_in
 from app.executors.control import RunEnded
 from app.graph import Priority
+from app.storable import storable
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +48,8 @@ INTERRUPT_GRACE_S = 2.0
 
 INTERRUPT_AGAIN_S = 0.25
 STDERR_LINES = 20
+STDERR_CHARS = 1_000
+"""Of a line; the rest is dropped."""
 
 
 class CliProcess:
@@ -67,7 +71,7 @@ class CliProcess:
         """
         self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
         """The last lines the CLI wrote beside its protocol; for the operator's log only."""
-        self._client = ClaudeSDKClient(replace(options, stderr=self.stderr.append))
+        self._client = ClaudeSDKClient(replace(options, stderr=self._hear_stderr))
         self._directory = directory
         self._counts = counts
         self.counted_before: dict[str, Any] = {}
@@ -90,6 +94,9 @@ class CliProcess:
         """Set when it has said something, or will not."""
         self._heard_all = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
+
+    def _hear_stderr(self, line: str) -> None:
+        self.stderr.append(storable(line[:STDERR_CHARS]))
 
     def start(self) -> asyncio.Task[None]:
         """Start it; whoever starts it must wait for the task, which ends when all is cleaned up."""
@@ -196,6 +203,7 @@ class CliProcess:
         sending = asyncio.create_task(self._send_on())
         try:
             async for message in self._client.receive_messages():
+                message = taken_in(message)  # noqa: PLW2901 - nobody needs it as it came
                 self.heard.set()
                 self._unanswered.hear(message)
                 if self._unanswered.has_begun:

@@ -1,14 +1,14 @@
 """Messages of a request -> one user message for the CLI, and the system prompt around it; pure.
 
 The CLI takes user messages only. Earlier turns travel as a record in a content block of their own,
-and the current message stays a block of its own, word for word.
+and the current message stays a block of its own, word for word but for the tags of such a record.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from app.graph import ImagePart, Message, TextPart
-from app.sessions.record import Spoken, written
+from app.sessions.record import Spoken, without_tags, written
 
 HISTORY_RULE = (
     "A user's message may begin with a block of JSON lines between <conversation_so_far> tags. Each "
@@ -23,7 +23,7 @@ def system_prompt(graph_prompt: str, messages: Sequence[Message], *, record: boo
 
     `record`: the conversation the messages belong to holds a record of earlier turns.
     """
-    parts = [graph_prompt, *(message.text for message in messages if message.role == "system")]
+    parts = [graph_prompt, *(without_tags(message.text) for message in messages if message.role == "system")]
     if record or len(_spoken(messages)) > 1:
         parts.append(HISTORY_RULE)
     return "\n\n".join(part.strip("\n") for part in parts)
@@ -33,7 +33,7 @@ def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
     """The user message's content: the text alone where that is all there is, else blocks."""
     *earlier, current = _spoken(messages)
     if not earlier and isinstance(current.content, str):
-        return current.content
+        return without_tags(current.content)
     return [*_history(earlier), *(_block(part) for part in current.parts)]
 
 
@@ -64,6 +64,6 @@ def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _block(part: TextPart | ImagePart) -> dict[str, Any]:
     if isinstance(part, TextPart):
-        return {"type": "text", "text": part.text}
+        return {"type": "text", "text": without_tags(part.text)}
     source = {"type": "base64", "media_type": part.media_type, "data": part.data}
     return {"type": "image", "source": source}

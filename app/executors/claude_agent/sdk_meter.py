@@ -20,7 +20,8 @@ from app.executors.port import RunContext
 from app.gateway.lane import Lane
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import Meters, Origin, TokenUsage, UsageFact, token_usage
+from app.storable import identifier
+from app.usage import Meters, Origin, TokenUsage, UsageFact, counted, token_usage
 
 log = structlog.get_logger(__name__)
 
@@ -83,8 +84,8 @@ class SdkMeter:
             self._drift += 1
             log.error("the SDK did not show everything it used", model=model, hidden=hidden)
             message = MessageUsage(
-                MessageId(f"residual-{model}"),
-                model,
+                MessageId(f"residual-{identifier(model)}"),
+                identifier(model),
                 hidden,
                 complete=True,
                 output_estimated=not is_exact,
@@ -154,14 +155,16 @@ def _totals(raw: Mapping[str, Any]) -> Totals:
 
 def _usage(counts: Mapping[str, Any]) -> TokenUsage:
     return token_usage(
-        {
-            "input_tokens": counts.get("inputTokens"),
-            "output_tokens": counts.get("outputTokens"),
-            "cache_read_input_tokens": counts.get("cacheReadInputTokens"),
-            "cache_creation_input_tokens": counts.get("cacheCreationInputTokens"),
-            "cache_creation": {
-                "ephemeral_1h_input_tokens": counts.get("cacheCreationEphemeral1hInputTokens"),
-            },
-            "server_tool_use": {"web_search_requests": counts.get("webSearchRequests")},
-        }
+        counted(
+            {
+                "input_tokens": counts.get("inputTokens"),
+                "output_tokens": counts.get("outputTokens"),
+                "cache_read_input_tokens": counts.get("cacheReadInputTokens"),
+                "cache_creation_input_tokens": counts.get("cacheCreationInputTokens"),
+                "cache_creation": {
+                    "ephemeral_1h_input_tokens": counts.get("cacheCreationEphemeral1hInputTokens"),
+                },
+                "server_tool_use": {"web_search_requests": counts.get("webSearchRequests")},
+            }
+        )
     )

@@ -21,6 +21,7 @@ from app.events import TextDelta, ThinkingDelta
 from app.http.encoders.ag_ui_interrupt import OURS
 from app.http.encoders.ag_ui_story import Story
 from app.http.encoders.encoder import EVENT_STREAM, RETRY, REVOKED
+from app.storable import is_storable
 from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
 
@@ -115,17 +116,9 @@ def _frames(events: Iterable[BaseEvent]) -> bytes:
 def _whole(entry: LogEntry) -> LogEntry:
     """Without what JSON cannot say; text, of which there is most, is looked at only."""
     position, event = entry
-    if isinstance(event, TextDelta | ThinkingDelta) and _has_utf8(event.delta):
+    if isinstance(event, TextDelta | ThinkingDelta) and is_storable(event.delta):
         return entry
     return LogEntry(position, from_json(to_json(event)))
-
-
-def _has_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _messages_of(event: BaseEvent) -> list[str]:

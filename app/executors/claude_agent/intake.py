@@ -1,0 +1,33 @@
+"""What the CLI says, as it is taken in: storable text, short names, numbers that count; pure."""
+
+from dataclasses import replace
+from typing import Any
+
+from claude_agent_sdk import AssistantMessage, Message, StreamEvent
+
+from app.storable import identifier, storable
+from app.usage import counted
+
+
+def taken_in(message: Message) -> Message:
+    """The message, harmless to whoever hears, stores or bills it."""
+    message = storable(message)
+    match message:
+        case StreamEvent(event={"type": "message_start", "message": dict(started)} as event):
+            return replace(message, event={**event, "message": _named(started)})
+        case StreamEvent(event={"type": "message_delta"} as event):
+            return replace(message, event={**event, "usage": counted(event.get("usage"))})
+        case AssistantMessage():
+            return replace(
+                message,
+                message_id=None if message.message_id is None else identifier(message.message_id),
+                model=identifier(message.model),
+                usage=counted(message.usage),
+            )
+        case _:
+            return message
+
+
+def _named(started: dict[str, Any]) -> dict[str, Any]:
+    names = {name: identifier(str(value)) for name, value in started.items() if name in {"id", "model"}}
+    return {**started, **names, "usage": counted(started.get("usage"))}
