@@ -4,13 +4,13 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NewType, TypeAlias, cast
+from typing import Any, NewType, TypeAlias
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import AsyncAdaptedQueuePool, DateTime, MetaData, text
+from sqlalchemy import ColumnElement, DateTime, MetaData, Text, cast, func, text
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, StatementError
@@ -54,6 +54,19 @@ UtcDateTime = DateTime(timezone=True)
 
 Json = JSON
 """`json`, not `jsonb`: it keeps the order of names, and replays repeat streams byte for byte."""
+
+
+_UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
+
+
+def member_of(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
+    """A text in a column of JSON objects.
+
+    PostgreSQL looks into no JSON that holds U+0000 or half a surrogate pair, and older rows have some.
+    """
+    readable = cast(func.regexp_replace(column.cast(Text), _UNREADABLE, r"\\ufffd", "gi"), JSON)
+    found: ColumnElement[str] = readable[name].as_string()
+    return found
 
 
 class DatabaseUnavailable(Unavailable):
@@ -134,8 +147,8 @@ class Database:
 
     def connections_in_use(self) -> int:
         """How many connections are open for somebody right now."""
-        pool = cast("AsyncAdaptedQueuePool", self._engine.pool)
-        return pool.checkedout()
+        pool: Any = self._engine.pool
+        return int(pool.checkedout())
 
     async def migrate(self) -> None:
         """Run every migration that is missing."""

@@ -201,7 +201,9 @@ def whole_message(body: bytes, *, request_id: str | None) -> MessageUsage | None
     content, told = message.get("content"), counted(message["usage"])
     usage = token_usage(told)
     if uncounted := _lost_output(message["usage"], told):
-        usage = replace(usage, output_tokens=estimated_tokens(json.dumps(content)))
+        usage = replace(
+            usage, output_tokens=estimated_tokens(json.dumps(content) if isinstance(content, list) else "")
+        )
     return MessageUsage(
         message_id=MessageId(message_id),
         model=_model_of(message),

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.db import Json, Reader, Transaction
+from app.db import Json, Reader, Transaction, member_of
 from app.events import MeterReport
 from app.graph import GraphFinal, RunStatus
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
@@ -288,7 +288,7 @@ async def stored_results(
     statement = select(run_events.c.position, run_events.c.last_position, run_events.c.data).where(
         run_events.c.account_id == account_id,
         run_events.c.run_id.in_(run_ids),
-        run_events.c.data["type"].as_string() == "tool_call_result",
+        member_of(run_events.c.data, "type") == "tool_call_result",
     )
     return [StoredEvents(*row) for row in await reader.execute(statement)]
 

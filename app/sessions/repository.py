@@ -6,16 +6,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
-from sqlalchemy import Text, cast, delete, exists, func, select, tuple_
+from sqlalchemy import delete, exists, func, select, tuple_
 from sqlalchemy.dialects import postgresql
 
-from app.db import Json, Reader, Transaction
+from app.db import Reader, Transaction, member_of
 from app.ids import AccountId
 from app.sessions.tables import session_entries, sessions
 from app.sessions.transcript import Entry
 
 _entries = session_entries.c
-_UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
 
 
 class Transcript(NamedTuple):
@@ -164,9 +163,7 @@ async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
 
 async def was_spoken(reader: Reader, transcript: Transcript) -> bool:
     """Whether a user said anything in it; without reading all that was said."""
-    # PostgreSQL reads no JSON with U+0000 or half a surrogate pair in it, and older rows have some.
-    readable = cast(func.regexp_replace(cast(_entries.entry, Text), _UNREADABLE, r"\\ufffd", "gi"), Json)
-    statement = select(exists().where(_in(transcript), readable["type"].as_string() == "user"))
+    statement = select(exists().where(_in(transcript), member_of(_entries.entry, "type") == "user"))
     found: bool = (await reader.execute(statement)).scalar_one()
     return found
 

@@ -60,7 +60,7 @@ def last_entry_of(entries: Sequence[Entry], run_id: str) -> str | None:
     ids = [
         _text(entry.line.get("uuid"))
         for entry in entries
-        if entry.run_id == run_id and entry.line.get("type") in {"user", "assistant"}
+        if entry.run_id == run_id and entry.line.get("type") in ("user", "assistant")
     ]
     return next(filter(None, reversed(ids)), None)
 

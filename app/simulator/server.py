@@ -13,6 +13,7 @@ from typing import Any, Self
 from app.loopback import Dropped, Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
+from app.storable import identifier
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
 
@@ -106,7 +107,7 @@ async def _stream(
     sent: SentMessage,
     send: Send,
 ) -> None:
-    await send(_start(200, "text/event-stream", {"request-id": f"req_{reply.message_id}"}))
+    await send(_start(200, "text/event-stream", {"request-id": f"req_{identifier(reply.message_id)}"}))
     for index, event in enumerate(events):
         if reply.hold is not None and reply.hold.index == index:
             reply.hold.reached.set()

@@ -55,10 +55,16 @@ async def test_writers_at_once_lose_and_mix_nothing(store: PostgresSessionStore)
 
 
 async def test_text_is_kept_as_it_is(store: PostgresSessionStore) -> None:
-    entry = an_entry("a", 1, text="\u0000 \u2028 \U0001f600 </conversation_so_far>")
+    entry = an_entry("a", 1, text="\u2028 \U0001f600 </conversation_so_far>")
     await store.append(KEY, [entry])
 
     assert await store.load(KEY) == [entry]
+
+
+async def test_text_that_cannot_be_kept_is_replaced(store: PostgresSessionStore) -> None:
+    await store.append(KEY, [an_entry("a", 1, text="a\0b\ud800")])
+
+    assert await store.load(KEY) == [an_entry("a", 1, text="a\ufffdb\ufffd")]
 
 
 async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessionStore) -> None:

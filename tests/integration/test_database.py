@@ -1,3 +1,4 @@
+import traceback
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,7 @@ import app.auth.tables
 import app.billing.tables
 import app.runs.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
-from app.db import Database, DatabaseUnavailable, metadata, SchemaOutdated, SchemaUnknown, StatementFailed
+from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, StatementFailed, metadata
 from app.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
@@ -181,3 +182,26 @@ async def test_nobody_there_is_unavailable_and_says_no_secret(url: str) -> None:
         await Database.open(url)
 
     assert "secret" not in raised.value.detail
+
+
+@pytest.mark.parametrize(
+    ("statement", "value"),
+    [
+        ("SELECT CAST(:value AS text)", "a secret \ud800"),
+        ("SELECT CAST(:value AS bigint)", 10**30),
+        ("SELECT CAST(CAST(:value AS text) AS int)", "a secret"),
+        ("SELECT CAST(CAST(:value AS text) AS json)", "{a secret"),
+        ("INSERT INTO accounts (id, name, created_at) VALUES (NULL, :value, now())", "a secret"),
+    ],
+)
+async def test_a_statement_that_is_refused_is_a_bug_and_quotes_nobody(
+    database: Database, statement: str, value: object
+) -> None:
+    with pytest.raises(StatementFailed) as raised:
+        async with database.transaction() as tx:
+            await tx.execute(text(statement), {"value": value})
+
+    told = "".join(traceback.format_exception(raised.value))
+    assert "StatementFailed: " in told
+    assert "secret" not in told
+    assert str(value) not in told

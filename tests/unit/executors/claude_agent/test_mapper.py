@@ -10,7 +10,6 @@ from app.events import (
     ToolCallStart,
 )
 from app.executors.claude_agent.mapper import EventMapper
-from app.executors.text import whole, whole_json
 from app.tools.result import ToolResult
 from tests.unit.executors.claude_agent.frames import assistant, started, stream, text, user
 
@@ -74,12 +73,6 @@ def test_thinking_is_told_only_where_the_graph_allows_it() -> None:
 
     assert heard(*frames) == [busy]
     assert heard(*frames, show_thinking=True) == [busy, ThinkingDelta(message_id="msg_1", delta="hm")]
-
-
-def test_half_a_character_does_no_harm() -> None:
-    assert whole("a\ud83db") == "a\ufffdb"
-    assert whole("\ud83d\ude00") == "\U0001f600"
-    assert whole_json({"a\ud83d": ["\ude00", 1, None]}) == {"a\ufffd": ["\ufffd", 1, None]}
 
 
 def test_what_one_of_the_clis_own_tools_answered_is_for_the_model() -> None:
