@@ -105,9 +105,8 @@ class ApiRequest:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation."""
-        messages: list[dict[str, Any]] = self.body["messages"]
-        return messages
+        """The conversation, without the notes that the CLI gives newer models as system messages."""
+        return [message for message in self.body["messages"] if message["role"] != "system"]
 
     @property
     def tool_names(self) -> list[str]:
