@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.storable import identifier
 from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
 LEAST_BYTES_PER_TOKEN = 2
@@ -85,7 +86,7 @@ def size_of(body: bytes) -> CallSize:
     model, output = asked.get("model"), asked.get("max_tokens")
     text_bytes = max(0, len(body) - attached.encoded_bytes)
     return CallSize(
-        model=model if isinstance(model, str) and model else UNKNOWN_MODEL,
+        model=identifier(model) if isinstance(model, str) and model else UNKNOWN_MODEL,
         longest=_written(
             text_bytes // LEAST_BYTES_PER_TOKEN
             + attached.images * MOST_IMAGE_TOKENS

@@ -9,8 +9,8 @@ from typing import Any, Self
 import httpx
 import structlog
 
-from app.gateway.wire import MOST_TOKENS
 from app.tls import trusted
+from app.usage import MOST_TOKENS
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ import pytest
 from app.gateway.wire import ANSWER_BYTES, KEPT_BYTES, LINE_BYTES, AnswerTooLarge, MessageUsage, StreamFold
 from app.simulator import wire
 from app.simulator.script import HttpError
-from app.usage import UNKNOWN_MODEL, TokenUsage
+from app.usage import TokenUsage
 from tests.unit.gateway.test_wire import EVENTS, MODEL, of
 
 
@@ -49,20 +49,22 @@ def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: by
         assert message.usage.output_tokens == pytest.approx(read / 4, rel=0.02)
 
 
-@pytest.mark.parametrize("strange", ["a b", "a\nb", "\x00", "\ud800", "x" * 129, "ü"])
+@pytest.mark.parametrize("strange", ["a b", "a\nb", "\x00", "\ud800", "x" * 201, "ü"])
 def test_an_id_that_could_not_be_written_everywhere_is_replaced(strange: str) -> None:
     first, again, other = (
         ended_as({"id": text, "model": MODEL, "usage": {"input_tokens": 1}})
         for text in (strange, strange, f"{strange}!")
     )
 
-    assert re.fullmatch(r"id-[0-9a-f]{32}", first.message_id)
+    assert re.fullmatch(r"[!-~]{1,100}~[0-9a-f]{32}", first.message_id)
     assert first.message_id == again.message_id != other.message_id
 
 
 @pytest.mark.parametrize("strange", ["\x00", "m\n", "x" * 201])
-def test_a_model_that_could_not_be_written_everywhere_is_unknown(strange: str) -> None:
-    assert ended_as({"id": "msg_1", "model": strange, "usage": {}}).model == UNKNOWN_MODEL
+def test_a_model_that_could_not_be_written_everywhere_is_replaced(strange: str) -> None:
+    model = ended_as({"id": "msg_1", "model": strange, "usage": {}}).model
+
+    assert re.fullmatch(r"[!-~]{1,100}~[0-9a-f]{32}", model)
 
 
 def test_a_number_too_large_to_be_one_is_left_out() -> None:
