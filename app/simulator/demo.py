@@ -31,6 +31,8 @@ _ZONES = {
     "delhi": "Asia/Kolkata",
 }
 _ASKS_TIME = re.compile(r"\b(time|date|day|clock|today|now)\b", re.IGNORECASE)
+_LOOKED_AT_CHARS = 1_000
+"""The search goes back and forth: over a long text it would take long."""
 _ARITHMETIC = re.compile(r"\(?-?\d[\d\s.()]*(?:(?:\*\*|//|[-+*/%])[\d\s.()]+)+")
 
 
@@ -79,7 +81,7 @@ def _tool_call(request: ApiRequest, asked: str) -> ToolUse | None:
     clock, calculator = _offered(request, CLOCK), _offered(request, CALCULATOR)
     if clock and _ASKS_TIME.search(asked):
         return ToolUse(clock, {"timezone": _zone(asked)})
-    if calculator and (arithmetic := _ARITHMETIC.search(asked)):
+    if calculator and (arithmetic := _ARITHMETIC.search(asked[:_LOOKED_AT_CHARS])):
         return ToolUse(calculator, {"expression": arithmetic.group().strip()})
     return None
 

@@ -1,0 +1,119 @@
+"""An MCP server that says whatever a test wants it to: over HTTP here, as a program with `main`."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.loopback import Receive, Scope, Send, listening, whole_body
+
+SEARCH = {"name": "search", "description": "Searches.", "inputSchema": {"type": "object"}}
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "library", "version": "1"},
+}
+
+_NOISE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}}\n'
+
+Result = dict[str, Any] | Iterator[bytes]
+"""The result of a call, or the bytes of the whole answer."""
+
+
+@dataclass
+class HostileServer:
+    """Answers lists and calls as it was told, and counts."""
+
+    on_list: Callable[[dict[str, Any]], Result]
+    on_call: Callable[[dict[str, Any]], Result] = lambda _params: {"content": []}
+    headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    url: str = ""
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        self.asked.append(scope["method"])
+        if scope["method"] != "POST":
+            await self._send(send, 405, iter([b""]), self.headers)
+            return
+        request = json.loads(await whole_body(receive))
+        self.asked.append(request["method"])
+        if "id" not in request:
+            await self._send(send, 202, iter([b""]), {})
+            return
+        result = self._result(request["method"], request.get("params") or {})
+        if isinstance(result, dict):
+            body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **result}).encode()
+            await self._send(send, 200, iter([body]), {"content-type": "application/json"})
+        else:
+            await self._send(send, 200, result, self.headers)
+
+    def _result(self, method: str, params: dict[str, Any]) -> Result:
+        match method:
+            case "initialize":
+                return {"result": _HELLO}
+            case "tools/list":
+                listed = self.on_list(params)
+                return {"result": listed} if isinstance(listed, dict) else listed
+            case "tools/call":
+                called = self.on_call(params)
+                return {"result": called} if isinstance(called, dict) else called
+            case _:
+                return {"error": {"code": -32601, "message": "no such method"}}
+
+    async def _send(self, send: Send, status: int, chunks: Iterator[bytes], headers: dict[str, str]) -> None:
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
+        for chunk in chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+@asynccontextmanager
+async def serving(server: HostileServer) -> AsyncIterator[HostileServer]:
+    """Serve while the body runs."""
+    async with listening(server) as url:
+        server.url = f"{url}/mcp"
+        yield server
+
+
+def without_end(start: bytes = b"", chunk: bytes = b"x" * 65_536, *, megabytes: int = 200) -> Iterator[bytes]:
+    """So many megabytes that they may pass for endless."""
+    yield start
+    for _ in range(megabytes * 16):
+        yield chunk
+
+
+def main(how: str) -> None:
+    """Be a program: answer the handshake, then do what it takes to hurt."""
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        if "id" in request:
+            _answer(request, request["method"], how)
+
+
+def _answer(request: dict[str, Any], method: str, how: str) -> None:
+    match method, how:
+        case "initialize", _:
+            _say(request, result=_HELLO)
+        case ("tools/list", "endless line") | ("tools/call", "endless answer"):
+            for chunk in without_end(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "'):
+                sys.stdout.buffer.write(chunk)
+        case "tools/list", "noise":
+            while True:
+                os.write(1, _NOISE * 500)
+        case "tools/list", _:
+            _say(request, result={"tools": [SEARCH]})
+        case _:
+            _say(request, error={"code": -32601, "message": "no such method"})
+
+
+def _say(request: dict[str, Any], **said: Any) -> None:
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **said}), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

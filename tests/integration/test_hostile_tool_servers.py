@@ -1,0 +1,244 @@
+"""Tool servers that say more than anybody asked for, and what of it is held here."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.json_schema.checker import SchemaChecker
+from app.tools.mcp_servers import (
+    MAX_PAGES,
+    HttpServer,
+    McpConnections,
+    McpConnector,
+    McpServerAway,
+    StdioServer,
+)
+from app.tools.policy import ToolPolicy
+from app.tools.result import ToolResult
+from app.tools.runner import ToolRunner
+from app.tools.tool import ToolContext
+from tests.integration.hostile_mcp import SEARCH, HostileServer, serving, without_end
+from tests.unit.json_schema.schemas import a_bomb
+
+MB = 2**20
+ROOT = str(Path(__file__).parents[2])
+ID = "library__search"
+
+
+@pytest.fixture
+async def schemas() -> AsyncIterator[SchemaChecker]:
+    async with SchemaChecker(workers=1, check_s=0.1) as checker:
+        yield checker
+
+
+@asynccontextmanager
+async def connected(
+    schemas: SchemaChecker, server: HostileServer | str, wanted: tuple[str, ...] = (ID,), **more: Any
+) -> AsyncIterator[McpConnections]:
+    """Connections to a server: over HTTP, or to a program that was told how to behave."""
+    tools = {tool_id.partition("__")[2]: "read_only" for tool_id in wanted}
+    if isinstance(server, str):
+        command = [sys.executable, "-m", "tests.integration.hostile_mcp", server]
+        env = {"PYTHONPATH": ROOT}
+        spec: Any = StdioServer(type="stdio", command=command, env=env, tools=tools, **more)
+    else:
+        spec = HttpServer(type="http", url=server.url, tools=tools, **more)
+    connections = await McpConnector({}, schemas).connect({"library": spec}, wanted)
+    try:
+        yield connections
+    finally:
+        await connections.aclose()
+
+
+async def call(connections: McpConnections, **arguments: Any) -> ToolResult:
+    """What the model gets for a call."""
+    tools = {tool.id: tool for tool in connections.tools}
+    policy = ToolPolicy(frozenset(tools), lambda: None, _unchanged)
+    context = ToolContext(RunKey(AccountId(new_uuid()), RunId("run")), "call", None)
+    return await ToolRunner(tools, policy).run(ID, arguments, context)
+
+
+async def _unchanged(_tool: object, args: object, _context: ToolContext) -> object:
+    return args
+
+
+async def most_memory(work: Any) -> int:
+    """Do the work; the most memory this process had meanwhile, beyond what it began with."""
+    process = psutil.Process()
+    before = most = process.memory_info().rss
+    doing = asyncio.ensure_future(work)
+    while not doing.done():
+        most = max(most, process.memory_info().rss)
+        await asyncio.wait({doing}, timeout=0.005)
+    await doing
+    return most - before
+
+
+async def refused(schemas: SchemaChecker, server: HostileServer | str, **more: Any) -> None:
+    """Connecting fails."""
+    with pytest.raises(McpServerAway):
+        async with connected(schemas, server, **more):
+            pass
+
+
+async def test_a_list_without_end_is_read_to_a_limit_and_not_kept(schemas: SchemaChecker) -> None:
+    pages = 0
+
+    def page(_params: dict[str, Any]) -> dict[str, Any]:
+        nonlocal pages
+        pages += 1
+        tool = {**SEARCH, "name": f"other{pages}", "description": "x" * 900_000}
+        return {"tools": [tool], "nextCursor": str(pages)}
+
+    async with serving(HostileServer(page)) as server:
+        grown = await most_memory(refused(schemas, server))
+
+    assert pages == MAX_PAGES
+    assert grown < 30 * MB, f"{grown / MB:.0f} MB"
+
+
+async def test_a_list_is_read_no_further_than_needed(schemas: SchemaChecker) -> None:
+    async with (
+        serving(HostileServer(lambda _params: {"tools": [SEARCH], "nextCursor": "more"})) as server,
+        connected(schemas, server) as connections,
+    ):
+        assert [tool.id for tool in connections.tools] == [ID]
+
+    assert server.asked.count("tools/list") == 1
+
+
+@pytest.mark.parametrize(
+    ("content_type", "start", "chunk"),
+    [
+        ("application/json", b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "', b"x" * 65_536),
+        ("text/event-stream", b"event: message\ndata: ", b"x" * 65_536),
+        ("text/event-stream", b"", b"event: message\ndata: {}\nid: 1\nretry: 0\n\n" * 1_000),
+    ],
+    ids=["one answer", "one event", "many events"],
+)
+async def test_an_answer_without_end_is_cut_off(
+    schemas: SchemaChecker, content_type: str, start: bytes, chunk: bytes
+) -> None:
+    hostile = HostileServer(lambda _params: without_end(start, chunk), headers={"content-type": content_type})
+    async with serving(hostile) as server:
+        grown = await most_memory(refused(schemas, server))
+
+    # The limit is a bit over 1 MiB; the server would have sent 200.
+    assert grown < 40 * MB, f"{grown / MB:.0f} MB"
+
+
+async def test_an_answer_that_would_be_unpacked_is_refused(schemas: SchemaChecker) -> None:
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    hostile = HostileServer(lambda _params: iter([b"\x1f\x8b"]), headers=headers)
+    async with serving(hostile) as server:
+        await refused(schemas, server)
+
+
+async def test_a_result_over_the_bound_is_an_error_and_the_next_call_is_not(schemas: SchemaChecker) -> None:
+    def answer(params: dict[str, Any]) -> Any:
+        if params["arguments"] == {"q": "endless"}:
+            return without_end(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "')
+        return {"content": [{"type": "text", "text": "x" * params["arguments"]["n"]}]}
+
+    async with (
+        serving(HostileServer(lambda _params: {"tools": [SEARCH]}, answer)) as server,
+        connected(schemas, server, max_result_bytes=1_000) as connections,
+    ):
+        endless = await call(connections, q="endless")
+        long = await call(connections, n=1_001)
+        fits = await call(connections, n=1_000)
+
+    assert (endless.code, long.code, fits.code) == ("too_large", "too_large", None)
+    assert "larger than 1000 bytes" in endless.markdown
+
+
+async def test_a_program_that_never_ends_its_line_is_not_listened_to(schemas: SchemaChecker) -> None:
+    grown = await most_memory(refused(schemas, "endless line"))
+
+    assert grown < 20 * MB, f"{grown / MB:.0f} MB"
+
+
+async def test_a_program_whose_answer_never_ends_is_an_error_for_the_model(schemas: SchemaChecker) -> None:
+    async with connected(schemas, "endless answer", max_result_bytes=1_000) as connections:
+        first = await call(connections)
+        second = await call(connections)
+
+    assert first.code == "too_large"
+    assert second.is_error
+
+
+async def test_noise_keeps_nothing_else_from_running(schemas: SchemaChecker) -> None:
+    waits: list[float] = []
+
+    async def watch() -> None:
+        # Each turn of the loop that others have to wait for.
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.005)
+            waits.append(time.monotonic() - began)
+
+    watching = asyncio.create_task(watch())
+    grown = await most_memory(refused(schemas, "noise"))
+    watching.cancel()
+
+    assert grown < 20 * MB, f"{grown / MB:.0f} MB"
+    assert sorted(waits)[len(waits) // 2] < 0.25
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"inputSchema": {"type": "object", "$ref": "http://127.0.0.1:9/x"}},
+        {"inputSchema": {"type": "object", "properties": {"q": {"pattern": "(?=a)"}}}},
+        {"inputSchema": a_bomb()},
+        {"outputSchema": a_bomb()},
+        {"outputSchema": {"type": "object", "definitions": {"a": {"$id": "file:///x", "$ref": "y"}}}},
+        {"description": "x" * 20_001},
+    ],
+    ids=["refers outside", "pattern", "bomb", "bomb of results", "refers outside by results", "description"],
+)
+async def test_a_tool_that_cannot_be_checked_is_left_out_and_named(
+    schemas: SchemaChecker, described: dict[str, Any]
+) -> None:
+    tools = [{**SEARCH, **described}, {**SEARCH, "name": "other"}]
+    async with (
+        serving(HostileServer(lambda _params: {"tools": tools})) as server,
+        connected(schemas, server, (ID, "library__other")) as connections,
+    ):
+        assert [tool.id for tool in connections.tools] == ["library__other"]
+        assert list(connections.unusable) == [ID]
+
+
+async def test_results_are_held_against_their_schema_and_not_by_the_library(schemas: SchemaChecker) -> None:
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    content = [{"type": "text", "text": "found"}]
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        return {"content": content, **params["arguments"]}
+
+    tools = [{**SEARCH, "outputSchema": output}]
+    async with (
+        serving(HostileServer(lambda _params: {"tools": tools}, answer)) as server,
+        connected(schemas, server) as connections,
+    ):
+        good = await call(connections, structuredContent={"n": 1})
+        bad = await call(connections, structuredContent={"n": "1"})
+        none = await call(connections)
+
+    assert (good.code, good.markdown) == (None, "found")
+    assert (bad.code, none.code) == ("failed", "failed")
+    assert "not what its own schema says" in bad.markdown
+
+
+@pytest.mark.parametrize("name", [["search"], None, {"a": 1}, 7])
+async def test_what_is_no_list_of_tools_is_no_tool(schemas: SchemaChecker, name: object) -> None:
+    async with serving(HostileServer(lambda _params: {"tools": [{**SEARCH, "name": name}, 1]})) as server:
+        await refused(schemas, server)
