@@ -204,6 +204,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer: those are kept as well."""
         self._head_bytes += len(name) + len(value)
+        if name.lower() == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            # Nothing here decodes anything else, and what is before us may read it differently.
+            self._stop_parser(HTTPStatus.BAD_REQUEST)
         if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) >= MAX_HEADERS:
             self._stop_parser(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         super().on_header(name, value)

@@ -1,0 +1,242 @@
+"""The protocol of our ports, on a port, with an app that needs nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from app.loopback import Receive, Scope, Send
+from app.serving import MAX_HEAD_BYTES, MAX_HEADERS, MAX_URL_BYTES, ConnectionLimits, ConnectionTable
+
+PATIENCE_S = 20.0
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+BIG = 50_000_000
+
+
+class Port:
+    """A port that is served."""
+
+    def __init__(self, port: int, table: ConnectionTable) -> None:
+        self.port = port
+        self.table = table
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A bare connection."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
+        self._writers.append(writer)
+        return reader, writer
+
+    async def leave(self) -> None:
+        """Close every connection that was made."""
+        for writer in self._writers:
+            writer.transport.abort()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def answered(self, *parts: bytes) -> bytes:
+        """Everything that comes until the connection ends when these bytes were sent."""
+        reader, writer = await self.connect()
+        came = b""
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                # One after the other, as a slow client sends them.
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(PATIENCE_S):
+                while piece := await reader.read(65_536):
+                    came += piece
+        except ConnectionError:
+            return came
+        return came
+
+    async def until_open(self, count: int) -> None:
+        """Wait until so many connections are open."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.table) != count:
+                await asyncio.sleep(0.01)
+
+
+async def measures(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the size of the body, or with a lot."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        size += len(message["body"])
+        more = message["more_body"]
+    body = b"x" * BIG if scope["path"] == "/big" else str(size).encode()
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def served(**limits: Any) -> AsyncIterator[Port]:
+    """Serve while the body runs, with limits that are soon reached."""
+    usual = {"connections": 5, "per_address": 100, "header_timeout_s": 60, "write_timeout_s": 60}
+    table = ConnectionTable(ConnectionLimits(**{**usual, **limits}))
+    config = uvicorn.Config(
+        measures, interface="asgi3", lifespan="off", ws="none", log_config=None, timeout_keep_alive=60
+    )
+    config.load()
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: table.protocol(config, state, {}), "127.0.0.1", 0
+    )
+    async with server:
+        port = Port(server.sockets[0].getsockname()[1], table)
+        yield port
+        await port.leave()
+        for connection in list(state.connections):
+            connection.transport.abort()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [[], [b"GET / HT"], [HEAD + b"X: "], [b"\r\n"] * 5, [HEAD, b"X", b":", b" ", b"y"]],
+    ids=["nothing", "half a line", "half a header", "empty lines", "byte by byte"],
+)
+async def test_headers_that_do_not_come_are_given_up(sent: list[bytes]) -> None:
+    async with served(header_timeout_s=0.2) as port:
+        assert (await port.answered(*sent)).startswith(b"HTTP/1.1 408 ")
+        await port.until_open(0)
+
+
+async def test_half_a_request_after_a_whole_one_is_given_up_as_well() -> None:
+    async with served(header_timeout_s=0.2) as port:
+        came = await port.answered(HEAD + b"\r\n" + b"GET / HT")
+
+    assert came.startswith(b"HTTP/1.1 200 ")
+    assert b"HTTP/1.1 408 " in came
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ([HEAD + b"X: " + b"a" * MAX_HEAD_BYTES + b"\r\n\r\n"], 431),
+        ([HEAD + b"X: ", *[b"a" * 40_000] * 3], 431),
+        ([HEAD + b"a: b\r\n" * MAX_HEADERS + b"\r\n"], 431),
+        ([b"GET /" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\n\r\n"], 414),
+        ([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"], 400),
+        ([b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n"], 400),
+        ([b"\x16\x03\x01hello"], 400),
+        ([b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"], 400),
+        ([b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"], 400),
+        ([b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n"], 400),
+        ([b"POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"], 400),
+        ([b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\nhello!"], 400),
+        ([CHUNKED + b"zz\r\n"], 400),
+    ],
+)
+async def test_what_is_no_request_or_too_much_of_one_is_refused(sent: list[bytes], status: int) -> None:
+    async with served() as port:
+        came = await port.answered(*sent)
+
+    assert came.startswith(f"HTTP/1.1 {status} ".encode()), came[:200]
+    assert b"application/problem+json" in came
+    assert b"nosniff" in came
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [CHUNKED + b"1\r\na\r\n0\r\n", *[b"T: " + b"b" * 1000 + b"\r\n"] * 100],
+        [CHUNKED + b"1\r\na\r\n0\r\nT: ", *[b"b" * 50_000] * 3],
+        [CHUNKED + b"1;", *[b"b" * 50_000] * 3],
+        [(HEAD + b"\r\n") * 5000],
+    ],
+    ids=["trailers", "an endless trailer", "an endless extension", "pipelined requests"],
+)
+async def test_nothing_is_kept_without_end(sent: list[bytes]) -> None:
+    async with served() as port:
+        assert b"HTTP/1.1 200 " not in await port.answered(*sent)
+        await port.until_open(0)
+
+
+async def test_what_is_only_unusual_is_answered() -> None:
+    async with served() as port:
+        old = await port.answered(b"GET / HTTP/1.0\r\n\r\n")
+        upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        socket = await port.answered(HEAD + upgrade, b"\x81\x05hello")
+        close = b"Connection: close\r\n"
+        pieces = CHUNKED.replace(b"Host", close + b"Host") + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n"
+        chunked = await port.answered(pieces)
+        three = await port.answered((HEAD + b"\r\n") * 2 + HEAD + close + b"\r\n")
+
+    assert all(came.startswith(b"HTTP/1.1 200 ") for came in (old, socket, chunked, three))
+    assert chunked.endswith(b"1000")
+    assert three.count(b"HTTP/1.1 200 ") == 3
+
+
+async def test_who_only_waits_makes_room_for_others() -> None:
+    async with served() as port:
+        waiting = [await port.connect() for _ in range(5)]
+        for _, writer in waiting:
+            writer.write(b"GET / HT")
+        await port.until_open(5)
+
+        answers = [await port.answered(HEAD + b"Connection: close\r\n\r\n") for _ in range(5)]
+
+    assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers)
+
+
+async def test_who_has_a_request_is_not_pushed_out() -> None:
+    async with served() as port:
+        busy = [await port.connect() for _ in range(5)]
+        for _, writer in busy:
+            writer.write(CHUNKED)
+        await port.until_open(5)
+        async with asyncio.timeout(PATIENCE_S):
+            while not (came := await port.answered(HEAD + b"\r\n")).startswith(b"HTTP/1.1 503 "):
+                # Their requests are not known yet.
+                assert came
+        for _, writer in busy:
+            writer.write(b"0\r\n\r\n")
+        answers = [(await reader.readline())[:12] for reader, _ in busy]
+
+    assert b"retry-after" in came
+    assert answers.count(b"HTTP/1.1 200") >= 4
+
+
+async def test_one_address_has_its_share_and_a_proxy_more() -> None:
+    async with served(per_address=2) as port, served(per_address=2, is_proxy=lambda _: True) as proxied:
+        for each in (port, proxied):
+            for _ in range(2):
+                await each.connect()
+            await each.until_open(2)
+        refused = await port.answered(HEAD + b"\r\n")
+        allowed = await proxied.answered(HEAD + b"Connection: close\r\n\r\n")
+
+    assert refused.startswith(b"HTTP/1.1 429 ")
+    assert allowed.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_who_reads_nothing_is_cut_off() -> None:
+    async with served(write_timeout_s=0.5) as port:
+        _, writer = await port.connect()
+        writer.write(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
+        await port.until_open(1)
+
+        await port.until_open(0)
+
+
+async def test_who_reads_slowly_is_not() -> None:
+    async with served(write_timeout_s=1) as port:
+        reader, writer = await port.connect()
+        writer.write(b"GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        came = 0
+        async with asyncio.timeout(PATIENCE_S):
+            while piece := await reader.read(1_000_000):
+                came += len(piece)
+                if came < 30_000_000:
+                    await asyncio.sleep(0.001)
+
+    assert came > BIG
