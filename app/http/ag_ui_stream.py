@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from app.http.encoders.ag_ui import AgUiEncoder
+from app.http.sse import in_parts
 from app.ids import RunKey
 from app.streams.port import LogEntry
 from app.streams.silence import with_silence
@@ -36,8 +37,9 @@ async def ag_ui_chunks(
         async for batch in heard:
             if batch is None:
                 break
-            if chunk := encoder.encode(batch):
-                yield chunk
+            for part in in_parts(batch):
+                if chunk := encoder.encode(part):
+                    yield chunk
             if encoder.ended:
                 break
     if encoder.asking:

@@ -1,17 +1,22 @@
 """What routes ask for: who is calling, and the services. None of them holds a database session."""
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Header, Path, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.http.authentication import CallerWith
+from app.http.authentication import CallerWith, principal_of
+from app.http.limits import limits_of
 from app.http.middleware import REQUEST_ID
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.principal import Principal
 from app.runs.commands import RunNotFound
+
+OpenReading: TypeAlias = Callable[[Principal, RunKey], AbstractContextManager[None]]
 
 _MAX_KEY_CHARS = 255
 
@@ -42,6 +47,20 @@ ReceiptReader: TypeAlias = Annotated[Principal, Depends(CallerWith("receipts:rea
 Admin: TypeAlias = Annotated[Principal, Depends(CallerWith("admin"))]
 
 
+async def reading(request: Request, services: ServicesDep) -> OpenReading:
+    """What a reader of a run does it within; raises `TooManyReaders` before the run is started."""
+    readers, caller = limits_of(request).readers, await principal_of(request)
+    readers.require_room(caller.api_key_id)
+
+    @contextmanager
+    def reading(caller: Principal, run: RunKey) -> Iterator[None]:
+        with readers.reading(caller.api_key_id, run), services.credentials.while_valid(caller):
+            yield
+
+    return reading
+
+
+Reading: TypeAlias = Annotated[OpenReading, Depends(reading)]
 RunIdParam: TypeAlias = Annotated[str, Path(alias="runId")]
 
 

@@ -1,6 +1,6 @@
 """From a run's events to a response that streams them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import Final, TypeAlias
 
@@ -14,14 +14,17 @@ from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0
 
-WhileValid: TypeAlias = AbstractContextManager[None]
-"""What a stream lasts within: `CredentialMonitor.while_valid` of its reader."""
+Within: TypeAlias = AbstractContextManager[None]
+"""What a stream lasts within: the reader has a place, and the credential is valid."""
+
+_PART: Final = 256
+"""As many entries are encoded at once: what waits for a slow reader is not a whole run."""
 
 _FAREWELL_S: Final = 0.2
 
 _HEADERS = {
     # Proxies may neither keep nor compress nor collect what is meant to arrive at once.
-    "Cache-Control": "no-cache, no-transform",
+    "Cache-Control": "no-store, no-transform",
     "X-Accel-Buffering": "no",
 }
 
@@ -30,7 +33,7 @@ class RevocableStream(EventSourceResponse):
     """A stream that ends when the credential it was opened with is revoked."""
 
     def __init__(
-        self, chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, while_valid: WhileValid
+        self, chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, within: Within
     ) -> None:
         super().__init__(
             chunks,
@@ -39,7 +42,7 @@ class RevocableStream(EventSourceResponse):
             ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
             sep="\n",
         )
-        self._while_valid = while_valid
+        self._within = within
         self._farewell = encoder.revoked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,7 +55,7 @@ class RevocableStream(EventSourceResponse):
             await send(message)
 
         try:
-            with self._while_valid:
+            with self._within:
                 await super().__call__(scope, receive, send_noted)
         except CredentialRevoked:
             if sent is None:
@@ -68,17 +71,17 @@ def event_stream(
     encoder: Encoder,
     *,
     heartbeat_s: float = HEARTBEAT_S,
-    while_valid: WhileValid,
+    within: Within,
 ) -> EventSourceResponse:
     """Stream what a run says. A client that leaves closes `batches`, and that is all."""
-    return chunk_stream(_chunks(batches, encoder), encoder, heartbeat_s=heartbeat_s, while_valid=while_valid)
+    return chunk_stream(_chunks(batches, encoder), encoder, heartbeat_s=heartbeat_s, within=within)
 
 
 def chunk_stream(
-    chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, while_valid: WhileValid
+    chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, within: Within
 ) -> EventSourceResponse:
     """Stream frames that are encoded already."""
-    return RevocableStream(chunks, encoder, heartbeat_s=heartbeat_s, while_valid=while_valid)
+    return RevocableStream(chunks, encoder, heartbeat_s=heartbeat_s, within=within)
 
 
 async def _chunks(
@@ -88,5 +91,12 @@ async def _chunks(
     yield encoder.opening
     async with aclosing(batches):
         async for batch in batches:
-            # Everything ready in one chunk: ten times the throughput of one chunk each.
-            yield encoder.encode(batch)
+            # Much in one chunk: ten times the throughput of one chunk each.
+            for part in in_parts(batch):
+                yield encoder.encode(part)
+
+
+def in_parts(batch: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:
+    """What is ready, in parts that may be in memory as bytes for each reader."""
+    for start in range(0, len(batch), _PART):
+        yield batch[start : start + _PART]

@@ -76,7 +76,7 @@ async def test_the_stream_is_fit_for_proxies_and_browsers(world_of: WorldOf) -> 
     response = await world.http.post("/v1/runs/stream", json=a_request())
 
     assert response.headers["content-type"].startswith("text/event-stream")
-    assert response.headers["cache-control"] == "no-cache, no-transform"
+    assert response.headers["cache-control"] == "no-store, no-transform"
     assert response.headers["x-accel-buffering"] == "no"
     assert response.content.startswith(b"retry: 2000\n\n")
     assert response.content.isascii()

@@ -269,6 +269,24 @@ async def test_the_same_run_posted_at_once_starts_once(world_of: WorldOf) -> Non
     assert len(await world.receipts("race-1")) == 1
 
 
+async def test_a_key_changes_so_much_a_second_and_no_more(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), RUNTALLY_MAX_WRITES_PER_SECOND=1)
+    _, other = await world.services.accounts.create_key("default", ["runs:write"])
+
+    many = await asyncio.gather(*(world.http.post("/v1/runs/none/cancel") for _ in range(30)))
+    async with a_client(world.url, other) as calm:
+        beside = await calm.post("/v1/runs/none/cancel")
+    reading = await world.http.get("/v1/runs")
+
+    refused = [answer for answer in many if answer.status_code == 429]
+    assert 4 <= len(many) - len(refused) < 30
+    assert {(answer.json()["code"], answer.headers["retry-after"]) for answer in refused} <= {
+        ("rate_limit", "1"),
+        ("rate_limit", "2"),
+    }
+    assert (beside.status_code, reading.status_code) == (404, 200)
+
+
 async def test_a_request_id_is_taken_or_made(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 

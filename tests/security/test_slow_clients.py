@@ -1,11 +1,16 @@
-"""Clients that begin and do not go on, on a server that may open few files."""
+"""Clients that begin and do not go on, and those that never stop to read."""
 
 import asyncio
 import resource
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from tests.e2e.servers import a_server
-from tests.e2e.stories import PATIENCE_S
+from tests.e2e.stories import PATIENCE_S, a_request
+from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 
 FILES = 1024
@@ -48,3 +53,74 @@ async def _is_cut(reader: asyncio.StreamReader) -> bool:
     except ConnectionError:
         return True
     return reader.at_eof()
+
+
+async def test_readers_have_a_number_by_run_and_by_key(open_target: OpenTarget, model_url: str) -> None:
+    settings = {"RUNTALLY_MAX_READERS_PER_KEY": "3", "RUNTALLY_MAX_READERS_PER_RUN": "2"}
+    async with open_target(model_url, **settings) as target:
+        first, second = await target.new_key("readers"), await target.new_key("readers")
+        async with target.client(first) as http, target.client(second) as other, AsyncExitStack() as open_now:
+            run = (await http.post("/v1/runs", json=a_request("hang", runId="one"))).json()["runId"]
+            events = f"/v1/runs/{run}/events"
+            for _ in range(2):
+                await open_now.enter_async_context(http.stream("GET", events))
+            of_the_run = [
+                await other.get(events),
+                await http.post("/v1/runs/wait", json=a_request("hang", runId="one")),
+                await http.post("/v1/runs/stream", json=a_request("hang", runId="one")),
+            ]
+            await open_now.enter_async_context(
+                http.stream("POST", "/v1/runs/stream", json=a_request("hang", runId="two"))
+            )
+            of_the_key = [
+                await http.post("/v1/runs/stream", json=a_request("hang", runId="three")),
+                await http.post("/v1/generate/text", json={"prompt": "hang", "runId": "three"}),
+                await http.post("/v1/ag-ui/claude_agents:assistant", json=_for_ag_ui("three")),
+                await http.post("/v1/ai-sdk/claude_agents:assistant/chat", json=_for_ai_sdk("three")),
+            ]
+            started = [each["runId"] for each in (await http.get("/v1/runs")).json()["items"]]
+            others = await open_now.enter_async_context(other.stream("GET", "/v1/runs/two/events"))
+            for run_id in started:
+                await http.post(f"/v1/runs/{run_id}/cancel")
+
+    for refused in (*of_the_run, *of_the_key):
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_readers")
+        assert int(refused.headers["retry-after"]) > 0
+    assert others.status_code == 200
+    assert sorted(started) == ["one", "two"]
+
+
+async def test_who_has_left_is_no_reader_any_more(open_target: OpenTarget, model_url: str) -> None:
+    one = {"RUNTALLY_MAX_READERS_PER_RUN": "1"}
+    async with open_target(model_url, **one) as target, target.client() as http:
+        await http.post("/v1/runs", json=a_request("hang", runId="one"))
+        for _ in range(5):
+            await _read_a_little(http, "/v1/runs/one/events")
+        await http.post("/v1/runs/one/cancel")
+
+
+async def _read_a_little(http: httpx.AsyncClient, path: str) -> None:
+    """Open a stream and leave it, as soon as there is room for one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            async with http.stream("GET", path) as response:
+                if response.is_success:
+                    return
+
+
+def _for_ag_ui(run_id: str) -> dict[str, Any]:
+    messages = [{"id": "1", "role": "user", "content": "hang"}]
+    return {
+        "threadId": "thread",
+        "runId": run_id,
+        "messages": messages,
+        "state": {},
+        "tools": [],
+        "context": [],
+        "forwardedProps": {},
+    }
+
+
+def _for_ai_sdk(chat: str) -> dict[str, Any]:
+    message = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "hang"}]}
+    return {"id": chat, "messages": [message], "trigger": "submit-message"}

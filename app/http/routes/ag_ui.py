@@ -14,7 +14,7 @@ from app.http.ag_ui_input import AgUiInput, before, request_of, require_no_syste
 from app.http.ag_ui_openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui_resume import resume
 from app.http.ag_ui_stream import Stretch, ag_ui_chunks
-from app.http.dependencies import HeartbeatS, RequestId, ServicesDep, Writer
+from app.http.dependencies import HeartbeatS, Reading, RequestId, ServicesDep, Writer
 from app.http.encoders.ag_ui import AgUiEncoder
 from app.http.sse import chunk_stream
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
@@ -60,6 +60,7 @@ async def run_ag_ui(
     caller: Writer,
     request_id: RequestId,
     heartbeat_s: HeartbeatS,
+    reading: Reading,
 ) -> EventSourceResponse:
     """Start a run and stream it as AG-UI's events, or join the one that has its id. Leaving does not stop it.
 
@@ -72,9 +73,7 @@ async def run_ag_ui(
         stretch = await _started(services, caller, graph_id, posted=posted, request_id=request_id)
     encoder = _encoder(posted, stretch)
     chunks = ag_ui_chunks(services.runs.follow(stretch.run), encoder)
-    return chunk_stream(
-        chunks, encoder, heartbeat_s=heartbeat_s, while_valid=services.credentials.while_valid(caller)
-    )
+    return chunk_stream(chunks, encoder, heartbeat_s=heartbeat_s, within=reading(caller, stretch.run))
 
 
 async def _started(

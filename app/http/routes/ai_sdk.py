@@ -17,6 +17,7 @@ from app.http.ai_sdk_schemas import ChatRequest, UiMessage
 from app.http.dependencies import (
     HeartbeatS,
     IdempotencyKey,
+    Reading,
     RequestId,
     ServicesDep,
     Writer,
@@ -24,7 +25,7 @@ from app.http.dependencies import (
 )
 from app.http.encoders.ai_sdk import AiSdkEncoder
 from app.http.schemas import AcceptedRun
-from app.http.sse import chunk_stream
+from app.http.sse import Within, chunk_stream, in_parts
 from app.ids import STATE_KEY_PATTERN, RunKey
 from app.principal import Principal
 from app.runs.commands import Decide, RunNotFound
@@ -103,7 +104,9 @@ async def chat(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    *,
     heartbeat_s: HeartbeatS,
+    reading: Reading,
     approvals: KnowsApprovals,
 ) -> EventSourceResponse:
     """Answer the last message, or go on where a person has answered a request for consent.
@@ -119,7 +122,7 @@ async def chat(
     else:
         run = await _ask(services, caller, graph_id, body=body, request_id=request_id, idempotency_key=key)
         encoder = AiSdkEncoder(run.run_id, approvals=consents)
-    return _stream(services, caller, run, encoder=encoder, heartbeat_s=heartbeat_s)
+    return _stream(services, run, encoder, within=reading(caller, run), heartbeat_s=heartbeat_s)
 
 
 @router.get(
@@ -134,6 +137,7 @@ async def resume_chat(
     services: ServicesDep,
     caller: Writer,
     heartbeat_s: HeartbeatS,
+    reading: Reading,
     approvals: KnowsApprovals,
 ) -> Response:
     """Stream the answer under way from its beginning, as `resumeStream` expects."""
@@ -144,7 +148,7 @@ async def resume_chat(
     caller.require_reading(under_way[-1].api_key_id)
     run = under_way[-1].key
     encoder = AiSdkEncoder(run.run_id, approvals=consents)
-    return _stream(services, caller, run, encoder=encoder, heartbeat_s=heartbeat_s)
+    return _stream(services, run, encoder, within=reading(caller, run), heartbeat_s=heartbeat_s)
 
 
 @router.post(
@@ -236,12 +240,10 @@ async def _under_way(
 
 
 def _stream(
-    services: Services, caller: Principal, run: RunKey, *, encoder: AiSdkEncoder, heartbeat_s: float
+    services: Services, run: RunKey, encoder: AiSdkEncoder, *, within: Within, heartbeat_s: float
 ) -> EventSourceResponse:
     chunks = _until_asked(services.runs.follow(run), encoder)
-    return chunk_stream(
-        chunks, encoder, heartbeat_s=heartbeat_s, while_valid=services.credentials.while_valid(caller)
-    )
+    return chunk_stream(chunks, encoder, heartbeat_s=heartbeat_s, within=within)
 
 
 async def _until_asked(
@@ -254,7 +256,8 @@ async def _until_asked(
     yield encoder.opening
     async with aclosing(batches):
         async for batch in batches:
-            yield encoder.encode(batch)
+            for part in in_parts(batch):
+                yield encoder.encode(part)
             if encoder.waits:
                 yield encoder.pause()
                 return

@@ -8,7 +8,7 @@ from sse_starlette import EventSourceResponse
 from app.bootstrap.services import Services
 from app.graph import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 from app.http.admission import AdmittedRoute, text_body
-from app.http.dependencies import HeartbeatS, IdempotencyKey, RequestId, ServicesDep, Writer
+from app.http.dependencies import HeartbeatS, IdempotencyKey, Reading, RequestId, ServicesDep, Writer
 from app.http.encoders.native import NativeEncoder
 from app.http.openapi import STREAM
 from app.http.schemas import GeneratedObject, GeneratedText
@@ -37,6 +37,7 @@ async def generate_text(
     request_id: RequestId,
     key: IdempotencyKey,
     heartbeat_s: HeartbeatS,
+    reading: Reading,
 ) -> GeneratedText | EventSourceResponse:
     """Answer a prompt. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
@@ -45,9 +46,9 @@ async def generate_text(
             services.runs.follow(run),
             NativeEncoder(),
             heartbeat_s=heartbeat_s,
-            while_valid=services.credentials.while_valid(caller),
+            within=reading(caller, run),
         )
-    with services.credentials.while_valid(caller):
+    with reading(caller, run):
         final = await services.generator.text(run)
     return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
 
@@ -59,10 +60,11 @@ async def generate_object(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    reading: Reading,
 ) -> GeneratedObject:
     """Answer a prompt with an object that matches a JSON schema. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    with services.credentials.while_valid(caller):
+    with reading(caller, run):
         final = await services.generator.object(run, body.schema_)
     return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
 

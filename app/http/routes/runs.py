@@ -13,6 +13,7 @@ from app.http.dependencies import (
     HeartbeatS,
     IdempotencyKey,
     LastEventId,
+    Reading,
     ReceiptReader,
     RequestId,
     RunIdParam,
@@ -63,6 +64,7 @@ async def stream_run(
     request_id: RequestId,
     key: IdempotencyKey,
     heartbeat_s: HeartbeatS,
+    reading: Reading,
 ) -> EventSourceResponse:
     """Stream the run's events from the first to `done`. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
@@ -70,7 +72,7 @@ async def stream_run(
         services.runs.follow(run.key),
         NativeEncoder(),
         heartbeat_s=heartbeat_s,
-        while_valid=services.credentials.while_valid(caller),
+        within=reading(caller, run.key),
     )
 
 
@@ -81,10 +83,11 @@ async def wait_for_run(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    reading: Reading,
 ) -> GraphFinal:
     """Answer when the run has ended. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    with services.credentials.while_valid(caller):
+    with reading(caller, run.key):
         return await services.runs.wait(run.key)
 
 
@@ -135,6 +138,7 @@ async def follow_run(
     caller: RunReader,
     last_event_id: LastEventId,
     heartbeat_s: HeartbeatS,
+    reading: Reading,
     after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
 ) -> EventSourceResponse:
     """Stream a run's events after a position, from anywhere, as often as wanted."""
@@ -145,7 +149,7 @@ async def follow_run(
         batches,
         NativeEncoder(),
         heartbeat_s=heartbeat_s,
-        while_valid=services.credentials.while_valid(caller),
+        within=reading(caller, run.key),
     )
 
 

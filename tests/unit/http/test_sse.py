@@ -56,7 +56,7 @@ class Run:
 
 
 def stream(run: Run, reader: Reader, heartbeat_s: float = 60.0) -> asyncio.Task[None]:
-    response = event_stream(run.follow(), NativeEncoder(), heartbeat_s=heartbeat_s, while_valid=nullcontext())
+    response = event_stream(run.follow(), NativeEncoder(), heartbeat_s=heartbeat_s, within=nullcontext())
     scope = {"type": "http", "method": "GET"}
     return asyncio.create_task(response(scope, reader.receive, reader.sent.put))
 
@@ -110,7 +110,7 @@ async def test_a_reader_who_leaves_in_the_middle_of_a_chunk_closes_it_too() -> N
             sending.set()
             await asyncio.Event().wait()
 
-    response = event_stream(run.follow(), NativeEncoder(), while_valid=nullcontext())
+    response = event_stream(run.follow(), NativeEncoder(), within=nullcontext())
     task = asyncio.create_task(response({"type": "http", "method": "GET"}, reader.receive, send))
     await sending.wait()
     reader.left.set()

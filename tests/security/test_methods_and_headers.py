@@ -1,0 +1,79 @@
+"""What every path answers to whoever has no key: which methods it takes, and how its answers are kept."""
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+
+from tests.security.server import Target
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS")
+PAGES = ("/", "/billing", "/docs")
+
+
+async def test_a_method_that_is_refused_names_exactly_those_taken(target: Target) -> None:
+    async with httpx.AsyncClient(base_url=target.url) as nobody:
+        document: dict[str, Any] = (await nobody.get("/openapi.json")).json()
+        wrong = []
+        for path, operations in document["paths"].items():
+            documented = {method.upper() for method in operations}
+            allowed = documented | ({"HEAD"} if "GET" in documented else set())
+            for method in set(METHODS) - allowed:
+                answer = await nobody.request(method, re.sub(r"{\w+}", "x", path))
+                named = set(answer.headers.get("allow", "").split(", "))
+                if (answer.status_code, named) != (405, allowed):
+                    wrong.append((method, path, answer.status_code, named))
+
+    assert wrong == []
+
+
+async def test_no_answer_is_kept_or_guessed_at(target: Target) -> None:
+    async with httpx.AsyncClient(base_url=target.url) as nobody, target.client() as http:
+        document: dict[str, Any] = (await nobody.get("/openapi.json")).json()
+        paths = [re.sub(r"{\w+}", "x", path) for path in document["paths"]]
+        answers = [await nobody.get(path) for path in (*paths, "/nowhere", "/assets/nothing")]
+        answers += [await http.get(path) for path in paths if path.startswith("/v1/")]
+        pages = [await nobody.get(page) for page in PAGES]
+
+    for answer in answers:
+        assert answer.headers["x-content-type-options"] == "nosniff", answer.url
+        assert "no-store" in answer.headers["cache-control"], answer.url
+    assert {page.headers["cache-control"] for page in pages} == {"no-cache"}
+
+
+async def test_a_flood_of_questions_that_need_no_key_leaves_room_for_others(target: Target) -> None:
+    async with httpx.AsyncClient(base_url=target.url) as nobody, target.watched() as watched:
+        for path in ("/readyz", "/openapi.json"):
+            answers = await asyncio.gather(*(nobody.get(path) for _ in range(200)))
+            assert {answer.status_code for answer in answers} == {200}
+
+    assert watched.worst_s < 2
+
+
+async def test_addresses_that_guess_keys_are_stopped_and_their_neighbours_are_not(target: Target) -> None:
+    """A proxy names the address, as the test's own is that of one."""
+    key = await target.new_key("neighbour")
+    async with target.client(key) as http:
+        neighbour = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}
+        assert (await http.get("/v1/runs", headers=neighbour)).status_code == 200
+        guesses = [
+            await http.get("/v1/runs", headers={**neighbour, "Authorization": f"Bearer rt_{number:032}"})
+            for number in range(70)
+        ]
+        signing_in = await http.post(
+            "/v1/browser-session",
+            json={"apiKey": "rt_" + "x" * 32},
+            headers={**neighbour, "Authorization": "", "Sec-Fetch-Site": "same-origin"},
+        )
+        known = await http.get("/v1/runs", headers=neighbour)
+        elsewhere = await http.get(
+            "/v1/runs", headers={"X-Forwarded-For": "192.0.2.2", "Authorization": "Bearer rt_" + "0" * 32}
+        )
+
+    statuses = [guess.status_code for guess in guesses]
+    assert statuses[:60] == [401] * 60
+    assert statuses[-5:] == [429] * 5
+    assert guesses[-1].json()["code"] == signing_in.json()["code"] == "too_many_failures"
+    assert int(guesses[-1].headers["retry-after"]) > 0
+    assert (known.status_code, elsewhere.status_code) == (200, 401)
