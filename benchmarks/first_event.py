@@ -102,7 +102,7 @@ async def posted(http: httpx.AsyncClient) -> tuple[float, float]:
 
 @asynccontextmanager
 async def running_server(
-    base_url: str, directory: Path, *, warm: int
+    base_url: str, directory: Path, *, warm: int, **settings: str
 ) -> AsyncIterator[tuple[httpx.AsyncClient, psutil.Process]]:
     """Runtally in a process of its own; yields a client for it and the process."""
     key = mint_key()
@@ -114,6 +114,7 @@ async def running_server(
         "RUNTALLY_DATA_DIR": str(directory / f"data-{warm}"),
         "RUNTALLY_WARM_POOL": str(warm),
         "RUNTALLY_BOOTSTRAP_KEY": key,
+        **settings,
     }
     port = _free_port()
     command = [sys.executable, "-m", "app", "serve", "--port", str(port)]

@@ -51,6 +51,10 @@ class Reader:
         return [frame for frame in bytes(self.raw).split(b"\n\n") if frame.startswith(b"id: ")]
 
 
+def _one_key_for(readers: int) -> dict[str, str]:
+    return {"RUNTALLY_MAX_READERS_PER_KEY": str(readers), "RUNTALLY_MAX_READERS_PER_RUN": str(readers)}
+
+
 async def main(idle: int, active: int) -> None:
     """Run and print."""
     silence = Hold(index=4)
@@ -63,7 +67,10 @@ async def main(idle: int, active: int) -> None:
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
         async with (
             Simulator(respond) as simulator,
-            running_server(simulator.url, Path(name), warm=0) as (asking, server),
+            running_server(simulator.url, Path(name), warm=0, **_one_key_for(idle + active)) as (
+                asking,
+                server,
+            ),
             _reading(asking) as http,
         ):
             await _start(asking, "silent", "wait")
