@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -21,7 +22,8 @@ from pydantic.alias_generators import to_camel
 
 from app.ids import RESERVED_RUN_IDS, RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
 
-GraphId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+GRAPH_ID_PATTERN = r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
+GraphId = Annotated[str, Field(pattern=GRAPH_ID_PATTERN, max_length=200)]
 """`provider:name`, for example `claude_agents:assistant`."""
 
 
@@ -39,6 +41,11 @@ def _exact(value: object) -> object:
 
 Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]
 """An exact amount; a float never meets money."""
+
+_WHOLE = {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}
+_ABOVE_ZERO = {"type": "string", "pattern": r"^([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"}
+ABOVE_ZERO: dict[str, Any] = {"anyOf": [_ABOVE_ZERO, _WHOLE]}
+"""Dollars, for readers of the OpenAPI document."""
 
 _PATH_BYTES = 1024
 _NAME_BYTES = 255
@@ -137,6 +144,9 @@ def _decoded(data: str) -> bytes:
         raise ValueError(message) from error
 
 
+_BASE64: dict[str, Any] = {"format": "byte", "contentEncoding": "base64"}
+
+
 class TextPart(InputModel):
     """A piece of text."""
 
@@ -149,7 +159,7 @@ class ImagePart(InputModel):
 
     type: Literal["image"]
     media_type: ImageMediaType
-    data: str
+    data: Annotated[str, Field(json_schema_extra={**_BASE64, "minLength": 4})]
 
     @field_validator("data")
     @classmethod
@@ -217,7 +227,7 @@ class RunLimits(InputModel):
 
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
-    max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
+    max_budget_usd: Annotated[Dollars, Field(gt=0), WithJsonSchema(ABOVE_ZERO)] | None = None
     max_total_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     def tightest(self, other: "RunLimits") -> "RunLimits":
@@ -234,7 +244,7 @@ class UploadedFile(InputModel):
     """A file the agent finds in its workspace; its bytes are base64 encoded."""
 
     path: FilePath
-    data: str
+    data: Annotated[str, Field(json_schema_extra=_BASE64)]
 
     @field_validator("data")
     @classmethod

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from app.auth.repository import AccountRecord
 from app.billing.ledger import Terms, usd
@@ -15,7 +15,8 @@ from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.reports import UsageOf, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageSums
-from app.graph import Dollars, InputModel
+from app.graph import ABOVE_ZERO, Dollars, InputModel
+from app.http.parameters import NeverNull
 from app.http.schemas import Moment, Money, Shape
 from app.ids import AccountId
 
@@ -144,14 +145,32 @@ def _is_whole_credits(dollars: Decimal) -> Decimal:
 WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
 
 
+_NOT_NEGATIVE = {"anyOf": [*ABOVE_ZERO["anyOf"], {"enum": [0, "0"]}]}
+_EITHER_SIGN = {
+    "anyOf": [
+        {"type": "string", "pattern": r"^-?([1-9][0-9]{0,8}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "integer", "not": {"const": 0}, "minimum": -(10**9), "maximum": 10**9},
+    ]
+}
+"""Dollars, for readers of the OpenAPI document."""
+
+_Credits = Annotated[int, Field(strict=True, ge=-MOST_CREDITS, le=MOST_CREDITS)]
+_GRANTED = {"type": "integer", "minimum": 1, "maximum": MOST_CREDITS}
+_ADJUSTED = {"type": "integer", "not": {"const": 0}, "minimum": -MOST_CREDITS, "maximum": MOST_CREDITS}
+
+
 class _Amount(InputModel):
-    usd: WholeCredits | None = None
-    credits: Annotated[int, Field(strict=True, ge=-MOST_CREDITS, le=MOST_CREDITS)] | None = None
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["usd"]}, {"required": ["credits"]}]},
+    )
+
+    usd: WholeCredits | NeverNull = None
+    credits: _Credits | NeverNull = None
     note: Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")] | None = None
 
     @model_validator(mode="after")
     def _one_amount(self) -> Self:
-        if (self.usd is None) == (self.credits is None):
+        if (self.usd is None) == (self.credits is None) or {"usd", "credits"} <= self.model_fields_set:
             message = "give either usd or credits"
             raise ValueError(message)
         return self
@@ -167,6 +186,9 @@ class _Amount(InputModel):
 class Grant(_Amount):
     """Credit to add."""
 
+    usd: Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)] | NeverNull = None
+    credits: Annotated[_Credits, WithJsonSchema(_GRANTED)] | NeverNull = None
+
     @field_validator("usd", "credits")
     @classmethod
     def _adds(cls, amount: Decimal | None) -> Decimal | None:
@@ -178,6 +200,9 @@ class Grant(_Amount):
 
 class Adjustment(_Amount):
     """A correction of either sign."""
+
+    usd: Annotated[WholeCredits, WithJsonSchema(_EITHER_SIGN)] | NeverNull = None
+    credits: Annotated[_Credits, WithJsonSchema(_ADJUSTED)] | NeverNull = None
 
     note: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
@@ -193,8 +218,8 @@ class Adjustment(_Amount):
 class TermsChange(InputModel):
     """How an account pays; what is left out stays as it is."""
 
-    mode: Mode | None = None
-    monthly_budget_usd: Annotated[WholeCredits, Field(ge=0)] | None = None
+    mode: Mode | NeverNull = None
+    monthly_budget_usd: Annotated[WholeCredits, Field(ge=0), WithJsonSchema(_NOT_NEGATIVE)] | None = None
 
     @field_validator("mode")
     @classmethod

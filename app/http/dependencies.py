@@ -9,6 +9,7 @@ from fastapi import Depends, Header, Path, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
+from app.graph import GRAPH_ID_PATTERN
 from app.http.authentication import CallerWith, principal_of
 from app.http.limits import limits_of
 from app.http.middleware import REQUEST_ID
@@ -62,6 +63,9 @@ async def reading(request: Request, services: ServicesDep) -> OpenReading:
 
 Reading: TypeAlias = Annotated[OpenReading, Depends(reading)]
 RunIdParam: TypeAlias = Annotated[str, Path(alias="runId")]
+GraphIdParam: TypeAlias = Annotated[
+    str, Path(alias="graphId", json_schema_extra={"pattern": GRAPH_ID_PATTERN, "maxLength": 200})
+]
 
 
 def run_key(caller: Principal, run_id: str) -> RunKey:
@@ -87,6 +91,7 @@ def idempotency_key(
         Header(
             alias="Idempotency-Key",
             description="The same key does the same thing once; stands in for `runId`.",
+            json_schema_extra={"pattern": "^[!-~]([ -~]{0,253}[!-~])?$"},
         ),
     ] = None,
 ) -> str | None:
@@ -105,7 +110,11 @@ IdempotencyKey: TypeAlias = Annotated[str | None, Depends(idempotency_key)]
 def last_event_id(
     last_event_id: Annotated[
         str | None,
-        Header(alias="Last-Event-ID", description="Resume after this event; wins over `after`."),
+        Header(
+            alias="Last-Event-ID",
+            description="Resume after this event; wins over `after`.",
+            json_schema_extra={"pattern": "^[0-9]{0,9}$"},
+        ),
     ] = None,
 ) -> int | None:
     """The position a reconnecting reader has got to; raises `Invalid` for what is no position."""

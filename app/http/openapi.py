@@ -16,11 +16,24 @@ from app.http.problems import MEDIA_TYPE
 
 ERRORS: Final = ("4XX", "5XX")
 CLIENT_EVENT: Final = "ClientEvent"
+_NULL: Final = {"type": "null"}
+
+
+def server_sent(name: str) -> dict[str, Any]:
+    """The content of a response that streams events whose data are JSON of this schema."""
+    data = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": {"$ref": f"#/components/schemas/{name}"},
+    }
+    fields = {"data": data, **{field: {"type": "string"} for field in ("event", "id", "retry")}}
+    return {"text/event-stream": {"schema": {"type": "object", "properties": fields}}}
+
 
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Server-sent events. `id` is the position, `event` the type, `data` this as JSON.",
-        "content": {"text/event-stream": {"schema": {"$ref": f"#/components/schemas/{CLIENT_EVENT}"}}},
+        "content": server_sent(CLIENT_EVENT),
     }
 }
 """The responses of a route that streams a run's events as they are."""
@@ -51,6 +64,8 @@ class DocumentedApp(FastAPI):
         document = super().openapi()
         if not made:
             document["components"]["schemas"] |= {**event_schemas(), **ag_ui_schemas()}
+            for schema in document["components"]["schemas"].values():
+                _without_null_defaults(schema)
             for path in document["paths"].values():
                 for operation in path.values():
                     _describe(operation)
@@ -84,6 +99,8 @@ def examples() -> dict[str, dict[str, Any]]:
 
 def _describe(operation: dict[str, Any]) -> None:
     example = examples().get(operation["operationId"], {})
+    for parameter in operation.get("parameters", ()):
+        _without_null(parameter["schema"])
     for status in ERRORS:
         content = operation["responses"][status]["content"]
         content[MEDIA_TYPE] = content.pop("application/json")
@@ -93,6 +110,22 @@ def _describe(operation: dict[str, Any]) -> None:
         if status.startswith("2"):
             for media_type, content in response.get("content", {}).items():
                 _exemplify(content, media_type, example)
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    """What may be left out of a URL or a header is never null there."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != _NULL]
+    if len(kinds) == 1:
+        del schema["anyOf"]
+        schema |= kinds[0]
+
+
+def _without_null_defaults(schema: dict[str, Any]) -> None:
+    """What is never null does not become so by being left out."""
+    for field in schema.get("properties", {}).values():
+        nullable = _NULL in field.get("anyOf", ()) or not {"type", "enum", "$ref", "anyOf"} & set(field)
+        if "default" in field and field["default"] is None and not nullable:
+            del field["default"]
 
 
 def _exemplify(content: dict[str, Any], media_type: str, example: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -22,6 +23,9 @@ def read_moment(text: object) -> datetime:
 
 
 Moment = Annotated[datetime, BeforeValidator(read_moment)]
+
+NeverNull = SkipJsonSchema[None]
+"""What a field is that may be left out; sent as null it is refused."""
 
 StoredText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 """PostgreSQL has no text with U+0000 in it."""

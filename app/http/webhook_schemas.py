@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from app.graph import InputModel
 from app.http.parameters import Moment as GivenMoment
+from app.http.parameters import NeverNull
 from app.http.schemas import Moment, Shape
 from app.webhooks.message import WebhookEvent, message_id
 from app.webhooks.repository import Delivery, DeliveryStatus, DisabledReason, Webhook
@@ -36,10 +37,10 @@ class WebhookRequest(InputModel):
 class WebhookChange(InputModel):
     """What is to be different; what is left out stays as it is."""
 
-    url: str | None = None
-    events: Events | None = None
+    url: str | NeverNull = None
+    events: Events | NeverNull = None
     description: Description | None = None
-    enabled: Annotated[bool, Field(strict=True)] | None = None
+    enabled: Annotated[bool, Field(strict=True)] | NeverNull = None
 
     @field_validator("url", "events", "enabled")
     @classmethod

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,11 +21,11 @@ from app.principal import SCOPES
 from tests.e2e.servers import ROOT, a_server
 from tests.e2e.stories import KEY, PATIENCE_S, a_client
 from tests.security.probe import LONGEST_S
+from tests.security.tenant import ADDRESS as GOOD_ADDRESS
+from tests.security.tenant import Outcome
 
 TENANT = tuple(scope for scope in SCOPES if scope != "admin")
 """What the key of a usual account may do."""
-GOOD_ADDRESS = "127.0.0.88"
-"""Where well-behaved clients come from, so that caps per address do not take them for the attacker."""
 RSS_EVERY_S = 0.05
 
 
@@ -55,6 +56,23 @@ class Watched:
     def grown_bytes(self) -> int:
         """How much more that is than at the beginning."""
         return self.peak_bytes - self.rss_bytes[0]
+
+
+@dataclass(slots=True)
+class Used:
+    """What became of the runs of a well-behaved tenant; filled in at the end."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def started_s(self) -> list[float]:
+        """How long each run that started took to."""
+        return [started for started, _, _ in self.outcomes if started is not None]
+
+    @property
+    def done_s(self) -> list[float]:
+        """How long each run that was answered took."""
+        return [done for _, done, _ in self.outcomes if done is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +140,18 @@ class Target:
         finally:
             weighing.cancel()
             await asyncio.wait({weighing})
-            async with asyncio.timeout(LONGEST_S):
-                told, _ = await probe.communicate(b"")
-        watched.healthz_s = json.loads(told)
+            watched.healthz_s = await _told(probe)
+
+    @asynccontextmanager
+    async def used(self, key: str) -> AsyncIterator["Used"]:
+        """Let a well-behaved tenant run something every half second while the body runs."""
+        used = Used()
+        tenant = await _a_program("tests.security.tenant", self.url, key)
+        try:
+            await _line_of(tenant)
+            yield used
+        finally:
+            used.outcomes = [(*each,) for each in await _told(tenant)]
 
     async def _weigh(self, watched: Watched) -> None:
         while True:
@@ -134,10 +161,15 @@ class Target:
 
 @asynccontextmanager
 async def a_target(
-    directory: Path, database_url: str, provider_url: str, **settings: str
+    directory: Path,
+    database_url: str,
+    provider_url: str,
+    *,
+    within: Sequence[str] = (),
+    **settings: str,
 ) -> AsyncIterator[Target]:
-    """A server over this database; its model is at `provider_url`."""
-    serving = a_server(directory, provider_url, DATABASE_URL=database_url, **settings)
+    """A server over this database; its model is at `provider_url`, `within` a command that runs it."""
+    serving = a_server(directory, provider_url, within=within, DATABASE_URL=database_url, **settings)
     async with serving as (process, http):
         yield Target(str(http.base_url), process, database_url, directory)
 
@@ -157,6 +189,14 @@ async def _a_program(module: str, *arguments: str) -> Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments), cwd=ROOT, stdin=PIPE, stdout=PIPE
     )
+
+
+async def _told(program: Process) -> list[Any]:
+    """End a program and return what it has to tell."""
+    async with asyncio.timeout(2 * LONGEST_S):
+        told, _ = await program.communicate(b"")
+    found: list[Any] = json.loads(told)
+    return found
 
 
 async def _line_of(program: Process) -> str:

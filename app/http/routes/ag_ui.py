@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from ag_ui.core import Message
-from fastapi import APIRouter, Body, Depends, Path
+from fastapi import APIRouter, Body, Depends
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
@@ -14,8 +14,9 @@ from app.http.ag_ui_input import AgUiInput, before, request_of, require_no_syste
 from app.http.ag_ui_openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui_resume import resume
 from app.http.ag_ui_stream import Stretch, ag_ui_chunks
-from app.http.dependencies import HeartbeatS, Reading, RequestId, ServicesDep, Writer
+from app.http.dependencies import GraphIdParam, HeartbeatS, Reading, RequestId, ServicesDep, Writer
 from app.http.encoders.ag_ui import AgUiEncoder
+from app.http.openapi import server_sent
 from app.http.sse import chunk_stream
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
 from app.principal import Principal
@@ -26,7 +27,7 @@ router = APIRouter(route_class=AdmittedRoute, prefix="/v1/ag-ui", tags=["ag-ui"]
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The events of AG-UI 1.0, from `RUN_STARTED` to `RUN_FINISHED` or `RUN_ERROR`.",
-        "content": {"text/event-stream": {"schema": {"$ref": f"#/components/schemas/{AG_UI_EVENT}"}}},
+        "content": server_sent(AG_UI_EVENT),
     }
 }
 INPUT: dict[str, Any] = {
@@ -34,6 +35,7 @@ INPUT: dict[str, Any] = {
     "properties": {
         "threadId": {"pattern": STATE_KEY_PATTERN},
         "runId": {"pattern": RUN_ID_PATTERN},
+        "messages": {"minItems": 1},
         "tools": {"maxItems": 0},
     },
 }
@@ -54,7 +56,7 @@ def ag_ui_input(body: Annotated[dict[str, Any], Body()]) -> AgUiInput:
     summary="Run a graph for an AG-UI client",
 )
 async def run_ag_ui(
-    graph_id: Annotated[str, Path(alias="graphId")],
+    graph_id: GraphIdParam,
     posted: Annotated[AgUiInput, Depends(ag_ui_input)],
     services: ServicesDep,
     caller: Writer,

@@ -15,6 +15,7 @@ from app.executors.control import RunEnded
 from app.http.admission import AdmittedRoute, large_body
 from app.http.ai_sdk_schemas import ChatRequest, UiMessage
 from app.http.dependencies import (
+    GraphIdParam,
     HeartbeatS,
     IdempotencyKey,
     Reading,
@@ -68,7 +69,6 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 _NOTHING: dict[int | str, dict[str, Any]] = {204: {"description": "Nothing is under way."}}
 
-GraphIdParam: TypeAlias = Annotated[str, Path(alias="graphId")]
 ChatId: TypeAlias = Annotated[str, Path(alias="chatId", pattern=STATE_KEY_PATTERN)]
 
 

@@ -1,0 +1,82 @@
+"""A hostile MCP server, and a graph that uses it, for `benchmarks.hostile`."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.loopback import Receive, Scope, Send, listening, whole_body
+
+GRAPH = "claude_agents:librarian"
+SEARCH = "mcp__runtally__library__search"
+BOMB = "^(a+)+$"
+"""Takes a backtracking engine for ever, with many times an `a` and something else."""
+_SCHEMA = {"type": "object", "properties": {"q": {"type": "string", "pattern": BOMB}}}
+
+
+@dataclass(slots=True)
+class ToolServer:
+    """Speaks MCP by streamable HTTP, as badly as it is told to."""
+
+    url: str = ""
+    endless: bool = False
+    """Whether its list of tools has no last page."""
+    pages: int = field(default=0)
+    result_letters: int = 2
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        body = await whole_body(receive)
+        asked: dict[str, Any] = json.loads(body) if scope["method"] == "POST" else {}
+        if "id" not in asked:
+            status, answer = (202, b"") if asked else (405, b"")
+        else:
+            said = {"jsonrpc": "2.0", "id": asked["id"], "result": self._result(asked)}
+            status, answer = 200, json.dumps(said).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    def _result(self, asked: dict[str, Any]) -> dict[str, Any]:
+        match asked["method"]:
+            case "initialize":
+                version = asked["params"]["protocolVersion"]
+                about = {"name": "library", "version": "1"}
+                return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+            case "tools/list":
+                return self._page()
+            case "tools/call":
+                return {"content": [{"type": "text", "text": "x" * self.result_letters}]}
+            case _:
+                return {}
+
+    def _page(self) -> dict[str, Any]:
+        self.pages += 1
+        search = {"name": "search", "description": "Finds.", "inputSchema": _SCHEMA}
+        if not self.endless:
+            return {"tools": [search]}
+        more = {"name": f"t{self.pages}", "description": "x" * 100_000, "inputSchema": {"type": "object"}}
+        return {"tools": [search, more], "nextCursor": str(self.pages)}
+
+
+@asynccontextmanager
+async def a_tool_server() -> AsyncIterator[ToolServer]:
+    """Serve on loopback while the body runs."""
+    tools = ToolServer()
+    async with listening(tools) as url:
+        tools.url = f"{url}/mcp"
+        yield tools
+
+
+def graphs_with(directory: Path, url: str) -> Path:
+    """A directory with a graph that uses this server."""
+    graphs = directory / "graphs"
+    graphs.mkdir()
+    server = {"type": "http", "url": url, "tools": {"search": "read_only"}}
+    head = yaml.safe_dump({"description": "Looks things up.", "mcp_servers": {"library": server}})
+    (graphs / "librarian.md").write_text(f"---\n{head}---\nLook it up.\n", encoding="utf-8")
+    return graphs

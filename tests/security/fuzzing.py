@@ -1,0 +1,45 @@
+"""schemathesis against a running server: every check, over its own OpenAPI document."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from pathlib import Path
+
+from tests.e2e.servers import ROOT
+from tests.security.server import Target
+
+PROGRAM = Path(sys.executable).with_name("schemathesis")
+GRACE_S = 60.0
+
+
+async def fuzzed(target: Target, key: str, *, seconds: int, seed: int) -> tuple[int, str]:
+    """Send what fits the document and what does not; the exit code and what was found.
+
+    Text with U+0000 in it is refused everywhere, which JSON Schema cannot say once for all fields.
+    """
+    options = {
+        "--header": f"Authorization: Bearer {key}",
+        "--checks": "all",
+        "--max-time": str(seconds),
+        "--seed": str(seed),
+        "--request-timeout": "20",
+        "--generation-allow-x00": "false",
+        "--generation-database": "none",
+        "--warnings": "off",
+    }
+    command = [str(PROGRAM), "run", f"{target.url}/openapi.json", "--continue-on-failure", "--no-color"]
+    program = await asyncio.create_subprocess_exec(
+        *(*command, *(part for option in options.items() for part in option)),
+        cwd=target.directory,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "SCHEMATHESIS_HOOKS": "tests.security.openapi_hooks",
+        },
+        stdout=PIPE,
+        stderr=STDOUT,
+    )
+    async with asyncio.timeout(seconds + GRACE_S):
+        told, _ = await program.communicate()
+    return program.returncode or 0, told.decode()

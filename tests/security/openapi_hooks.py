@@ -1,0 +1,59 @@
+"""What schemathesis has to know of this API and its OpenAPI document cannot say; it imports this by name."""
+
+import re
+from http import HTTPStatus
+from typing import Any, Final
+
+import schemathesis
+from schemathesis.core.failures import Failure
+from schemathesis.core.transport import Response
+from schemathesis.generation.case import Case
+from schemathesis.openapi.checks import RejectedPositiveData
+
+UNSAYABLE: Final = {
+    "names something that must be there": r"cursor: is not a|role: there is no|model: .* is neither|"
+    r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
+    "a rule about two fields": r"to: must be later than|body: give either|role: a role chooses the model",
+    "a rule about the last of a list": r"messages(\.\d+)?: .*must be the user's",
+    "a rule about a list's items together": r"files: (names a path twice|has a file where)",
+    "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|\S*parts: hold no text|"
+    r"messages\.\d+\.parts\.\d+\.url: ",
+    "a rule about parts of a text": r"files\.\d+\.path: ",
+    "a library's list": r"timeZone: must be an IANA time zone",
+    "a JSON schema, which is judged as one": r"(schema|responseFormat\.schema)\S*: ",
+    "a target, which is judged as one": r"url: ",
+}
+"""Why a request that fits the document may be refused with 422 all the same, by the field and its message."""
+NUMBERS: Final = r".*(must be an integer|money is a decimal in quotes)"
+"""To JSON Schema 1.0 is an integer; here it is not."""
+
+_NOT_THE_REQUESTS_FAULT = {HTTPStatus.PAYMENT_REQUIRED}
+
+
+@schemathesis.hook
+def filter_failure(_context: Any, failure: Failure, case: Case[Any], response: Response) -> bool:
+    """Keep every failure but those that stand above."""
+    if not isinstance(failure, RejectedPositiveData):
+        return True
+    if response.status_code in _NOT_THE_REQUESTS_FAULT:
+        return False
+    rules = [*UNSAYABLE.values(), *([NUMBERS] if _holds_whole_float(case.body) else [])]
+    refused = re.compile("|".join(rules))
+    errors = response.json().get("errors", [])
+    said = [f"{error['field']}: {error['message']}" for error in errors]
+    return not said or not all(refused.match(each) for each in said)
+
+
+def _holds_whole_float(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_whole_float(each) for each in value.values())
+    if isinstance(value, list):
+        return any(_holds_whole_float(each) for each in value)
+    return isinstance(value, float) and value.is_integer()
+
+
+@schemathesis.hook
+def before_call(_context: Any, case: Case[Any], _kwargs: dict[str, Any]) -> None:
+    """Let no webhook lead to a host that exists."""
+    if isinstance(case.body, dict) and isinstance(url := case.body.get("url"), str):
+        case.body["url"] = url.replace("example.com", "runtally.invalid")

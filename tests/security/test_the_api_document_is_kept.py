@@ -1,0 +1,26 @@
+"""The API answers whatever is sent to it as its OpenAPI document says.
+
+`FUZZ_S=600 FUZZ_SEED=7` look longer and elsewhere.
+"""
+
+import os
+import re
+
+from tests.e2e.stories import KEY
+from tests.security.conftest import OpenTarget
+from tests.security.fuzzing import fuzzed
+
+SECONDS = int(os.environ.get("FUZZ_S", "60"))
+SEED = int(os.environ.get("FUZZ_SEED", "1"))
+
+
+async def test_whatever_is_sent_the_answer_is_one_of_the_document(
+    open_target: OpenTarget, model_url: str
+) -> None:
+    async with open_target(model_url) as target:
+        code, told = await fuzzed(target, KEY, seconds=SECONDS, seed=SEED)
+
+    sent = re.search(r"(\d+) generated", told)
+    assert code == 0, told
+    assert sent, told
+    assert int(sent[1]) > 500, told
