@@ -16,7 +16,7 @@ from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.reports import UsageOf, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageSums
 from app.graph import ABOVE_ZERO, Dollars, InputModel
-from app.http.parameters import NeverNull
+from app.http.parameters import NEVER_NULL
 from app.http.schemas import Moment, Money, Shape
 from app.ids import AccountId
 
@@ -164,8 +164,8 @@ class _Amount(InputModel):
         json_schema_extra={"oneOf": [{"required": ["usd"]}, {"required": ["credits"]}]},
     )
 
-    usd: WholeCredits | NeverNull = None
-    credits: _Credits | NeverNull = None
+    usd: WholeCredits | None = None
+    credits: _Credits | None = None
     note: Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")] | None = None
 
     @model_validator(mode="after")
@@ -186,8 +186,8 @@ class _Amount(InputModel):
 class Grant(_Amount):
     """Credit to add."""
 
-    usd: Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)] | NeverNull = None
-    credits: Annotated[_Credits, WithJsonSchema(_GRANTED)] | NeverNull = None
+    usd: Annotated[Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)] | None, NEVER_NULL] = None
+    credits: Annotated[Annotated[_Credits, WithJsonSchema(_GRANTED)] | None, NEVER_NULL] = None
 
     @field_validator("usd", "credits")
     @classmethod
@@ -201,8 +201,8 @@ class Grant(_Amount):
 class Adjustment(_Amount):
     """A correction of either sign."""
 
-    usd: Annotated[WholeCredits, WithJsonSchema(_EITHER_SIGN)] | NeverNull = None
-    credits: Annotated[_Credits, WithJsonSchema(_ADJUSTED)] | NeverNull = None
+    usd: Annotated[Annotated[WholeCredits, WithJsonSchema(_EITHER_SIGN)] | None, NEVER_NULL] = None
+    credits: Annotated[Annotated[_Credits, WithJsonSchema(_ADJUSTED)] | None, NEVER_NULL] = None
 
     note: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
@@ -218,7 +218,7 @@ class Adjustment(_Amount):
 class TermsChange(InputModel):
     """How an account pays; what is left out stays as it is."""
 
-    mode: Mode | NeverNull = None
+    mode: Annotated[Mode | None, NEVER_NULL] = None
     monthly_budget_usd: Annotated[WholeCredits, Field(ge=0), WithJsonSchema(_NOT_NEGATIVE)] | None = None
 
     @field_validator("mode")

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from app.events import CLIENT_EVENTS, ClientEvent
 from app.http.ag_ui_openapi import ag_ui_schemas
+from app.http.parameters import without_null
 from app.http.problems import MEDIA_TYPE
 
 ERRORS: Final = ("4XX", "5XX")
@@ -64,8 +65,6 @@ class DocumentedApp(FastAPI):
         document = super().openapi()
         if not made:
             document["components"]["schemas"] |= {**event_schemas(), **ag_ui_schemas()}
-            for schema in document["components"]["schemas"].values():
-                _without_null_defaults(schema)
             for path in document["paths"].values():
                 for operation in path.values():
                     _describe(operation)
@@ -100,7 +99,9 @@ def examples() -> dict[str, dict[str, Any]]:
 def _describe(operation: dict[str, Any]) -> None:
     example = examples().get(operation["operationId"], {})
     for parameter in operation.get("parameters", ()):
-        _without_null(parameter["schema"])
+        # What may be left out of a URL or a header is never null there.
+        if _NULL in parameter["schema"].get("anyOf", ()):
+            without_null(parameter["schema"])
     for status in ERRORS:
         content = operation["responses"][status]["content"]
         content[MEDIA_TYPE] = content.pop("application/json")
@@ -110,22 +111,6 @@ def _describe(operation: dict[str, Any]) -> None:
         if status.startswith("2"):
             for media_type, content in response.get("content", {}).items():
                 _exemplify(content, media_type, example)
-
-
-def _without_null(schema: dict[str, Any]) -> None:
-    """What may be left out of a URL or a header is never null there."""
-    kinds = [kind for kind in schema.get("anyOf", ()) if kind != _NULL]
-    if len(kinds) == 1:
-        del schema["anyOf"]
-        schema |= kinds[0]
-
-
-def _without_null_defaults(schema: dict[str, Any]) -> None:
-    """What is never null does not become so by being left out."""
-    for field in schema.get("properties", {}).values():
-        nullable = _NULL in field.get("anyOf", ()) or not {"type", "enum", "$ref", "anyOf"} & set(field)
-        if "default" in field and field["default"] is None and not nullable:
-            del field["default"]
 
 
 def _exemplify(content: dict[str, Any], media_type: str, example: dict[str, Any]) -> None:

@@ -2,10 +2,9 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
-from pydantic.json_schema import SkipJsonSchema
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -24,8 +23,16 @@ def read_moment(text: object) -> datetime:
 
 Moment = Annotated[datetime, BeforeValidator(read_moment)]
 
-NeverNull = SkipJsonSchema[None]
-"""What a field is that may be left out; sent as null it is refused."""
+
+def without_null(schema: dict[str, Any]) -> None:
+    """Take null away from what may be left out, and is refused when it is sent as null."""
+    kinds = [kind for kind in schema.pop("anyOf") if kind != {"type": "null"}]
+    schema.pop("default", None)
+    schema |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+
+
+NEVER_NULL: Any = Field(json_schema_extra=without_null)
+"""For the readers of the OpenAPI document; a validator refuses it."""
 
 StoredText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 """PostgreSQL has no text with U+0000 in it."""

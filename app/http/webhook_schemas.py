@@ -7,8 +7,8 @@ from uuid import UUID
 from pydantic import Field, ValidationInfo, field_validator
 
 from app.graph import InputModel
+from app.http.parameters import NEVER_NULL
 from app.http.parameters import Moment as GivenMoment
-from app.http.parameters import NeverNull
 from app.http.schemas import Moment, Shape
 from app.webhooks.message import WebhookEvent, message_id
 from app.webhooks.repository import Delivery, DeliveryStatus, DisabledReason, Webhook
@@ -37,10 +37,10 @@ class WebhookRequest(InputModel):
 class WebhookChange(InputModel):
     """What is to be different; what is left out stays as it is."""
 
-    url: str | NeverNull = None
-    events: Events | NeverNull = None
+    url: Annotated[str | None, NEVER_NULL] = None
+    events: Annotated[Events | None, NEVER_NULL] = None
     description: Description | None = None
-    enabled: Annotated[bool, Field(strict=True)] | NeverNull = None
+    enabled: Annotated[Annotated[bool, Field(strict=True)] | None, NEVER_NULL] = None
 
     @field_validator("url", "events", "enabled")
     @classmethod

@@ -17,7 +17,7 @@ UNSAYABLE: Final = {
     "a rule about the last of a list": r"messages(\.\d+)?: .*must be the user's",
     "a rule about a list's items together": r"files: (names a path twice|has a file where)",
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|\S*parts: hold no text|"
-    r"messages\.\d+\.parts\.\d+\.url: ",
+    r"messages\.\d+(\.parts\.\d+\.url: |\.content: must have at least)",
     "a rule about parts of a text": r"files\.\d+\.path: ",
     "a library's list": r"timeZone: must be an IANA time zone",
     "a JSON schema, which is judged as one": r"(schema|responseFormat\.schema)\S*: ",
