@@ -11,11 +11,13 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.e2e.stories import KEY, PATIENCE_S, a_client
+from tests.e2e.stories import KEY, a_client
 
 ROOT = Path(__file__).parents[2]
 READY_S = 60.0
 """How long a server may take to start on a machine that has other things to do."""
+STOPPED_S = 60.0
+"""How long it may take to stop: runs under way get 20 seconds."""
 
 
 @asynccontextmanager
@@ -38,7 +40,7 @@ async def a_server(
     finally:
         if server.is_running() and server.status() != psutil.STATUS_ZOMBIE:
             server.terminate()
-        await asyncio.to_thread(server.wait, PATIENCE_S)
+        await asyncio.to_thread(server.wait, STOPPED_S)
 
 
 def an_environment(directory: Path, provider_url: str, **settings: str) -> dict[str, str]:
