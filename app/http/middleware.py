@@ -133,6 +133,9 @@ class SafeHeaders:
         await self._app(scope, receive, send_safely)
 
 
+SKIPPED_BYTES = 65_536
+
+
 class UnreadBodies:
     """Closes the connection after an answer to a request whose body nobody wanted: it is not read."""
 
@@ -141,7 +144,7 @@ class UnreadBodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or not _has_body(scope):
+        if scope["type"] != "http" or not _has_long_body(scope):
             await self._app(scope, receive, send)
             return
         unread = True
@@ -160,6 +163,11 @@ class UnreadBodies:
         await self._app(scope, receive_noting, send_closing)
 
 
-def _has_body(scope: Scope) -> bool:
+def _has_long_body(scope: Scope) -> bool:
+    """Whether the rest is worth a connection; what is short the protocol skips, and forgets.
+
+    Who is still sending when a connection is closed may never see the answer.
+    """
     headers = dict(scope["headers"])
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+    announced = headers.get(b"content-length", b"0")
+    return b"transfer-encoding" in headers or not (announced.isdigit() and int(announced) <= SKIPPED_BYTES)

@@ -14,7 +14,8 @@ UNSAYABLE: Final = {
     "names something that must be there": r"cursor: is not a|role: there is no|model: .* is neither|"
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
     "a rule about two fields": r"to: must be later than|body: give either|role: a role chooses the model",
-    "a rule about the last of a list": r"messages(\.\d+)?: .*must be the user's",
+    "a rule about the messages for a model": r"messages: must have at least|"
+    r"messages(\.\d+)?: .*must be the user's",
     "a rule about a list's items together": r"files: (names a path twice|has a file where)",
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|\S*parts: hold no text|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must have at least)",
@@ -27,7 +28,7 @@ UNSAYABLE: Final = {
 NUMBERS: Final = r".*(must be an integer|money is a decimal in quotes)"
 """To JSON Schema 1.0 is an integer; here it is not."""
 
-_NOT_THE_REQUESTS_FAULT = {HTTPStatus.PAYMENT_REQUIRED}
+_NOT_THE_REQUESTS_FAULT = {HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.GONE}
 
 
 @schemathesis.hook

@@ -113,13 +113,21 @@ async def refuses(_scope: Scope, _receive: Receive, send: Send) -> None:
     await answer(send, b"no")
 
 
-@pytest.mark.parametrize("headers", [{"content-length": "5"}, {"transfer-encoding": "chunked"}])
+@pytest.mark.parametrize("headers", [{"content-length": "65537"}, {"transfer-encoding": "chunked"}])
 async def test_a_body_that_was_not_read_ends_the_connection(headers: dict[str, str]) -> None:
     sent: list[Message] = []
 
     await UnreadBodies(refuses)(a_post(**headers), nothing, into(sent))
 
     assert (b"connection", b"close") in sent[0]["headers"]
+
+
+async def test_a_short_body_that_was_not_read_is_skipped_by_the_protocol() -> None:
+    sent: list[Message] = []
+
+    await UnreadBodies(refuses)(a_post(**{"content-length": "5"}), nothing, into(sent))
+
+    assert (b"connection", b"close") not in sent[0]["headers"]
 
 
 async def test_a_body_that_was_read_or_is_none_keeps_the_connection() -> None:
