@@ -7,6 +7,7 @@ from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
 from tests.e2e.servers import ROOT
+from tests.security import openapi_hooks
 from tests.security.server import Target
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
@@ -35,7 +36,8 @@ async def fuzzed(target: Target, key: str, *, seconds: int, seed: int) -> tuple[
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
-            "SCHEMATHESIS_HOOKS": "tests.security.openapi_hooks",
+            "SCHEMATHESIS_HOOKS": openapi_hooks.__name__,
+            openapi_hooks.OWN_KEY: await _id_of(target, key),
         },
         stdout=PIPE,
         stderr=STDOUT,
@@ -43,3 +45,11 @@ async def fuzzed(target: Target, key: str, *, seconds: int, seed: int) -> tuple[
     async with asyncio.timeout(seconds + GRACE_S):
         told, _ = await program.communicate()
     return program.returncode or 0, told.decode()
+
+
+async def _id_of(target: Target, key: str) -> str:
+    async with target.client(key) as http:
+        keys = (await http.get("/v1/keys")).raise_for_status().json()["items"]
+    (own,) = (each["id"] for each in keys if key.startswith(each["prefix"]))
+    assert isinstance(own, str)
+    return own
