@@ -1,5 +1,6 @@
 """The Claude Agent SDK with everything it stands on."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from uuid import UUID
 from app.executors.claude_agent.access import GatewayAccess, LoginAccess, ModelAccess
 from app.executors.claude_agent.billing import LaneBilling
 from app.executors.claude_agent.cli import Cli, bundled_cli
+from app.executors.claude_agent.control_groups import ControlGroups
 from app.executors.claude_agent.directories import own_directory
 from app.executors.claude_agent.environment import Login
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
@@ -62,6 +64,7 @@ async def open_agent(
             workspaces=workspaces,
             sandbox=sandbox,
             schemas=schemas,
+            groups=await asyncio.to_thread(ControlGroups.delegated),
         )
         yield Agent(executor, access, starter, sandbox)
 

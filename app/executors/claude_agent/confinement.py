@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import psutil
 
+from app.executors.claude_agent.control_groups import ControlGroup
 from app.executors.claude_agent.jail import CONFIG
 from app.executors.claude_agent.native import WORKSPACE
 from app.workspaces.mounts import WorkspaceTooLarge
@@ -47,8 +48,10 @@ class Usage(NamedTuple):
 class Confinement:
     """The jail of one run."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, group: ControlGroup | None) -> None:
         self.workspace = workspace
+        self.group = group
+        """What the kernel counts it by, where there is such a thing."""
         self._workspace_directory = self._processes = self._config = -1
         self._cpu_s = 0.0
         self._lock = threading.Lock()
@@ -81,7 +84,9 @@ class Confinement:
         return _path_of(self._config)
 
     def close(self) -> None:
-        """Let go of it; what was in its workspace is gone."""
+        """Let go of it, once nobody lives in it; what was in its workspace is gone."""
+        if self.group is not None:
+            self.group.remove()
         with self._lock:
             for descriptor in (self._workspace_directory, self._processes, self._config):
                 if descriptor >= 0:

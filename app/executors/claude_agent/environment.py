@@ -133,7 +133,12 @@ def _own(directory: Path, longest_tool_s: float, asked: ModelOptions) -> dict[st
 
 
 def launcher(
-    cli: Path, environment: Mapping[str, str], *, pid_file: Path, jailed_by: Sequence[Path] = ()
+    cli: Path,
+    environment: Mapping[str, str],
+    *,
+    pid_file: Path,
+    jailed_by: Sequence[Path] = (),
+    group: Path | None = None,
 ) -> str:
     """A program that becomes the CLI with exactly this environment.
 
@@ -142,7 +147,7 @@ def launcher(
     hung CLI can be killed. Where the system can, it is told to die with the server: nobody would
     read on, or bill, what it still generates. `jailed_by` is for a CLI
     that is to see nothing else: a file of bubblewrap's arguments, which inside could read on a command
-    line, and the files it is given.
+    line, and the files it is given. `group` is where a process joins a control group.
     """
     setpriv = shutil.which("setpriv")
     dies_with_us = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
@@ -153,6 +158,7 @@ def launcher(
         [
             "#!/usr/bin/env -iS /bin/sh",
             f"echo $$ > {shlex.quote(str(pid_file))}",
+            *([] if group is None else [f"echo 0 > {shlex.quote(str(group))} || exit 1"]),
             *exports,
             f'exec {shlex.join([*dies_with_us, *jailed, str(cli)])} "$@"{given}',
             "",

@@ -15,6 +15,7 @@ from app.events import AiEvent, AssistantFinal
 from app.executors.claude_agent.access import ModelAccess
 from app.executors.claude_agent.billing import LaneBilling
 from app.executors.claude_agent.confinement import Confinement
+from app.executors.claude_agent.control_groups import ControlGroups
 from app.executors.claude_agent.guard import Guard
 from app.executors.claude_agent.hooks import Hooks
 from app.executors.claude_agent.mcp_bridge import McpBridge
@@ -75,7 +76,9 @@ class ClaudeAgentExecutor:
         workspaces: Workspaces,
         sandbox: Sandbox,
         schemas: SchemaChecker,
+        groups: ControlGroups | None,
     ) -> None:
+        """`groups` are for jails."""
         self._access = access
         self._billing = billing
         self._starter = starter
@@ -83,6 +86,7 @@ class ClaudeAgentExecutor:
         self._workspaces = workspaces
         self._sandbox = sandbox
         self._schemas = schemas
+        self._groups = groups
 
     async def run(
         self,
@@ -116,11 +120,18 @@ class ClaudeAgentExecutor:
         except SandboxUnavailable as error:
             log.error("a run got no workspace", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
-        confinement = Confinement(await self._workspaces.open(context.run, context.spec.workspace))
+        spec = context.spec.workspace
+        workspace = await self._workspaces.open(context.run, spec)
+        try:
+            group = None if self._groups is None else await asyncio.to_thread(self._groups.create, spec)
+        except OSError as error:
+            log.error("a run got no control group", reason=error.strerror)  # noqa: TRY400
+            raise ExecutionFailed("internal") from error
+        confinement = Confinement(workspace, group)
         try:
             yield confinement
         finally:
-            confinement.close()
+            await asyncio.shield(asyncio.to_thread(confinement.close))
 
     async def _connected(self, context: RunContext) -> McpConnections:
         """Connect to other people's tools, unless somebody stops the run first."""

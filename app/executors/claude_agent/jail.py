@@ -32,7 +32,7 @@ _ALTERNATIVES = "/etc/alternatives"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the jail's own
 _USER = "1000"
 
-_CLI_TASKS = 64 + 2 * (os.cpu_count() or 1)
+CLI_TASKS = 64 + 2 * (os.cpu_count() or 1)
 """Processes and threads of the CLI itself, which the kernel counts as well."""
 
 _ENVIRONMENT = ("HOME", "LANG", "PWD", "SHELL", "TMPDIR", "CLAUDECODE", "GIT_EDITOR")
@@ -98,10 +98,10 @@ def command_sandbox(spec: WorkspaceSpec) -> str:
     directories of this machine, a command gets the programs; the CLI adds the workspace and the rest.
     """
     limits = {
-        "nproc": spec.max_processes + _CLI_TASKS,
+        "nproc": spec.max_processes + CLI_TASKS,
         "data": spec.max_memory_bytes,
         "cpu": spec.max_cpu_s,
-        "fsize": spec.size,
+        "fsize": max(spec.size, spec.max_temporary_bytes),
         "nofile": 1024,
         "core": 0,
         "memlock": 0,

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from app.errors import Unavailable
+from app.executors.claude_agent.control_groups import ControlGroups
 from app.executors.claude_agent.directories import write_program
 from app.executors.claude_agent.environment import PROGRAM_PATH
 from app.executors.claude_agent.jail import (
@@ -72,6 +73,8 @@ class Sandbox:
 
 def limits_in_force() -> str:
     """What holds a jail's commands within their limits here, in words for the operator."""
+    if ControlGroups.delegated() is not None:
+        return "limits by the kernel, of all commands together by control groups"
     together = "of all commands together by looking ten times a second"
     if os.geteuid() == 0:
         return f"limits by the kernel, {together}, and so of processes: the server should not be root"

@@ -169,7 +169,13 @@ class CliStarter:
         )
         directory.jail_file.write_text("".join(f"{argument}\0" for argument in arguments), encoding="utf-8")
         within = {**environment, "PATH": JAILED_PATH, "PWD": str(directory.seen.work)}
-        return launcher(CLI, within, pid_file=directory.pid_file, jailed_by=[directory.jail_file, *files])
+        return launcher(
+            CLI,
+            within,
+            pid_file=directory.pid_file,
+            jailed_by=[directory.jail_file, *files],
+            group=None if confinement.group is None else confinement.group.processes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
