@@ -53,16 +53,21 @@ async def test_a_command_finds_neither_the_token_nor_a_path_of_the_server(
     )
     tokens: list[str] = []
 
+    def look(_: ApiRequest) -> Answer:
+        tokens.append(the_token())
+        return Reply([bash(shown)])
+
+    def search(_: ApiRequest) -> Answer:
+        everywhere = f"grep -rIls {tokens[0]} / --exclude-dir=proc --exclude-dir=usr; echo over"
+        return Reply([bash(everywhere)])
+
+    def end(_: ApiRequest) -> Answer:
+        return Reply([Text("done")])
+
+    answers = iter([look, search, end])
+
     def model(request: ApiRequest) -> Answer:
-        match len(request.messages):
-            case 1:
-                tokens.append(the_token())
-                return Reply([bash(shown)])
-            case 3:
-                everywhere = f"grep -rIls {tokens[0]} / --exclude-dir=proc --exclude-dir=usr; echo over"
-                return Reply([bash(everywhere)])
-            case _:
-                return Reply([Text("done")])
+        return next(answers)(request)
 
     world = await world_of(model, **settings(tmp_path))
 
