@@ -32,7 +32,9 @@ class BodyRefused(Exception):
 class Bodies:
     """What is held of the bodies of requests under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, within_s: float = BODY_S) -> None:
+        """`within_s`: how long one may take to arrive."""
+        self._within_s = within_s
         self._held: Counter[str] = Counter()
 
     @property
@@ -56,7 +58,7 @@ class Bodies:
 
     async def _read(self, owner: str, receive: Receive, parts: list[bytes]) -> None:
         try:
-            async with asyncio.timeout(BODY_S):
+            async with asyncio.timeout(self._within_s):
                 while self._take(owner, await receive(), parts):
                     pass
         except TimeoutError as error:

@@ -1,0 +1,327 @@
+"""Whoever tries to spend what there is not, or to be given what is not paid."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger, Terms
+from app.billing.pricing import CREDITS_PER_DOLLAR, PriceList
+from app.billing.receipts import ReceiptWriter
+from app.billing.reports import BillingReports
+from app.billing.repository import Receipt
+from app.db import Database
+from app.executors.claude_agent.billing import RunBilling
+from app.gateway.lane import Lane
+from app.gateway.provider import Provider
+from app.gateway.proxy import Gateway
+from app.gateway.wire import ANSWER_BYTES
+from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Responder, Text, in_turn
+from app.simulator.server import Simulator
+from app.usage import Attribution
+from tests.e2e.stories import PATIENCE_S, WorldOf, a_request, until
+from tests.factories import a_context, an_account
+
+MODEL = "claude-sonnet-4-5"
+DEAR_PROMPT = "word " * 60_000
+"""A dollar and more, with the longest answer and written to the cache."""
+MB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """A gateway, its billing over a real database, and agents that call it."""
+
+    database: Database
+    receipts: ReceiptWriter
+    ledger: CreditLedger
+    billing: RunBilling
+    gateway: Gateway
+    agent: httpx.AsyncClient
+
+    async def account(self, name: str, dollars: int | None = None) -> "Account":
+        """A new account, prepaid if it is given something."""
+        key = await an_account(self.database, name)
+        if dollars is not None:
+            await self.ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+            await self.ledger.grant(key.account_id, dollars * CREDITS_PER_DOLLAR)
+        return Account(self, key.account_id, key.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One account and its runs."""
+
+    shop: Shop
+    id: AccountId
+    key: ApiKeyId
+
+    def lane(self, run_id: str) -> Lane:
+        """The lane of a run that is under way."""
+        attribution = Attribution(self.key, "claude_agents:assistant", None)
+        run = RunKey(self.id, RunId(run_id))
+        context = a_context(run=run, model=MODEL, attribution=attribution)
+        limits, links = self.shop.billing.lane(context)
+        return self.shop.gateway.open(run_id, limits, links)
+
+    async def ends(self, lane: Lane) -> list[Receipt]:
+        """The end of a run, as the relay does it: its receipts."""
+        run = RunKey(self.id, RunId(lane.run_id))
+        await self.shop.gateway.close(lane)
+        await self.shop.receipts.settle(run, within_s=PATIENCE_S)
+        async with self.shop.database.transaction() as tx:
+            await self.shop.ledger.release(tx, run)
+        return await BillingReports(self.shop.database).of_run(run)
+
+    async def balance(self) -> Decimal:
+        """In dollars; with nothing set aside."""
+        credit = await self.shop.ledger.credit(self.id)
+        assert credit.reserved == 0
+        return Decimal(credit.balance) / CREDITS_PER_DOLLAR
+
+
+async def ask(shop: Shop, lane: Lane, prompt: str = "hello", **fields: Any) -> httpx.Response:
+    """What an agent asks its model."""
+    messages = [{"role": "user", "content": prompt}]
+    asked = {"model": MODEL, "max_tokens": 32_000, "stream": True, "messages": messages, **fields}
+    return await shop.agent.post(f"{lane.url}/v1/messages", json=asked)
+
+
+@asynccontextmanager
+async def a_shop(database_url: str, directory: Path, provider_url: str) -> AsyncIterator[Shop]:
+    journal = Journal(directory / "journal", new_uuid())
+    database = await Database.open(database_url)
+    prices = PriceList()
+    receipts, ledger = ReceiptWriter(database, journal, prices), CreditLedger(database)
+    working = asyncio.create_task(receipts.work())
+    try:
+        async with (
+            Provider(base_url=provider_url, api_key="sk-provider") as provider,
+            Gateway(provider) as gateway,
+            httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
+        ):
+            yield Shop(database, receipts, ledger, RunBilling(receipts, ledger, prices), gateway, agent)
+    finally:
+        working.cancel()
+        await asyncio.wait({working})
+        await receipts.aclose()
+        journal.close()
+        await database.aclose()
+
+
+@asynccontextmanager
+async def a_shop_with(
+    responder: Responder, database_url: str, directory: Path
+) -> AsyncIterator[tuple[Shop, Simulator]]:
+    async with (
+        Simulator(responder) as simulator,
+        a_shop(database_url, directory, simulator.url) as shop,
+    ):
+        yield shop, simulator
+
+
+def dear(request: ApiRequest) -> Reply:
+    """As dear an answer as the call allows: all of the prompt is written to the cache."""
+    tokens = len(json.dumps(request.body)) // 2
+    usage = {"input_tokens": 0, "cache_creation_input_tokens": tokens, "output_tokens": 1}
+    return Reply([Text("ok")], usage=usage, final_usage={"output_tokens": 32_000}, delta_delay_s=0.05)
+
+
+async def test_twelve_dear_prompts_at_once_do_not_overdraw_five_dollars(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
+        account = await shop.account("acme", dollars=5)
+        statuses: list[int] = []
+        for wave in range(3):
+            lanes = [account.lane(f"run-{wave}-{number}") for number in range(12)]
+            cached = {"system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]}
+            answers = await asyncio.gather(*(ask(shop, lane, DEAR_PROMPT, **cached) for lane in lanes))
+            await asyncio.gather(*(account.ends(lane) for lane in lanes))
+            statuses += [answer.status_code for answer in answers]
+            assert await account.balance() >= 0
+
+        assert set(statuses) == {200, 402}
+        assert len(simulator.requests) == statuses.count(200) >= 3
+        # What is left would not have covered another one.
+        assert await account.balance() < 2
+
+
+async def test_a_call_that_is_not_covered_is_refused_before_its_prompt_is_sent(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
+        account = await shop.account("acme", dollars=1)
+        lane = account.lane("run-1")
+
+        refused = await ask(shop, lane, DEAR_PROMPT * 2)
+        allowed = await ask(shop, lane, "hello")
+
+        assert (refused.status_code, refused.headers["x-should-retry"]) == (402, "false")
+        assert (allowed.status_code, len(simulator.requests), lane.refused) == (200, 1, "credit")
+        await account.ends(lane)
+
+
+async def test_prompts_given_up_before_their_first_byte_are_paid_for(
+    database_url: str, tmp_path: Path
+) -> None:
+    holds = [Hold(index=0) for _ in range(3)]
+    answers = in_turn(*(Reply([Text("never")], hold=hold) for hold in holds))
+    async with a_shop_with(answers, database_url, tmp_path) as (shop, _):
+        account = await shop.account("acme", dollars=5)
+        lane = account.lane("run-1")
+        for hold in holds:
+            asking = asyncio.create_task(ask(shop, lane, "one two three"))
+            await hold.reached.wait()
+            asking.cancel()
+            await asyncio.wait({asking})
+        receipts = await account.ends(lane)
+
+        assert [receipt.usage_unit_id for receipt in receipts] == [f"unanswered-{n}" for n in (1, 2, 3)]
+        for receipt in receipts:
+            # The scripted provider counts a token a word, and a few for the message.
+            assert (receipt.input_tokens, receipt.output_tokens) == (10, 0)
+            assert (receipt.basis, receipt.output_estimated, receipt.model) == ("partial", True, MODEL)
+            assert receipt.charged_credits == 300
+            assert "never answered" in (receipt.note or "")
+        assert await account.balance() == 5 - Decimal("0.00009")
+
+
+async def test_what_a_provider_refuses_costs_nothing(database_url: str, tmp_path: Path) -> None:
+    async with (
+        a_shop_with(
+            in_turn(
+                HttpError(529), HttpError(400), HttpError(500), Reply([], error_after=(0, "overloaded_error"))
+            ),
+            database_url,
+            tmp_path,
+        ) as (shop, _),
+    ):
+        account = await shop.account("acme", dollars=5)
+        lane = account.lane("run-1")
+        for _ in range(4):
+            await ask(shop, lane)
+
+        assert await account.ends(lane) == []
+        assert await account.balance() == 5
+
+
+async def test_ids_a_provider_repeats_are_charged_each_time(database_url: str, tmp_path: Path) -> None:
+    """In one run, in the other's of the same name, and with ids no database takes."""
+    strange = ["msg_same", "msg_same", "msg_same", "a b", "a b"]
+
+    def repeats(_: ApiRequest) -> Reply:
+        return Reply([Text("ok")], message_id=strange[len(simulator.requests) % len(strange) - 1])
+
+    async with a_shop_with(repeats, database_url, tmp_path) as (shop, simulator):
+        for name in ("acme", "globex"):
+            account = await shop.account(name)
+            lane = account.lane("run-1")
+            for _ in strange:
+                await ask(shop, lane)
+            receipts = await account.ends(lane)
+
+            ids = [receipt.usage_unit_id for receipt in receipts]
+            assert ids[:3] == ["msg_same", "msg_same~2", "msg_same~3"]
+            assert ids[4] == f"{ids[3]}~2"
+            assert [receipt.note is None for receipt in receipts] == [True, False, False, True, False]
+            assert {(receipt.basis, receipt.output_tokens) for receipt in receipts} == {("final", 20)}
+
+
+@dataclass(slots=True)
+class Flood:
+    """A provider that answers without end."""
+
+    kind: bytes
+    status: int = 200
+    sent: int = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await whole_body(receive)
+        if scope["path"].endswith("count_tokens"):
+            self.kind, self.status = b"application/json", 200
+        await send(
+            {"type": "http.response.start", "status": self.status, "headers": [(b"content-type", self.kind)]}
+        )
+        message = {"id": "msg_1", "model": MODEL, "usage": {"input_tokens": 10, "output_tokens": 1}}
+        start = json.dumps({"type": "message_start", "message": message})
+        delta = json.dumps(
+            {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 60_000}}
+        )
+        piece = f"data: {start}\n\n".encode()
+        leaving = asyncio.create_task(hung_up(receive))
+        while self.sent < 400 * MB and not leaving.done():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            self.sent += len(piece)
+            piece = f"data: {delta}\n\n".encode()
+            await asyncio.sleep(0)
+        leaving.cancel()
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "most", "charged"),
+    [
+        (b"text/event-stream", 200, ANSWER_BYTES, ["msg_1"]),
+        (b"application/json", 200, ANSWER_BYTES, ["unanswered-1"]),
+        (b"application/json", 500, MB, []),
+    ],
+    ids=["streamed", "whole", "error"],
+)
+async def test_an_answer_of_hundreds_of_megabytes_is_given_up(
+    database_url: str, tmp_path: Path, kind: bytes, status: int, most: int, charged: list[str]
+) -> None:
+    flood = Flood(kind, status)
+    async with listening(flood) as url, a_shop(database_url, tmp_path, url) as shop:
+        account = await shop.account("acme")
+        lane = account.lane("run-1")
+        before = psutil.Process().memory_info().rss
+        with suppress(httpx.RemoteProtocolError):
+            async with shop.agent.stream(
+                "POST", f"{lane.url}/v1/messages", json={"model": MODEL, "max_tokens": 5, "messages": []}
+            ) as response:
+                async for _ in response.aiter_raw():
+                    pass
+        grown = psutil.Process().memory_info().rss - before
+        again = await ask(shop, lane)
+        receipts = await account.ends(lane)
+
+    assert most <= flood.sent < most + 8 * MB
+    assert grown < 4 * ANSWER_BYTES
+    assert (again.status_code, lane.refused) == (402, "answer")
+    assert [receipt.usage_unit_id for receipt in receipts] == charged
+    assert {receipt.basis for receipt in receipts} <= {"partial"}
+
+
+async def test_a_run_cancelled_before_the_first_byte_pays_for_its_prompt(world_of: WorldOf) -> None:
+    hold = Hold(index=0)
+    world = await world_of(lambda _: Reply([Text("never")], hold=hold))
+    run_id = await world.start(a_request("word " * 20_000))
+    await hold.reached.wait()
+
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+
+    assert (await world.ended(run_id))["final"]["finishReason"] == "aborted"
+    await until(lambda: world.simulator.sent[0].hung_up)
+    receipts = await world.receipts(run_id)
+    assert len(receipts) == len(world.simulator.requests)
+    for receipt in receipts:
+        assert (receipt["usageUnitId"][:11], receipt["basis"], receipt["origin"]) == (
+            "unanswered-",
+            "partial",
+            "hidden",
+        )
+        assert receipt["inputTokens"] > 20_000
+        assert receipt["note"]
+    billing = (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]
+    assert (billing["meters"]["gateway"], billing["drift"]) == (len(receipts), 0)
