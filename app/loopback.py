@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import uvicorn
 from uvicorn.server import ServerState
+
+from app.serving import ConnectionLimits, ConnectionTable
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -30,8 +32,16 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
 
 
+CONNECTIONS: Final = 512
+"""At a time, those without a request making room for others; each agent has a few."""
+
+_HEADERS_S = 10.0
+_READS_S = 300.0
+"""How long an agent may take nothing of what it is answered: it may be stopped, or wait for the disk."""
+
+
 @asynccontextmanager
-async def listening(app: AsgiApp) -> AsyncIterator[str]:
+async def listening(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIterator[str]:
     """Serve while the body runs; yields the URL. Whoever still reads at the end is cut off.
 
     uvicorn's protocol without its server: that takes signals over and looks ten times a second whether
@@ -48,6 +58,18 @@ async def listening(app: AsgiApp) -> AsyncIterator[str]:
         date_header=False,
         timeout_keep_alive=60,
     )
+    table = ConnectionTable(
+        ConnectionLimits(
+            connections=connections,
+            per_address=connections,
+            header_timeout_s=_HEADERS_S,
+            write_timeout_s=_READS_S,
+            # There is one address only.
+            is_proxy=lambda _: True,
+        )
+    )
+    # uvicorn takes whatever makes a protocol, and says that it takes its class.
+    config.http = cast("type[asyncio.Protocol]", table.protocol)
     config.load()
     state = ServerState()
 

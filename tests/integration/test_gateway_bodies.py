@@ -2,13 +2,16 @@
 
 import asyncio
 import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import psutil
 import pytest
 
 from app.gateway.bodies import BODY_BYTES, RUN_BYTES, Bodies, BodyRefused
+from app.loopback import Receive, Scope, Send, listening
 from app.simulator.script import Hold, Reply, Text
 from tests.e2e.stories import PATIENCE_S, until
 from tests.integration.gateway_seam import ASKED, Seam, the_seam
@@ -150,3 +153,24 @@ async def test_one_run_takes_no_more_than_its_share() -> None:
         with pytest.raises(BodyRefused, match="529"):
             await read(bodies, "run", a_part(b"x", more=False))
         assert await read(bodies, "other", a_part(b"x", more=False)) == b"x"
+
+
+async def test_connections_to_a_loopback_port_are_bounded() -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with listening(app, connections=20) as url, httpx.AsyncClient(trust_env=False) as agent:
+        idle = [await asyncio.open_connection("127.0.0.1", urlsplit(url).port) for _ in range(40)]
+        answer = await agent.get(url)
+        async with asyncio.timeout(PATIENCE_S):
+            # Whoever has waited longest makes room.
+            for reader, _ in idle[:20]:
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+        open_ones = [reader for reader, _ in idle[21:] if not reader.at_eof()]
+        for _, writer in idle:
+            writer.close()
+
+    assert answer.status_code == 200
+    assert len(open_ones) == 19
