@@ -116,7 +116,7 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _stream(self, response: httpx.Response, call: Call) -> None:
-        fold = StreamFold(response.headers.get("request-id"))
+        fold = StreamFold(response.headers.get("request-id"), call.size.longest.output_tokens)
         try:
             async for chunk in response.aiter_raw():
                 if fold.feed(chunk) and fold.message is not None:

@@ -70,6 +70,8 @@ class StreamFold:
     """Feed it a streamed answer chunk by chunk."""
 
     request_id: str | None = None
+    longest_output: int | None = None
+    """The tokens that were asked for at most: no estimate is larger."""
     message: MessageUsage | None = None
     """The message as known so far."""
     failed: bool = False
@@ -126,6 +128,8 @@ class StreamFold:
         arrived = estimated_tokens(self.received()) if counted is None else counted
         if self._unkept_bytes:
             arrived = math.ceil(arrived * (1 + self._unkept_bytes / self._kept_bytes))
+        if self.longest_output is not None:
+            arrived = min(arrived, self.longest_output)
         known = token_usage(self._raw)
         usage = replace(known, output_tokens=max(known.output_tokens, arrived))
         return replace(message, usage=usage, output_estimated=True)

@@ -27,6 +27,7 @@ from app.gateway.proxy import Gateway
 from app.gateway.wire import ANSWER_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.simulator import wire
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Responder, Text, in_turn
 from app.simulator.server import Simulator
 from app.usage import Attribution
@@ -254,17 +255,17 @@ class Flood:
         await send(
             {"type": "http.response.start", "status": self.status, "headers": [(b"content-type", self.kind)]}
         )
-        message = {"id": "msg_1", "model": MODEL, "usage": {"input_tokens": 10, "output_tokens": 1}}
-        start = json.dumps({"type": "message_start", "message": message})
-        delta = json.dumps(
-            {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 60_000}}
-        )
-        piece = f"data: {start}\n\n".encode()
+        usage = {"input_tokens": 10, "output_tokens": 1}
+        message = {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": []}
+        block, text = {"type": "text", "text": ""}, {"type": "text_delta", "text": "x" * 60_000}
+        piece = wire.sse({"type": "message_start", "message": {**message, "usage": usage}})
+        piece += wire.sse({"type": "content_block_start", "index": 0, "content_block": block})
+        delta = wire.sse({"type": "content_block_delta", "index": 0, "delta": text})
         leaving = asyncio.create_task(hung_up(receive))
         while self.sent < 400 * MB and not leaving.done():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             self.sent += len(piece)
-            piece = f"data: {delta}\n\n".encode()
+            piece = delta
             await asyncio.sleep(0)
         leaving.cancel()
 
@@ -325,3 +326,22 @@ async def test_a_run_cancelled_before_the_first_byte_pays_for_its_prompt(world_o
         assert receipt["note"]
     billing = (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]
     assert (billing["meters"]["gateway"], billing["drift"]) == (len(receipts), 0)
+
+
+async def test_a_run_whose_provider_answers_without_end_ends_in_order(world_of: WorldOf) -> None:
+    flood = Flood(b"text/event-stream")
+    async with listening(flood) as url:
+        world = await world_of(in_turn(), ANTHROPIC_BASE_URL=url)
+        before, most = psutil.Process().memory_info().rss, 0
+        run_id = await world.start(a_request())
+        async with asyncio.timeout(3 * PATIENCE_S):
+            while (run := (await world.http.get(f"/v1/runs/{run_id}")).json())["final"] is None:
+                most = max(most, psutil.Process().memory_info().rss - before)
+                await asyncio.sleep(0.05)
+
+    assert run["final"]["error"] == "provider_unavailable"
+    (receipt,) = await world.receipts(run_id)
+    assert (receipt["usageUnitId"], receipt["basis"]) == ("msg_1", "partial")
+    # Nobody is charged for more than was asked for.
+    assert receipt["outputTokens"] == 32_000
+    assert most < 16 * ANSWER_BYTES

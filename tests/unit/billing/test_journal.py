@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from app.billing.journal import Journal
+from app.billing.journal import Journal, _read
 from app.usage import UsageFact
 from tests.unit.billing.journals import PATIENCE_S, SMALL, Place, a_fact, partial, recovered
 
@@ -31,6 +31,38 @@ def test_what_was_opened_is_partial_and_what_was_closed_is_recovered(place: Plac
         "msg_shut": ("recovered", 70),
         "msg_whole": ("recovered", 5),
     }
+
+
+def test_what_begins_instead_of_another_leaves_one_of_them_wherever_it_breaks(place: Place) -> None:
+    prompt, answer = a_fact("unanswered-1"), a_fact("msg_1")
+    dead = place.journal()
+    dead.opened(prompt)
+    before = place.segments()[0].stat().st_size
+    dead.opened(answer, instead_of=prompt.key)
+    dead.close()
+    (segment,) = place.segments()
+    whole = segment.read_bytes()
+
+    ends = {}
+    for end in range(before, len(whole) + 1):
+        segment.write_bytes(whole[:end])
+        ends[end] = [fact.message_id for fact in dict(_read([segment])).values()]
+
+    assert ends[before] == ["unanswered-1"]
+    assert ends[len(whole)] == ["msg_1"]
+    assert max(map(len, ends.values())) == 1
+
+
+def test_what_was_begun_instead_of_another_keeps_no_segment(place: Place) -> None:
+    journal = place.journal()
+    for number in range(100):
+        journal.opened(a_fact(f"unanswered-{number}"))
+        journal.opened(a_fact(f"msg_{number}"), instead_of=a_fact(f"unanswered-{number}").key)
+        journal.done([a_fact(f"msg_{number}").key])
+
+    assert len(place.segments()) <= 2
+    journal.close()
+    assert list(place.path.iterdir()) == []
 
 
 def test_a_fact_comes_back_as_it_was_to_the_microsecond(place: Place) -> None:

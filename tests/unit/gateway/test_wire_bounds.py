@@ -49,6 +49,19 @@ def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: by
         assert message.usage.output_tokens == pytest.approx(read / 4, rel=0.02)
 
 
+def test_an_estimate_is_not_larger_than_what_was_asked_for() -> None:
+    text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 4_000}}
+
+    for asked, charged in ((None, 1_000), (600, 600), (2_000, 1_000)):
+        fold = StreamFold(None, asked)
+        fold.feed(wire.sse(EVENTS[0]) + wire.sse(text))
+        estimated, counted = fold.cut_off(), fold.cut_off(counted=10_000)
+        assert estimated is not None
+        assert counted is not None
+        assert estimated.usage.output_tokens == charged
+        assert counted.usage.output_tokens == (asked or 10_000)
+
+
 @pytest.mark.parametrize("strange", ["a b", "a\nb", "\x00", "\ud800", "x" * 201, "ü"])
 def test_an_id_that_could_not_be_written_everywhere_is_replaced(strange: str) -> None:
     first, again, other = (
