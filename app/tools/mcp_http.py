@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-from app.tools.mcp_limits import AnswerLimit
+from app.tools.mcp_limits import MAX_VALUES, AnswerLimit, count_values
 
 _RECONNECT_S = 1.0
 """The least time between two attempts to pick up a broken answer, whatever the server asks for."""
@@ -53,16 +53,39 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
+    """Whole lines of an answer, each looked at before anybody parses it."""
+
     def __init__(self, response: httpx2.Response, limit: AnswerLimit, answer_s: float) -> None:
         self._response = response
         self._limit = limit
         self._answer_s = answer_s
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        held = values = 0
+        line = bytearray()
+        async for chunk in self._chunks():
+            held += len(chunk)
+            if held > self._limit.max_bytes:
+                raise self._too_large()
+            line += chunk
+            if (end := line.rfind(b"\n") + 1) or (end := line.rfind(b"\r") + 1):
+                values += count_values(line[:end])
+                if values > MAX_VALUES:
+                    raise self._too_large()
+                yield bytes(line[:end])
+                del line[:end]
+        if values + count_values(line) > MAX_VALUES:
+            raise self._too_large()
+        yield bytes(line)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """As they come, until the answer has taken too long."""
         assert isinstance(self._response.stream, httpx2.AsyncByteStream)  # noqa: S101 - an async client's
         chunks = aiter(self._response.stream)
         deadline = asyncio.get_running_loop().time() + self._answer_s
-        held = 0
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -72,12 +95,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
             except TimeoutError as error:
                 message = "The MCP server's answer took too long."
                 raise AnswerRefused(message) from error
-            held += len(chunk)
-            if held > self._limit.max_bytes:
-                self._limit.exceeded = True
-                message = "The MCP server's answer is too large."
-                raise AnswerRefused(message)
             yield chunk
 
-    async def aclose(self) -> None:
-        await self._response.aclose()
+    def _too_large(self) -> AnswerRefused:
+        self._limit.exceeded = True
+        return AnswerRefused("The MCP server's answer is too large.")

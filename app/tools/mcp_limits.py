@@ -1,9 +1,14 @@
 """How much of what an MCP server says is held at once."""
 
+import re
 from dataclasses import dataclass
 
 _PROTOCOL_BYTES = 1024 * 1024
 """For a page of tools with their schemas, and for what is wrapped around a result."""
+MAX_VALUES = 30_000
+"""In one answer: a megabyte of empty lists takes seconds to read, and a hundred to hold."""
+_STRINGS = re.compile(rb'"[^"\\\r\n]*+(?:\\.[^"\\\r\n]*+)*+(?:"|\\?[\r\n]|\\?\Z)')
+"""Strings, and what would be one but for its end: it matches wherever there is a quotation mark."""
 _ESCAPED = 2
 """How much longer a text may be as JSON, without being refused."""
 
@@ -24,3 +29,9 @@ class AnswerLimit:
         """Whether an answer was too large since this was last asked."""
         exceeded, self.exceeded = self.exceeded, False
         return exceeded
+
+
+def count_values(text: bytes | bytearray) -> int:
+    """How many values JSON in these lines holds, or could be made to hold, in one pass."""
+    plain = _STRINGS.sub(b"", text)
+    return plain.count(b",") + plain.count(b"[") + plain.count(b"{")

@@ -11,7 +11,7 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
-from app.tools.mcp_limits import AnswerLimit
+from app.tools.mcp_limits import MAX_VALUES, AnswerLimit, count_values
 
 _EXIT_S = 2.0
 """How long a program may take to end by itself once nobody writes to it; again after SIGTERM."""
@@ -67,6 +67,9 @@ async def _lines(process: Process, limit: AnswerLimit) -> AsyncGenerator[bytes]:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             line += end
+            if count_values(line) > MAX_VALUES:
+                limit.exceeded = True
+                return
             yield bytes(line)
             line.clear()
         line += rest

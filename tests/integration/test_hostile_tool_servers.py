@@ -135,6 +135,26 @@ async def test_an_answer_without_end_is_cut_off(
     assert grown < 40 * MB, f"{grown / MB:.0f} MB"
 
 
+async def test_an_answer_of_too_many_values_is_not_parsed(schemas: SchemaChecker) -> None:
+    many = b'{"jsonrpc": "2.0", "id": 1, "result": {"tools": [' + b"[]," * 300_000 + b"[]]}}"
+    waits: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.005)
+            waits.append(time.monotonic() - began)
+
+    async with serving(HostileServer(lambda _params: iter([many]))) as server:
+        watching = asyncio.create_task(watch())
+        grown = await most_memory(refused(schemas, server))
+        watching.cancel()
+
+    # Read, it comes to 1.2 million objects.
+    assert grown < 20 * MB, f"{grown / MB:.0f} MB"
+    assert max(waits) < 1
+
+
 async def test_an_answer_that_would_be_unpacked_is_refused(schemas: SchemaChecker) -> None:
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     hostile = HostileServer(lambda _params: iter([b"\x1f\x8b"]), headers=headers)
