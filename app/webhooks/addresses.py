@@ -6,6 +6,7 @@ and what was judged is what is connected to: a name that changes its mind in bet
 """
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +23,27 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _THREADS = 64
 _MOST_ADDRESSES = 8
-_TEREDO_AND_6TO4 = (ip_network("2001::/32"), ip_network("2002::/16"))
+_MOST_PORT = 65_535
+_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAT64 = ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ip_network("2000::/3")
-_PROTOCOL_ASSIGNMENTS = ip_network("192.0.0.0/24")
+_SPECIAL = tuple(
+    ip_network(network)
+    for network in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24"),
+        *("192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+        *("224.0.0.0/4", "240.0.0.0/4"),
+        # Of IPv6 those inside the global unicast range; tunnels among them hide where they lead to.
+        *("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
+    )
+)
+"""IANA's special-purpose address registries for IPv4 and IPv6, and multicast; read in November 2026."""
+
+_LOCAL_NAMES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa")
+"""And what is below them: what the system knows without a name server, or only this network's does."""
+
 _NEVER = tuple(
     ip_network(network)
     for network in (
@@ -83,11 +101,17 @@ class Addresses:
             message = "is not a URL"
             raise UrlRefused(message) from error
         schemes = ("https", "http") if self._allow_private else ("https",)
-        if url.scheme not in schemes or not url.host:
+        if url.scheme not in schemes or not url.raw_host:
             message = f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)} and a host"
             raise UrlRefused(message)
         if url.userinfo or url.fragment:
             message = "must have neither a user name nor a fragment"
+            raise UrlRefused(message)
+        if url.port is not None and not 0 < url.port <= _MOST_PORT:
+            message = f"must have a port from 1 to {_MOST_PORT}"
+            raise UrlRefused(message)
+        if _literal(url) is None and not _is_name(_host(url)):
+            message = "must have a host of letters, digits, hyphens and dots, or an address written in full"
             raise UrlRefused(message)
         return url
 
@@ -96,16 +120,21 @@ class Addresses:
 
         One that may not be called speaks against all: which of them is called is not the tenant's choice.
         """
-        port = url.port or (443 if url.scheme == "https" else 80)
-        try:
-            found = list(await self._resolve(url.host, port))
-        except (OSError, UnicodeError) as error:
-            raise NameNotFound from error
+        found = [literal] if (literal := _literal(url)) else await self._resolved(url)
         if not found:
             raise NameNotFound
         if not all(self._may_be_called(address) for address in found):
             raise AddressRefused
         return found[:_MOST_ADDRESSES]
+
+    async def _resolved(self, url: httpx.URL) -> list[str]:
+        name = f".{_host(url).removesuffix('.')}"
+        if not self._allow_private and name.endswith(tuple(f".{local}" for local in _LOCAL_NAMES)):
+            raise AddressRefused
+        try:
+            return list(await self._resolve(_host(url), url.port or (443 if url.scheme == "https" else 80)))
+        except (OSError, UnicodeError) as error:
+            raise NameNotFound from error
 
     async def _ask_the_system(self, host: str, port: int) -> Sequence[str]:
         def ask() -> list[str]:
@@ -124,12 +153,28 @@ class Addresses:
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Whether everybody can reach it, so that reaching it from here gives nobody anything."""
     address = _meant(address)
-    if not address.is_global or address.is_multicast:
+    if not address.is_global or any(address in network for network in _SPECIAL):
         return False
-    if isinstance(address, IPv4Address):
-        return address not in _PROTOCOL_ASSIGNMENTS
-    # Tunnels hide where they lead to.
-    return address in _GLOBAL_UNICAST and not any(address in network for network in _TEREDO_AND_6TO4)
+    return isinstance(address, IPv4Address) or address in _GLOBAL_UNICAST
+
+
+def _host(url: httpx.URL) -> str:
+    # As it is written: httpx itself fails to spell out some names.
+    return url.raw_host.decode("ascii")
+
+
+def _literal(url: httpx.URL) -> str | None:
+    """The address that stands in the URL itself, if one does."""
+    try:
+        return str(ip_address(_host(url).removesuffix(".")))
+    except ValueError:
+        return None
+
+
+def _is_name(host: str) -> bool:
+    """Whether it is a name, and nothing that a resolver may take for an address."""
+    last = host.removesuffix(".").rpartition(".")[2]
+    return _NAME.fullmatch(host) is not None and _NUMBER.fullmatch(last) is None
 
 
 def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -13,6 +13,8 @@ PRIVATE = [
     *("::1", "fc00::1", "fd12:3456::1", "2001:db8::1", "fec0::1", "::7f00:1"),
     *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::a00:1"),
     *("2002:7f00:1::", "2002:808:808::", "2001:0:808:808::1"),
+    *("3fff::1", "192.88.99.1", "192.31.196.1", "192.52.193.1", "192.175.48.1", "2620:4f:8000::1"),
+    *("2001:20::1", "5f00::1", "100::1", "100:0:0:1::1", "::ffff:0:808:808", "::808:808"),
 ]
 NEVER = [
     *("169.254.169.254", "169.254.1.1", "fe80::1", "fe80::1%eth0", "::ffff:169.254.169.254"),
@@ -59,12 +61,37 @@ async def test_a_name_without_addresses_is_not_found() -> None:
         await addresses_of().of(HOOK)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "2130706433", "0x7f.1", "127.1", "localhost"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::127.0.0.1]", "2130706433"),
+        *("0x7f.1", "127.1", "017700000001", "%31%32%37.0.0.1", "127.0.0.0x1", "1.2.3.0x", "[::1%25lo]"),
+        *("localhost", "LOCALHOST", "localhost.", "localhost.localdomain", "a.localhost", "xn--.localhost."),
+        *("printer.local", "metadata.google.internal", "nas.lan", "router.home.arpa", "localhost%2e", "a..b"),
+    ],
+)
 async def test_every_way_to_write_loopback_is_loopback(host: str) -> None:
-    # Read by the system, without a question to any network.
-    async with Addresses() as addresses:
-        with pytest.raises(AddressRefused):
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        raise AssertionError
+
+    async with Addresses(resolve=resolve) as addresses:
+        with pytest.raises((AddressRefused, UrlRefused)):
             await addresses.of(addresses.check_url(f"https://{host}/"))
+
+
+async def test_names_of_ones_own_network_are_for_private_networks() -> None:
+    addresses = addresses_of("10.0.0.1", allow_private=True)
+
+    assert await addresses.of(addresses.check_url("https://nas.lan/")) == ["10.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    "host", ["hooks.example.", "xn--mnchen-3ya.example", "a_b.example", "4.example", "8.8.8.8"]
+)
+async def test_plain_names_and_addresses_are_taken(host: str) -> None:
+    addresses = addresses_of("8.8.8.8")
+
+    assert await addresses.of(addresses.check_url(f"https://{host}:65535/")) == ["8.8.8.8"]
 
 
 async def test_what_can_be_no_name_is_not_found() -> None:
@@ -81,7 +108,8 @@ async def test_what_can_be_no_name_is_not_found() -> None:
         *("https://user@hooks.example/", "https://user:word@hooks.example/", "https://hooks.example/#here"),
         *("https://hooks.example/a b", "https://hooks.example/\r\nX: y", "https://hooks.example:port/"),
         *("https://hooks.example/\N{SNOWMAN}", "https://hooks.example/" + "x" * 2000, "https://[::1/"),
-        "https://0177.0.0.1/",
+        *("https://0177.0.0.1/", "https://hooks.example:99999/", "https://hooks.example:0/"),
+        *("https://hooks.example:65536/", "https://hooks.example,other/", "https://hooks.example%00/"),
     ],
 )
 def test_what_is_no_plain_https_url_is_refused(url: str) -> None:
