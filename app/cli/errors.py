@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
-from rich.console import Console
 
+from app.cli.terminal import Terminal
 from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
 
-stderr = Console(stderr=True, highlight=False)
+stderr = Terminal(stderr=True, highlight=False)
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2

@@ -8,6 +8,10 @@ from typing import TextIO, cast
 
 import structlog
 
+from app.cli.terminal import shown
+
+_OF_SEVERAL_LINES = ("exception", "stack")
+
 
 class _Forgiving(TextIOBase):
     """A stream that drops what cannot be written: no run may end because the log's disk is full."""
@@ -27,23 +31,36 @@ class _Forgiving(TextIOBase):
             self._stream.flush()
 
 
+def renderers(*, for_terminal: bool) -> list[structlog.typing.Processor]:
+    """What makes a line of what was logged; in JSON everything beyond ASCII is escaped anyway."""
+    if not for_terminal:
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    # Plain tracebacks: the pretty ones print local variables, and some of those are secrets.
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    return [structlog.processors.format_exc_info, _harmless, plain]
+
+
+def _harmless(_logger: object, _method: str, said: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Nothing that others wrote steers the terminal or poses as a line of the log."""
+    for name, value in said.items():
+        if isinstance(value, str):
+            # Tracebacks have lines, and each is told from a line of the log by where it begins.
+            break_ = "\n  " if name in _OF_SEVERAL_LINES else "\\n"
+            said[name] = shown(value).replace("\n", break_)
+    return said
+
+
 def configure_logs() -> None:
     """Set up once, at the start of a command that serves."""
     stream = cast("TextIO", _Forgiving(sys.stderr))
-    # Plain tracebacks: the pretty ones print local variables, and some of those are secrets.
-    renderer = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-        if sys.stderr.isatty()
-        else structlog.processors.JSONRenderer()
-    )
-    exceptions = [] if sys.stderr.isatty() else [structlog.processors.format_exc_info]
+    rendering = renderers(for_terminal=sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     structlog.configure(
-        processors=[*shared, *exceptions, renderer],
+        processors=[*shared, *rendering],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(stream),
     )
@@ -51,8 +68,7 @@ def configure_logs() -> None:
         foreign_pre_chain=shared,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *exceptions,
-            renderer,
+            *rendering,
         ],
     )
     handler = logging.StreamHandler(stream)

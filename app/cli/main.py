@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
-from rich.console import Console
 
 from app.billing.mode import Mode
 from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
+from app.cli.terminal import Terminal
 from app.settings import Settings, withdraw_secrets
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ keys = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
 app.add_typer(credit, name="credits")
-console = Console(highlight=False)
+console = Terminal(highlight=False)
 
 Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
 Note = Annotated[str | None, typer.Option(help="Why; kept with the entry.")]

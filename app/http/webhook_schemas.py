@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from app.graph import InputModel
 from app.http.parameters import NEVER_NULL
@@ -15,8 +15,18 @@ from app.webhooks.repository import Delivery, DeliveryStatus, DisabledReason, We
 from app.webhooks.retries import DeliveryProblem
 from app.webhooks.service import Registration
 
+
+def _each_once(events: list[WebhookEvent]) -> list[WebhookEvent]:
+    if len(set(events)) < len(events):
+        message = "names an event twice"
+        raise ValueError(message)
+    return events
+
+
 Events = Annotated[
-    list[WebhookEvent], Field(min_length=1, max_length=20, json_schema_extra={"uniqueItems": True})
+    list[WebhookEvent],
+    Field(min_length=1, max_length=20, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_each_once),
 ]
 Description = Annotated[str, Field(max_length=200)]
 
