@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.e2e.servers import a_server
 from tests.e2e.stories import PATIENCE_S, a_request
@@ -96,6 +97,9 @@ async def test_who_has_left_is_no_reader_any_more(open_target: OpenTarget, model
         await http.post("/v1/runs", json=a_request("hang", runId="one"))
         for _ in range(5):
             await _read_a_little(http, "/v1/runs/one/events")
+        with pytest.raises(httpx.ReadTimeout):
+            await http.post("/v1/runs/wait", json=a_request("hang", runId="one"), timeout=1)
+        await _read_a_little(http, "/v1/runs/one/events")
         await http.post("/v1/runs/one/cancel")
 
 

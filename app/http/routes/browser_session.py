@@ -19,6 +19,7 @@ from app.http.browser import (
     session_token,
 )
 from app.http.dependencies import ServicesDep
+from app.http.limits import limits_of
 from app.http.schemas import Moment, Shape
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/browser-session", tags=["browsers"])
@@ -54,7 +55,10 @@ async def sign_in(
         raise ForeignPage
     allow_http = services.settings.allow_http_sign_in
     require_own_cookie(request, allow_http=allow_http)
-    opened = await counted(request, body.api_key.get_secret_value(), services.browser_sessions.open)
+    api_key = body.api_key.get_secret_value()
+    owner = await counted(request, api_key, services.accounts.authenticate)
+    limits_of(request).take_write(owner.api_key_id)
+    opened = await services.browser_sessions.open(api_key)
     if (replaced := session_token(request, allow_http=allow_http)) is not None:
         await services.browser_sessions.close(replaced)
     keep_session(request, response, opened.token, lifetime=LIFETIME)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
@@ -11,6 +11,7 @@ from app.http.admission import AdmittedRoute, text_body
 from app.http.dependencies import HeartbeatS, IdempotencyKey, Reading, RequestId, ServicesDep, Writer
 from app.http.encoders.native import NativeEncoder
 from app.http.openapi import STREAM
+from app.http.presence import while_connected
 from app.http.schemas import GeneratedObject, GeneratedText
 from app.http.sse import event_stream
 from app.ids import RunKey
@@ -37,7 +38,9 @@ async def generate_text(
     request_id: RequestId,
     key: IdempotencyKey,
     heartbeat_s: HeartbeatS,
+    *,
     reading: Reading,
+    request: Request,
 ) -> GeneratedText | EventSourceResponse:
     """Answer a prompt. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
@@ -49,7 +52,7 @@ async def generate_text(
             within=reading(caller, run),
         )
     with reading(caller, run):
-        final = await services.generator.text(run)
+        final = await while_connected(request, services.generator.text(run))
     return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
 
 
@@ -60,12 +63,14 @@ async def generate_object(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    *,
     reading: Reading,
+    request: Request,
 ) -> GeneratedObject:
     """Answer a prompt with an object that matches a JSON schema. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
     with reading(caller, run):
-        final = await services.generator.object(run, body.schema_)
+        final = await while_connected(request, services.generator.object(run, body.schema_))
     return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
@@ -24,6 +24,7 @@ from app.http.dependencies import (
 )
 from app.http.encoders.native import NativeEncoder
 from app.http.openapi import STREAM
+from app.http.presence import while_connected
 from app.http.schemas import AcceptedRun, Page, PreviewShape, ReceiptShape, RunShape
 from app.http.sse import event_stream
 from app.paging import MAX_PAGE
@@ -83,12 +84,14 @@ async def wait_for_run(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    *,
     reading: Reading,
+    request: Request,
 ) -> GraphFinal:
     """Answer when the run has ended. Leaving does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
     with reading(caller, run.key):
-        return await services.runs.wait(run.key)
+        return await while_connected(request, services.runs.wait(run.key))
 
 
 @router.post("/preview", dependencies=[large_body], summary="Preview a run")
