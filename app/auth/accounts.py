@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from app.auth.browser_session_repository import Credential, valid_credentials
 from app.auth.keys import checked_scopes, hash_key, is_key, mint_key, shown_prefix
 from app.auth.repository import (
     AccountRecord,
@@ -126,6 +127,11 @@ class Accounts:
         async with self._database.transaction() as tx:
             if not await revoke(tx, key_id):
                 raise KeyNotFound
+
+    async def still_valid(self, asked: set[Credential]) -> set[Credential]:
+        """Those of these API keys and sessions that still open something."""
+        async with self._database.snapshot() as reader:
+            return await valid_credentials(reader, asked)
 
     async def require_live(self, tx: Transaction, key_id: ApiKeyId) -> None:
         """Raise `Unauthenticated` for a revoked key; another is not revoked before the transaction ends."""

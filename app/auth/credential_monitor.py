@@ -2,14 +2,13 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
 import structlog
 
-from app.auth.browser_session_repository import Credential, valid_credentials
-from app.db import Database
+from app.auth.browser_session_repository import Credential
 from app.errors import Unauthenticated, Unavailable
 from app.principal import Principal
 
@@ -29,8 +28,12 @@ class CredentialMonitor:
     While the database is away nothing is ended.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(
+        self, look_up: Callable[[set[Credential]], Awaitable[set[Credential]]], *, check_s: float = CHECK_S
+    ) -> None:
+        """`look_up` gives those of these credentials that are valid; it may raise `Unavailable`."""
+        self._look_up = look_up
+        self._check_s = check_s
         self._open: defaultdict[Credential, set[anyio.CancelScope]] = defaultdict(set)
         self._something_open = asyncio.Event()
 
@@ -52,7 +55,7 @@ class CredentialMonitor:
         """End what is revoked, until cancelled; asks nothing while nothing is open."""
         while True:
             await self._something_open.wait()
-            await asyncio.sleep(CHECK_S)
+            await asyncio.sleep(self._check_s)
             try:
                 await self.check()
             except Unavailable as error:
@@ -63,8 +66,7 @@ class CredentialMonitor:
         asked = set(self._open)
         if not asked:
             return
-        async with self._database.snapshot() as reader:
-            valid = await valid_credentials(reader, asked)
+        valid = await self._look_up(asked)
         for credential in asked - valid:
             scopes = self._open.get(credential, set())
             log.info("streams are closed", key_id=str(credential.api_key_id), streams=len(scopes))

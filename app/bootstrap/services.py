@@ -129,7 +129,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             warm_up(ground.agent.starter, planner)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        credentials = CredentialMonitor(ground.database)
+        credentials = CredentialMonitor(accounts.still_valid)
         ground.tasks.start_soon(credentials.watch)
         access = AccessWatch(ground.agent.access)
         ground.tasks.start_soon(access.watch)

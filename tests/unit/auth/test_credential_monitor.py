@@ -1,0 +1,131 @@
+"""What is open ends with its credential; the database is asked no more than that takes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from app.auth.browser_session_repository import Credential
+from app.auth.credential_monitor import CredentialMonitor, CredentialRevoked
+from app.errors import Unavailable
+from app.ids import AccountId, ApiKeyId, new_uuid
+from app.principal import Principal
+
+
+class Books:
+    """What the database knows of credentials, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.valid: set[Credential] = set()
+        self.asked: list[set[Credential]] = []
+        self.away = False
+
+    async def look_up(self, asked: set[Credential]) -> set[Credential]:
+        self.asked.append(asked)
+        if self.away:
+            raise Unavailable
+        return asked & self.valid
+
+    def a_caller(self, session: bytes | None = None) -> Principal:
+        caller = Principal(AccountId(new_uuid()), ApiKeyId(new_uuid()), frozenset(), session)
+        self.valid.add(credential_of(caller))
+        return caller
+
+
+def credential_of(caller: Principal) -> Credential:
+    return Credential(caller.api_key_id, caller.session_hash)
+
+
+@asynccontextmanager
+async def watching(books: Books) -> AsyncIterator[CredentialMonitor]:
+    monitor = CredentialMonitor(books.look_up, check_s=0.001)
+    task = asyncio.create_task(monitor.watch())
+    yield monitor
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def open_for_ever(monitor: CredentialMonitor, caller: Principal) -> Any:
+    with monitor.while_valid(caller):
+        await asyncio.Event().wait()
+
+
+async def until_asked(books: Books, times: int) -> None:
+    async with asyncio.timeout(5):
+        while len(books.asked) < times:
+            await asyncio.sleep(0)
+
+
+async def test_what_is_revoked_ends_and_the_rest_stays_open() -> None:
+    books = Books()
+    doomed, spared = books.a_caller(), books.a_caller()
+    async with watching(books) as monitor:
+        ends = [asyncio.create_task(open_for_ever(monitor, doomed)) for _ in range(3)]
+        other = asyncio.create_task(open_for_ever(monitor, spared))
+        await until_asked(books, 1)
+        books.valid.discard(credential_of(doomed))
+
+        async with asyncio.timeout(5):
+            answers = await asyncio.gather(*ends, return_exceptions=True)
+
+        assert [type(answer) for answer in answers] == [CredentialRevoked] * 3
+        assert not other.done()
+        other.cancel()
+
+
+async def test_all_that_is_open_is_looked_up_at_once_and_nothing_where_nothing_is_open() -> None:
+    books = Books()
+    callers = [books.a_caller(), books.a_caller(), books.a_caller(session=b"x")]
+    async with watching(books) as monitor:
+        streams = [
+            asyncio.create_task(open_for_ever(monitor, caller)) for caller in callers for _ in range(100)
+        ]
+        await until_asked(books, 2)
+        assert books.asked[0] == {credential_of(caller) for caller in callers}
+
+        for stream in streams:
+            stream.cancel()
+        await asyncio.wait(streams)
+        await until_idle(books)
+        before = len(books.asked)
+        await until_idle(books)
+
+    assert len(books.asked) == before
+
+
+async def until_idle(books: Books) -> None:
+    """Give the monitor more turns of the loop than a lookup would take."""
+    for _ in range(2_000):
+        await asyncio.sleep(0)
+    assert books.asked
+
+
+async def test_while_the_database_is_away_what_is_open_stays_open() -> None:
+    books = Books()
+    caller = books.a_caller()
+    async with watching(books) as monitor:
+        stream = asyncio.create_task(open_for_ever(monitor, caller))
+        await until_asked(books, 1)
+        books.away = True
+        books.valid.clear()
+        await until_asked(books, len(books.asked) + 3)
+        assert not stream.done()
+
+        books.away = False
+        with pytest.raises(CredentialRevoked):
+            async with asyncio.timeout(5):
+                await stream
+
+
+async def test_what_ends_by_itself_is_no_longer_looked_up() -> None:
+    books = Books()
+    monitor = CredentialMonitor(books.look_up)
+    caller = books.a_caller()
+
+    with monitor.while_valid(caller):
+        pass
+    await monitor.check()
+
+    assert books.asked == []
