@@ -55,6 +55,7 @@ class Confinement:
         self._workspace_directory = self._processes = self._config = -1
         self._cpu_s = 0.0
         self._lock = threading.Lock()
+        self._closed = False
         self.filled = False
         """Whether there is a workspace with all that belongs in it."""
 
@@ -63,6 +64,15 @@ class Confinement:
 
         Raises `JailUnreachable`, `WorkspaceUnusable`.
         """
+        with self._lock:
+            if self._closed:
+                # The run was cancelled meanwhile.
+                message = "its run is over"
+                raise JailUnreachable(message)
+            self._enter(pid)
+            self.filled = True
+
+    def _enter(self, pid: int) -> None:
         root = f"/proc/{_cli_of(pid)}/root"
         try:
             # What is open stays when the jail is gone.
@@ -76,7 +86,6 @@ class Confinement:
             self.workspace.populate(_path_of(self._workspace_directory))
         except (HostPathRefused, WorkspaceTooLarge, OSError) as error:
             raise WorkspaceUnusable(str(error)) from error
-        self.filled = True
 
     @property
     def config(self) -> Path:
@@ -92,12 +101,14 @@ class Confinement:
                 if descriptor >= 0:
                     os.close(descriptor)
             self._workspace_directory = self._processes = self._config = -1
-            self.filled = False
+            self.filled, self._closed = False, True
 
     def excess(self) -> str | None:
         """The limit that is exceeded by all of its commands together; None while none is."""
+        if not self.filled:
+            return None
         with self._lock:
-            return self._excess() if self.filled else None
+            return None if self._closed else self._excess()
 
     def _excess(self) -> str | None:
         spec, used = self.workspace.spec, self.usage()
