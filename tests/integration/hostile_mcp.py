@@ -1,5 +1,6 @@
 """An MCP server that says whatever a test wants it to: over HTTP here, as a program with `main`."""
 
+import gzip
 import json
 import os
 import sys
@@ -30,6 +31,8 @@ class HostileServer:
     on_list: Callable[[dict[str, Any]], Result]
     on_call: Callable[[dict[str, Any]], Result] = lambda _params: {"content": []}
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    packed: bool = False
+    """Whether it compresses what it answers, whatever it was asked for."""
     url: str = ""
     asked: list[str] = field(default_factory=list)
 
@@ -47,7 +50,9 @@ class HostileServer:
         result = self._result(request["method"], request.get("params") or {})
         if isinstance(result, dict):
             body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **result}).encode()
-            await self._send(send, 200, iter([body]), {"content-type": "application/json"})
+            packed = {"content-encoding": "gzip"} if self.packed else {}
+            whole = gzip.compress(body) if self.packed else body
+            await self._send(send, 200, iter([whole]), {"content-type": "application/json", **packed})
         else:
             await self._send(send, 200, result, self.headers)
 
