@@ -17,7 +17,8 @@ from app.memory import MemoryCeiling
 
 _GRACE_S: Final = 10.0
 _LEAST_BYTES_PER_S: Final = 16_384
-_SCANNED_AT_ONCE: Final = 16_384
+_SCANNED_AT_ONCE: Final = 4096
+_SCANNED_WITHOUT_A_BREAK_S: Final = 0.002
 _PARSED_ON_THE_LOOP: Final = 32_768
 _LARGE: Final = 262_144
 _COPIES: Final = 4
@@ -111,10 +112,13 @@ class BodyReader:
 
 
 async def _scan(scan: JsonScan, part: bytes) -> None:
+    now = asyncio.get_running_loop().time
+    began = now()
     for start in range(0, len(part), _SCANNED_AT_ONCE):
         scan.feed(part[start : start + _SCANNED_AT_ONCE])
-        if len(part) > _SCANNED_AT_ONCE:
+        if now() - began > _SCANNED_WITHOUT_A_BREAK_S:
             await asyncio.sleep(0)
+            began = now()
 
 
 def _json(body: bytes) -> Any:
