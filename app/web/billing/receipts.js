@@ -135,7 +135,7 @@ function Row({ receipt, keyName, linked }) {
       ${linked
         ? html`<td>${keyName(receipt.apiKeyId)}</td>`
         : html`<td><span class="id" title=${receipt.usageUnitId}>${receipt.usageUnitId}</span></td>`}
-      <td><${Word} usual="final" word=${receipt.basis} /></td>
+      <td title=${receipt.note}><${Word} usual="final" word=${receipt.basis} /></td>
       <td><${Word} usual="assistant" word=${receipt.origin} /></td>
       <td class="number">${count(receipt.inputTokens)}</td>
       <td class="number">${count(receipt.cacheReadTokens)}</td>
