@@ -1,5 +1,6 @@
 """Accounts: who may do what."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ log = structlog.get_logger(__name__)
 
 BOOTSTRAP_ACCOUNT = "default"
 USE_NOTED_EVERY = timedelta(minutes=1)
+_LOOK_FOR_OTHERS_S = 5.0
 
 _ACCOUNT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -75,6 +77,17 @@ class Accounts:
         if account is None:
             raise AccountNotFound
         return account
+
+    async def wait_until_several(self) -> None:
+        """Return as soon as there is a second account, which is looked for every few seconds."""
+        while True:
+            try:
+                async with self._database.snapshot() as reader:
+                    if len(await newest_accounts(reader, limit=2, before=None)) > 1:
+                        return
+            except Unavailable as error:
+                log.warning("could not look for other accounts", reason=error.detail)
+            await asyncio.sleep(_LOOK_FOR_OTHERS_S)
 
     async def list_accounts(
         self, *, limit: int, cursor: str | None = None

@@ -210,6 +210,7 @@ async def _open_runs(
     codec = RequestCodec()
     relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger, codec=codec)
     queue = RunQueue(_capacity(settings))
+    ground.tasks.start_soon(_share_places, accounts, queue)
     carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
     commands = RunCommands(database, carrier, process_id=ground.process_id, limits=ground.planner.messages)
     conversations = Conversations(
@@ -275,6 +276,11 @@ def _open_contents(ground: _Ground) -> RunContents:
     )
     ground.tasks.start_soon(contents.sweep)
     return contents
+
+
+async def _share_places(accounts: Accounts, queue: RunQueue) -> None:
+    await accounts.wait_until_several()
+    queue.share()
 
 
 def _capacity(settings: Settings) -> Capacity:

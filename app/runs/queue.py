@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from app.errors import TooMany
@@ -23,13 +23,15 @@ class QueueFull(TooMany):
 class Capacity:
     """How many runs this process carries at once, and how many more may wait.
 
-    `per_account` and `per_key` are the most places one of them may hold.
+    `per_account` and `per_key` are the most places one of them may hold. Unless `always`, that is so
+    only while there are several accounts.
     """
 
     concurrent: int
     queued: int
     per_account: int
     per_key: int
+    always: bool = True
 
     @classmethod
     def of(
@@ -37,7 +39,15 @@ class Capacity:
     ) -> "Capacity":
         """By default an account may hold three quarters of the places, and never the last of several."""
         most = per_account or max(1, concurrent * 3 // 4)
-        return cls(concurrent, queued, min(most, concurrent), min(per_key or most, most, concurrent))
+        always = not (per_account is None and per_key is None)
+        return cls(
+            concurrent, queued, min(most, concurrent), min(per_key or most, most, concurrent), always=always
+        )
+
+    @property
+    def unshared(self) -> "Capacity":
+        """What there is while one account is the only one: every place, unless an operator has said less."""
+        return self if self.always else replace(self, per_account=self.concurrent, per_key=self.concurrent)
 
     @property
     def queued_per_account(self) -> int:
@@ -73,7 +83,9 @@ class RunQueue:
     """
 
     def __init__(self, capacity: Capacity) -> None:
-        self._capacity = capacity
+        self._shared = capacity
+        self._capacity = capacity.unshared
+        self._first: AccountId | None = None
         self._admitted: Counter[AccountId] = Counter()
         self._running: Counter[AccountId] = Counter()
         self._running_by_key: Counter[ApiKeyId] = Counter()
@@ -81,12 +93,17 @@ class RunQueue:
         self._last_turn: dict[AccountId, int] = {}
         self._turns = 0
 
+    def share(self) -> None:
+        """From now on there are several accounts: places that become free are shared between them."""
+        self._capacity = self._shared
+
     @contextmanager
     def admission(self, account_id: AccountId) -> Iterator[ExitStack]:
         """Count a run in; raises `QueueFull`. Left with the stack emptied, it stays counted.
 
         Then `discharge` counts it out.
         """
+        self._note(account_id)
         capacity, admitted = self._capacity, self._admitted
         most = capacity.concurrent + capacity.queued
         share = capacity.per_account + capacity.queued_per_account
@@ -99,6 +116,7 @@ class RunQueue:
 
     def readmit(self, account_id: AccountId) -> None:
         """Count in a run that was accepted before, however many there are."""
+        self._note(account_id)
         self._admitted[account_id] += 1
 
     def discharge(self, account_id: AccountId) -> None:
@@ -134,6 +152,11 @@ class RunQueue:
                 self._give_out()
             else:
                 self._waiting.remove(waiter)
+
+    def _note(self, account_id: AccountId) -> None:
+        self._first = self._first or account_id
+        if account_id != self._first:
+            self.share()
 
     def _give_out(self) -> None:
         while ready := [waiter for waiter in self._waiting if self._has_place_for(waiter.holder)]:

@@ -1,3 +1,4 @@
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -55,6 +56,19 @@ async def test_use_is_noted_but_not_at_every_request(database: Database) -> None
     assert first.last_used_at is not None
     assert datetime.now(UTC) - first.last_used_at < timedelta(minutes=1)
     assert second.last_used_at == first.last_used_at
+
+
+async def test_a_second_account_is_waited_for(database: Database) -> None:
+    accounts = Accounts(database)
+    await accounts.create_key("acme", ["runs:read"])
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await accounts.wait_until_several()
+
+    await accounts.create_key("umbrella", ["runs:read"])
+
+    async with asyncio.timeout(10):
+        await accounts.wait_until_several()
 
 
 async def test_accounts_are_made_once(database: Database) -> None:

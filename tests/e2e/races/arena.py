@@ -136,7 +136,6 @@ async def an_arena(
                 RUNTALLY_TOOLS="tests.e2e.office",
                 RUNTALLY_GRAPHS_DIR=graphs,
                 RUNTALLY_MAX_CONCURRENT_RUNS=3,
-                RUNTALLY_MAX_RUNS_PER_ACCOUNT=3,
             )
             sock = stack.enter_context(listen("127.0.0.1", 0))
             services = await stack.enter_async_context(served(chosen, sock))

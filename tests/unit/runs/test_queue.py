@@ -13,10 +13,15 @@ class Traffic:
     """Runs that hold their places until they are told to leave."""
 
     def __init__(
-        self, concurrent: int, *, per_account: int | None = None, per_key: int | None = None
+        self,
+        concurrent: int = 1,
+        *,
+        per_account: int | None = None,
+        per_key: int | None = None,
+        capacity: Capacity | None = None,
     ) -> None:
         most = per_account or concurrent
-        self.queue = RunQueue(Capacity(concurrent, 100, most, per_key or most))
+        self.queue = RunQueue(capacity or Capacity(concurrent, 100, most, per_key or most))
         self.started: list[str] = []
         self.positions: dict[str, int] = {}
         self.leave: dict[str, asyncio.Event] = {}
@@ -165,6 +170,39 @@ async def test_the_last_place_is_for_an_account_that_has_none() -> None:
     assert traffic.started[4:] == ["u2"]
 
 
+async def test_places_are_shared_from_the_second_account_on() -> None:
+    traffic = Traffic(capacity=Capacity.of(4, 100))
+
+    await traffic.arrive(ACME, "a1", "a2", "a3", "a4", "a5")
+    assert traffic.started == ["a1", "a2", "a3", "a4"], "there is nobody to share with"
+    traffic.queue.share()
+    await traffic.depart("a1")
+    assert traffic.started == ["a1", "a2", "a3", "a4"], "the last free place is for somebody else"
+    await traffic.arrive(UMBRELLA, "u1")
+
+    assert traffic.started[4:] == ["u1"]
+
+
+def test_a_second_account_is_noticed_when_it_comes() -> None:
+    queue = RunQueue(Capacity.of(4, 0))
+
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(queue.admission(ACME))
+        with queue.admission(UMBRELLA):
+            pass
+        with pytest.raises(QueueFull), queue.admission(ACME):
+            pass
+
+
+async def test_a_limit_that_an_operator_sets_holds_for_a_lone_account_too() -> None:
+    traffic = Traffic(capacity=Capacity.of(4, 100, per_account=2))
+
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+
+    assert traffic.started == ["a1", "a2"]
+
+
 async def test_one_key_cannot_hold_every_place_of_its_account() -> None:
     traffic = Traffic(concurrent=4, per_account=3, per_key=2)
     website, laptop = (ApiKeyId(new_uuid()) for _ in range(2))
@@ -196,6 +234,7 @@ def test_an_operator_may_give_one_account_every_place() -> None:
 
 def test_without_a_queue_one_account_is_refused_while_others_find_a_place() -> None:
     queue = RunQueue(Capacity.of(4, 0))
+    queue.share()
 
     with ExitStack() as stack:
         for _ in range(3):
