@@ -84,6 +84,7 @@ class Settings(BaseSettings):
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
+    max_run_output_mb: int = Field(256, ge=1, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
     max_storage_mb_per_account: int = Field(
         10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
     )

@@ -208,7 +208,15 @@ async def _open_runs(
 ) -> tuple[RunService, RunCommands, Conversations]:
     settings, database, log_ = ground.settings, ground.database, ground.log
     codec = RequestCodec()
-    relay = Relay(database, executor, log_, receipts=ground.receipts, ledger=ground.ledger, codec=codec)
+    relay = Relay(
+        database,
+        executor,
+        log_,
+        receipts=ground.receipts,
+        ledger=ground.ledger,
+        codec=codec,
+        max_output_bytes=settings.max_run_output_mb * 2**20,
+    )
     queue = RunQueue(_capacity(settings))
     ground.tasks.start_soon(_share_places, accounts, queue)
     carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)

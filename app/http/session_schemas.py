@@ -8,9 +8,9 @@ from pydantic import Field
 from app.billing.repository import RunTotals
 from app.graph import ErrorCode, FinishReason, InputModel
 from app.http.schemas import Moment, Money, Shape
-from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
-from app.runs.conversations import Said, SessionView
-from app.runs.repository import RunRecord
+from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.runs.conversation_page import Said, SessionPage
+from app.runs.turn_repository import TurnRecord
 from app.sessions.repository import Session
 from app.sessions.transcript import MessageType
 
@@ -65,15 +65,16 @@ class ResultShape(Shape):
 
 
 class SessionDetail(SessionShape):
-    """A conversation and what was said in it, in order."""
+    """A conversation and a page of what was said in it, in order; `nextCursor` is null on the last."""
 
     messages: Sequence[MessageShape | ResultShape]
+    next_cursor: str | None
 
     @classmethod
-    def of_view(cls, view: SessionView, totals: Mapping[str, RunTotals] | None) -> "SessionDetail":
-        """Show a conversation whole: after what a run said comes how it ended, and what it cost."""
-        shown = SessionShape.of(view.session)
-        return cls(**shown.model_dump(), messages=list(_messages(view, totals)))
+    def of_page(cls, page: SessionPage, totals: Mapping[str, RunTotals] | None) -> "SessionDetail":
+        """Show a page: after what a run said comes how it ended, and what it cost."""
+        shown = SessionShape.of(page.session)
+        return cls(**shown.model_dump(), messages=list(_messages(page, totals)), next_cursor=page.next_cursor)
 
 
 class Fork(InputModel):
@@ -84,17 +85,17 @@ class Fork(InputModel):
 
 
 def _messages(
-    view: SessionView, totals: Mapping[str, RunTotals] | None
+    page: SessionPage, totals: Mapping[str, RunTotals] | None
 ) -> Iterator[MessageShape | ResultShape]:
-    results = {run.key.run_id: _result(run, totals) for run in view.runs}
-    last: RunId | None = None
-    for said in view.said:
-        run_id = None if said.message.run_id is None else RunId(said.message.run_id)
+    results: dict[str, ResultShape] = {run.key.run_id: _result(run, totals) for run in page.runs}
+    last = page.goes_on_with
+    for said in page.said:
+        run_id = said.message.run_id
         if run_id != last and last in results:
             yield results[last]
         last = run_id
         yield _message(said)
-    if last in results:
+    if last in results and last != page.next_run:
         yield results[last]
 
 
@@ -122,14 +123,13 @@ def _message(said: Said) -> MessageShape:
             return MessageShape(**common, content=message.content)
 
 
-def _result(run: RunRecord, totals: Mapping[str, RunTotals] | None) -> ResultShape:
-    final = run.final
+def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> ResultShape:
     return ResultShape(
         type="result",
         run_id=run.key.run_id,
         graph_id=run.graph_id,
-        ok=None if final is None else final.ok,
-        error=None if final is None else final.error,
-        finish_reason=None if final is None else final.finish_reason,
+        ok=run.ok,
+        error=run.error,
+        finish_reason=run.finish_reason,
         cost_usd=None if totals is None else totals[run.key.run_id].cost_usd,
     )

@@ -1,26 +1,18 @@
 """Conversations: what was said in them, which run's turn it is, copies of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
-from app.events import ToolCallResult
 from app.graph import GraphRunRequest
-from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.ids import AccountId, RunKey, new_uuid
 from app.paging import Cursor
 from app.principal import Principal, ScopeMissing
-from app.runs.history import unpack
+from app.runs.conversation_page import SessionPage, position_of, read_page
 from app.runs.key_repository import is_shared
-from app.runs.repository import (
-    RunRecord,
-    find_runs,
-    questions_of,
-    stored_results,
-    turns_of,
-    unfinished_turns,
-)
+from app.runs.repository import RunRecord, find_runs, unfinished_turns
 from app.sessions.recognition import unsaid
 from app.sessions.repository import (
     Session,
@@ -34,7 +26,7 @@ from app.sessions.repository import (
     was_spoken,
 )
 from app.sessions.store import PostgresSessionStore
-from app.sessions.transcript import Entry, SessionMessage, has_turns, last_entry_of, messages_of
+from app.sessions.transcript import Entry, has_turns, last_entry_of, messages_of
 from app.storage.service import StorageQuota
 
 _TITLE_CHARS = 120
@@ -68,24 +60,6 @@ class NothingToFork(Conflict):
     """Nothing was said in this conversation by that run, or nothing at all."""
 
     code = "nothing_to_fork"
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A message of a conversation; of a tool call also what clients may see of its result."""
-
-    message: SessionMessage
-    result: ToolCallResult | None
-
-
-@dataclass(frozen=True, slots=True)
-class SessionView:
-    """A conversation with everything said in it."""
-
-    session: Session
-    said: list[Said]
-    runs: list[RunRecord]
-    """The runs of these messages; how each of them ended is there."""
 
 
 class Conversations:
@@ -122,23 +96,16 @@ class Conversations:
         last = found[limit - 1]
         return found[:limit], Cursor(last.updated_at, last.state_key).encode()
 
-    async def view(self, account_id: AccountId, state_key: str) -> SessionView:
-        """A conversation and what was said in it; raises `SessionNotFound`."""
-        session = await self._get(account_id, state_key)
-        entries = await self._store.entries(session.transcript)
-        run_ids = [RunId(run_id) for run_id in _in_order(entries)]
+    async def view(
+        self, account_id: AccountId, state_key: str, *, limit: int, cursor: str | None = None
+    ) -> SessionPage:
+        """A page of what was said in a conversation; raises `SessionNotFound`, and `Invalid` for a cursor."""
+        after = position_of(cursor)
         async with self._database.snapshot() as reader:
-            unheard = [run for run in await turns_of(reader, session) if run.key.run_id not in run_ids]
-            asked = await questions_of(reader, account_id, [run.key.run_id for run in unheard])
-            runs = await find_runs(reader, account_id, run_ids)
-            stored = await stored_results(reader, account_id, run_ids)
-        events = (entry.event for entry in unpack(stored))
-        results = {event.tool_call_id: event for event in events if isinstance(event, ToolCallResult)}
-        messages = messages_of(entries, tool_id_of=self._tool_id_of)
-        said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
-        for run in unheard:
-            said.insert(_place(run, said, runs), _asked(run, asked[run.key.run_id]))
-        return SessionView(session, said, [*runs, *unheard])
+            session = await find_session(reader, account_id, state_key)
+            if session is None:
+                raise SessionNotFound
+            return await read_page(reader, session, after=after, limit=limit, tool_id_of=self._tool_id_of)
 
     async def fork(
         self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
@@ -270,20 +237,3 @@ def _in_order(entries: Sequence[Entry]) -> dict[str, None]:
 def _title(request: GraphRunRequest) -> str | None:
     words = " ".join(request.messages[-1].text.split())
     return words[:_TITLE_CHARS] or None
-
-
-def _asked(run: RunRecord, question: str) -> Said:
-    """What was asked of a run that is not in the transcript: it waits, or never got so far."""
-    at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return Said(SessionMessage("user_message", run.key.run_id, at, content=question), None)
-
-
-def _place(run: RunRecord, said: Sequence[Said], runs: Sequence[RunRecord]) -> int:
-    """Before the first thing that was said in a later turn of the same conversation."""
-    later = {
-        other.key.run_id
-        for other in runs
-        if other.state_key == run.state_key and (other.turn or 0) > (run.turn or 0)
-    }
-    places = (index for index, each in enumerate(said) if each.message.run_id in later)
-    return next(places, len(said))

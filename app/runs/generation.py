@@ -1,5 +1,6 @@
 """Generator: one prompt, one answer; each is a run of the shipped graph `generate`."""
 
+from contextlib import aclosing
 from typing import Any
 
 from app.errors import (
@@ -141,8 +142,11 @@ class Generator:
         """Whether a run failed only because no message of the model's held the object."""
         if final.error != "internal" and final.finish_reason != "max_turns":
             return False
-        entries = [entry async for batch in self._runs.follow(run) for entry in batch]
-        return any(isinstance(entry.event, Step) for entry in entries)
+        async with aclosing(self._runs.follow(run)) as batches:
+            async for batch in batches:
+                if any(isinstance(entry.event, Step) for entry in batch):
+                    return True
+        return False
 
 
 def _as_run(request: GenerateRequest) -> GraphRunRequest:

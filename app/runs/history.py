@@ -10,6 +10,9 @@ from app.events import CLIENT_EVENTS, TextDelta, ThinkingDelta
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
+DELTAS_PER_ROW = 1000
+"""So that a long text can be read back in pieces."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredEvents:
@@ -27,7 +30,12 @@ class StoredEvents:
 
 def pack(entries: Iterable[LogEntry]) -> list[StoredEvents]:
     """Turn entries, in order and without gaps, into rows."""
-    return [_row(list(group)) for _, group in groupby(entries, key=_voice)]
+    groups = (list(group) for _, group in groupby(entries, key=_voice))
+    return [
+        _row(group[start : start + DELTAS_PER_ROW])
+        for group in groups
+        for start in range(0, len(group), DELTAS_PER_ROW)
+    ]
 
 
 def unpack(rows: Iterable[StoredEvents]) -> list[LogEntry]:

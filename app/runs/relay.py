@@ -21,15 +21,17 @@ from app.events import (
     RunStarted,
     SpokenEvent,
     TextDelta,
+    ThinkingDelta,
     UsageReport,
 )
-from app.executors.port import ABORTED, INTERNAL, Ending, ExecutionFailed, GraphExecutor, RunContext
+from app.executors.port import ABORTED, BUDGET, INTERNAL, Ending, ExecutionFailed, GraphExecutor, RunContext
 from app.graph import FinalUsage, GraphFinal, GraphRunRequest
 from app.ids import RunKey
 from app.runs.history import pack
 from app.runs.repository import finish_run, mark_running, request_of
 from app.runs.request_codec import RequestCodec
 from app.runs.voice import RunVoice
+from app.streams.event_json import to_json
 from app.streams.port import EventLog, LogEntry
 from app.usage import UsageTotal
 
@@ -41,6 +43,8 @@ POSITIONS_PER_ATTEMPT = 1_000_000
 """Where a later attempt begins to count when what was said before it is gone: a reader who heard
 the attempt before hears it on, from wherever that broke off."""
 
+_EVENT_BYTES = 1024
+"""What an event takes besides its text."""
 _RETRY_S = 5.0
 _SETTLE_S = 0.5
 """How long the end of a run waits for its receipts to be in the database."""
@@ -56,9 +60,14 @@ class _Tally:
     report: MeterReport | None = None
     spoken: list[str] = field(default_factory=list)
     speaker: str | None = None
+    size: int = 0
+    """About how much memory what was said takes in the event log."""
+    cut: bool = False
+    """Whether the run said more than it may."""
 
     def hear(self, event: SpokenEvent) -> None:
         """Remember the answer, or the last message as far as it came."""
+        self.size += _size_of(event)
         if isinstance(event, AssistantFinal):
             self.answer = event
         elif isinstance(event, TextDelta) and event.parent_tool_call_id is None:
@@ -68,20 +77,27 @@ class _Tally:
 
     def final(self, context: RunContext) -> GraphFinal:
         """How the run ended; without an answer, what was said so far is kept."""
-        answer = self.answer
+        answer = None if self.cut else self.answer
+        ending = BUDGET if self.cut else self.ending
         return GraphFinal(
             ok=answer is not None,
             run_id=context.run.run_id,
             request_id=context.request_id,
             content=answer.content if answer else "".join(self.spoken),
             structured_output=answer.structured_output if answer else None,
-            error=None if answer else self.ending.error,
-            finish_reason="stop" if answer else self.ending.finish_reason,
+            error=None if answer else ending.error,
+            finish_reason="stop" if answer else ending.finish_reason,
             usage=FinalUsage(
                 prompt_tokens=self.usage.prompt_tokens,
                 completion_tokens=self.usage.completion_tokens,
             ),
         )
+
+
+def _size_of(event: SpokenEvent) -> int:
+    if isinstance(event, TextDelta | ThinkingDelta):
+        return _EVENT_BYTES + len(event.delta)
+    return _EVENT_BYTES + len(to_json(event))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +122,9 @@ class Relay:
         receipts: ReceiptWriter,
         ledger: CreditLedger,
         codec: RequestCodec,
+        max_output_bytes: int,
     ) -> None:
+        self._max_output_bytes = max_output_bytes
         self._database = database
         self._codec = codec
         self._executor = executor
@@ -133,9 +151,10 @@ class Relay:
                             self._receipts.record(fact)
                         case MeterReport():
                             tally.report = event
-                        case _:
+                        case _ if not tally.cut:
                             tally.hear(event)
                             await voice.say(event)
+                            self._limit(tally, context)
         except ExecutionFailed as error:
             tally.ending = error.ending
         except Exception:
@@ -151,6 +170,13 @@ class Relay:
             await asyncio.sleep(_RETRY_S)
             unkept = await self._keep(ended, unkept)
         return ended.final
+
+    def _limit(self, tally: _Tally, context: RunContext) -> None:
+        """Stop a run that has said more than it may; its usage is heard to the end."""
+        if tally.size > self._max_output_bytes:
+            log.error("a run said more than it may and is stopped", max_bytes=self._max_output_bytes)
+            tally.cut = True
+            context.control.stop.set()
 
     async def _read_request(self, run: RunKey) -> GraphRunRequest:
         async with self._database.snapshot() as reader:
@@ -193,6 +219,7 @@ class Relay:
     async def _keep(self, ended: _Ended, entries: Sequence[LogEntry]) -> Sequence[LogEntry] | None:
         """Try to keep a run; returns the entries for another try."""
         try:
+            rows = await asyncio.to_thread(pack, entries)
             async with self._database.transaction() as tx:
                 # The run before the credit, as the reaper does: in one order nobody waits for ever.
                 ours = await finish_run(
@@ -201,7 +228,7 @@ class Relay:
                     attempt=ended.attempt,
                     final=ended.final,
                     report=ended.report,
-                    events=pack(entries),
+                    events=rows,
                 )
                 if ours:
                     await self._ledger.release(tx, ended.run)

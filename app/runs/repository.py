@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.db import Json, Reader, Transaction, member_of
+from app.db import Json, Reader, Transaction
 from app.events import MeterReport
 from app.graph import GraphFinal, RunStatus
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
@@ -37,6 +37,10 @@ from app.usage import Meters
 
 QUESTION_CHARS = 16 * 1024
 """How much of a run's question is kept beside its request, which may be large."""
+
+STORED_BYTES = 256 * 1024
+"""How much of a run's kept events is read at once."""
+_ROWS = 500
 
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
 
@@ -211,21 +215,6 @@ async def unfinished_turns(reader: Reader, session: Session, *, before: int | No
     return [RunKey(session.account_id, RunId(row.run_id)) for row in await reader.execute(statement)]
 
 
-async def turns_of(reader: Reader, session: Session) -> list[RunRecord]:
-    """Every run a conversation was given, oldest first."""
-    statement = (
-        select(*_COLUMNS)
-        .where(
-            runs.c.account_id == session.account_id,
-            runs.c.state_key == session.state_key,
-            # Before that, another conversation had this key.
-            runs.c.created_at >= session.created_at,
-        )
-        .order_by(runs.c.turn)
-    )
-    return [_record(row) for row in await reader.execute(statement)]
-
-
 async def note_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
     """Keep how far a wish to stop the run has come."""
     await tx.execute(update(runs).where(_is(key)).values(interruption=interruption))
@@ -271,26 +260,25 @@ async def finish_run(
     return True
 
 
-async def stored_events(reader: Reader, key: RunKey) -> list[StoredEvents]:
-    """The kept events of a finished run, in order."""
-    statement = (
-        select(run_events.c.position, run_events.c.last_position, run_events.c.data)
-        .where(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
-        .order_by(run_events.c.position)
-    )
-    return [StoredEvents(*row) for row in await reader.execute(statement)]
-
-
-async def stored_results(
-    reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]
+async def stored_events(
+    reader: Reader, key: RunKey, *, after: int = 0, max_bytes: int = STORED_BYTES
 ) -> list[StoredEvents]:
-    """The kept results of the tool calls of finished runs."""
-    statement = select(run_events.c.position, run_events.c.last_position, run_events.c.data).where(
-        run_events.c.account_id == account_id,
-        run_events.c.run_id.in_(run_ids),
-        member_of(run_events.c.data, "type") == "tool_call_result",
+    """The kept events of a finished run after a position, in order; so many bytes and one row at most."""
+    before = func.sum(run_events.c.bytes).over(order_by=run_events.c.position) - run_events.c.bytes
+    sized = (
+        select(run_events.c.position, run_events.c.last_position, run_events.c.data, before.label("before"))
+        .where(
+            run_events.c.account_id == key.account_id,
+            run_events.c.run_id == key.run_id,
+            run_events.c.last_position > after,
+        )
+        .order_by(run_events.c.position)
+        .limit(_ROWS)
+        .subquery()
     )
-    return [StoredEvents(*row) for row in await reader.execute(statement)]
+    statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
+    rows = await reader.execute(statement)
+    return [StoredEvents(row.position, row.last_position, row.data) for row in rows]
 
 
 async def beat(tx: Transaction, process_id: UUID) -> None:
@@ -322,14 +310,6 @@ async def request_of(reader: Reader, key: RunKey) -> str:
     statement = select(cast(runs.c.request, Text)).where(_is(key))
     request: str = (await reader.execute(statement)).scalar_one()
     return request
-
-
-async def questions_of(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> dict[RunId, str]:
-    """How the questions of these runs begin."""
-    statement = select(runs.c.run_id, runs.c.question).where(
-        runs.c.account_id == account_id, runs.c.run_id.in_(run_ids)
-    )
-    return {RunId(row.run_id): row.question or "" for row in await reader.execute(statement)}
 
 
 async def take_over(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:

@@ -203,7 +203,7 @@ class RunService:
         """What a run has said so far; raises `RunNotFound`, `RunDeleted`."""
         if not (await self.get_with_contents(run)).finished and (held := await self._log.read(run)):
             return held
-        return await self._kept(run, 0)
+        return [entry async for batch in self._kept(run, 0) for entry in batch]
 
     async def follow(
         self,
@@ -222,8 +222,9 @@ class RunService:
                     after = batch[-1].position
                     if isinstance(batch[-1].event, Done):
                         return
-        if kept := await self._kept(run, after):
-            yield kept
+        async with aclosing(self._kept(run, after)) as batches:
+            async for kept in batches:
+                yield kept
 
     async def wait(self, run: RunKey) -> GraphFinal:
         """How the run ended, once it has."""
@@ -306,14 +307,25 @@ class RunService:
                 elif self._carrier.find(run) is None and (await self.get(run)).finished:
                     return
 
-    async def _kept(self, run: RunKey, after: int) -> list[LogEntry]:
+    async def _kept(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
+        """The kept events of a run after a position, piece by piece."""
         async with self._database.snapshot() as reader:
-            entries = unpack(await stored_events(reader, run))
+            first = unpack(await stored_events(reader, run, max_bytes=1))
         # The events of a run whose process died are gone but for its end: it comes next,
         # wherever the reader had got to.
-        if entries and entries[0].event == RunError(error="internal"):
-            return numbered([entry.event for entry in entries], after=after)
-        return [entry for entry in entries if entry.position > after]
+        died = bool(first) and first[0].event == RunError(error="internal")
+        position = 0 if died else after
+        while True:
+            async with self._database.snapshot() as reader:
+                rows = await stored_events(reader, run, after=position)
+            if not rows:
+                return
+            entries = unpack(rows)
+            if died:
+                yield numbered([entry.event for entry in entries], after=after)
+                return
+            yield [entry for entry in entries if entry.position > position]
+            position = rows[-1].last_position
 
 
 @dataclass(frozen=True, slots=True)

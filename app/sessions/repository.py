@@ -15,6 +15,8 @@ from app.sessions.tables import session_entries, sessions
 from app.sessions.transcript import Entry
 
 _entries = session_entries.c
+_PIECE = 1000
+_PIECE_BYTES = 2 * 2**20
 
 
 class Transcript(NamedTuple):
@@ -149,10 +151,60 @@ async def append_entries(tx: Transaction, transcript: Transcript, entries: Seque
         await tx.execute(postgresql.insert(session_entries).on_conflict_do_nothing(), rows)
 
 
+class PlacedEntry(NamedTuple):
+    """A line of a transcript and where it stands."""
+
+    position: int
+    entry: Entry
+
+
+async def page_of_entries(
+    reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
+) -> list[PlacedEntry]:
+    """The lines after a position, in order; no more once they have so many bytes, but at least one."""
+    before = func.sum(_entries.bytes).over(order_by=_entries.position) - _entries.bytes
+    sized = (
+        select(_entries.position, _entries.entry, _entries.run_id, before.label("before"))
+        .where(_in(transcript), _entries.position > after)
+        .order_by(_entries.position)
+        .limit(limit)
+        .subquery()
+    )
+    statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
+    rows = await reader.execute(statement)
+    return [PlacedEntry(row.position, Entry(row.entry, row.run_id)) for row in rows]
+
+
 async def load_entries(reader: Reader, transcript: Transcript) -> list[Entry]:
     """Every line of a transcript, in order."""
-    statement = select(_entries.entry, _entries.run_id).where(_in(transcript)).order_by(_entries.position)
-    return [Entry(row.entry, row.run_id) for row in await reader.execute(statement)]
+    entries: list[Entry] = []
+    after = 0
+    # In pieces: other requests are served between them.
+    while piece := await page_of_entries(
+        reader, transcript, after=after, limit=_PIECE, max_bytes=_PIECE_BYTES
+    ):
+        entries += [placed.entry for placed in piece]
+        after = piece[-1].position
+    return entries
+
+
+async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:
+    """Where each run begins that has said something in a transcript."""
+    first = func.min(_entries.position)
+    statement = (
+        select(_entries.run_id, first)
+        .where(_in(transcript), _entries.run_id.is_not(None))
+        .group_by(_entries.run_id)
+        .order_by(first)
+    )
+    return {row[0]: row[1] for row in await reader.execute(statement)}
+
+
+async def run_at(reader: Reader, transcript: Transcript, position: int) -> str | None:
+    """The run that said the line at a position."""
+    statement = select(_entries.run_id).where(_in(transcript), _entries.position == position)
+    run_id: str | None = (await reader.execute(statement)).scalar_one_or_none()
+    return run_id
 
 
 async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:

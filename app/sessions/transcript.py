@@ -65,10 +65,15 @@ def last_entry_of(entries: Sequence[Entry], run_id: str) -> str | None:
     return next(filter(None, reversed(ids)), None)
 
 
-def messages_of(entries: Sequence[Entry], *, tool_id_of: Callable[[str], str]) -> list[SessionMessage]:
-    """Everything said, in order; `tool_id_of` gives a tool's id for the model's name of it."""
+def messages_of(
+    entries: Sequence[Entry], *, tool_id_of: Callable[[str], str], only_first: int | None = None
+) -> list[SessionMessage]:
+    """Everything said, in order; `tool_id_of` gives a tool's id for the model's name of it.
+
+    `only_first`: how many of the entries to read; in the others only the results of calls are looked for.
+    """
     failed = dict(_tool_results(entries))
-    return [message for entry in entries for message in _read(entry, failed, tool_id_of)]
+    return [message for entry in entries[:only_first] for message in _read(entry, failed, tool_id_of)]
 
 
 def _read(

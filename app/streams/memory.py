@@ -9,6 +9,9 @@ from app.events import ClientEvent, Done
 from app.ids import RunKey
 from app.streams.port import LogEntry
 
+BATCH = 500
+"""The most entries of one batch: a reader who comes late is told of a long run in pieces."""
+
 REMEMBERED = 4096
 """How many forgotten runs are still known by name, for a reader who asks a moment too late."""
 
@@ -84,7 +87,7 @@ class MemoryEventLog:
         *,
         after: int = 0,
     ) -> AsyncGenerator[tuple[LogEntry, ...], None]:
-        """Yield the entries after a position, everything ready at once, until `Done`."""
+        """Yield the entries after a position, what is ready up to a batch at once, until `Done`."""
         if self._closed or run in self._forgotten:
             return
         tape = self._tape(run)
@@ -92,7 +95,8 @@ class MemoryEventLog:
         position = after
         try:
             while True:
-                if batch := tuple(tape.entries[max(0, position - tape.before) :]):
+                start = max(0, position - tape.before)
+                if batch := tuple(tape.entries[start : start + BATCH]):
                     yield batch
                     position = batch[-1].position
                     # A writer that never waits must not keep the loop to itself and us.

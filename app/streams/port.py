@@ -30,7 +30,7 @@ class EventLog(Protocol):
         ...
 
     def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """Yield the entries after a position, everything ready at once, until `Done`.
+        """Yield the entries after a position, what is ready in batches of bounded length, until `Done`.
 
         A run nobody has written to yet is waited for. A run that was forgotten ends at once.
         """

@@ -5,7 +5,7 @@ An entry's id is `<position>-0`, chosen by the run's one writer. That makes appe
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -110,8 +110,14 @@ class RedisEventLog:
 
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run."""
+        held: list[LogEntry] = []
         with self._reachable():
-            return _entries(_rows(await self._commands.xrange(_key(run))))
+            # In pieces: others are served between them.
+            while rows := _rows(await self._commands.xrange(_key(run), min=_after(held), count=BATCH)):
+                held += _entries(rows)
+                if len(rows) < BATCH:
+                    break
+        return tuple(held)
 
     async def forget(self, run: RunKey) -> None:
         """Let go of a run: a marker ends its readers, the server drops it after a grace."""
@@ -210,6 +216,10 @@ def _client(url: str, connections: int, *, timeout_s: float, retry: Retry) -> Re
 
 def _key(run: RunKey) -> str:
     return f"runtally:events:{run.account_id}:{run.run_id}"
+
+
+def _after(held: Sequence[LogEntry]) -> str:
+    return f"({held[-1].position}-0" if held else "-"
 
 
 def _rows(found: Any) -> list[_Row]:

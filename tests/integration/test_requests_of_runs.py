@@ -12,10 +12,10 @@ from app.runs.repository import (
     finish_run,
     insert_run,
     mark_running,
-    questions_of,
     request_of,
 )
 from app.runs.request_codec import SMALL_BYTES, RequestCodec
+from app.runs.turn_repository import find_turns
 from app.usage import Meters
 from tests.factories import an_account
 
@@ -55,7 +55,8 @@ async def test_a_run_cancelled_at_once_leaves_no_request_behind(database: Databa
         record = await find_run(reader, run)
         assert record is not None
         assert record.request_hash == b"hash", "a post repeated joins it all the same"
-        assert await questions_of(reader, run.account_id, [run.run_id]) == {"run-1": "what?"}
+        (turn,) = await find_turns(reader, run.account_id, [run.run_id])
+        assert turn.question == "what?"
 
 
 @pytest.mark.parametrize(("report", "kept"), [(NOT_CALLED, False), (CALLED, True), (None, True)])

@@ -51,6 +51,7 @@ async def commands_over(
             receipts=receipts,
             ledger=CreditLedger(database),
             codec=RequestCodec(),
+            max_output_bytes=2**20,
         )
         carrier = Carrier(database, relay, log, queue=RunQueue(Capacity.of(1, 1)), tasks=tasks)
         yield RunCommands(database, carrier, process_id=new_uuid(), limits=limits)

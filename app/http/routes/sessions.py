@@ -15,6 +15,8 @@ from app.runs.conversations import SessionNotFound
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/sessions", tags=["sessions"])
 
+MAX_LINES = 1000
+
 
 def _known(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
     if not re.fullmatch(STATE_KEY_PATTERN, state_key):
@@ -40,13 +42,21 @@ async def list_sessions(
 
 
 @router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
-async def get_session(state_key: StateKey, services: ServicesDep, caller: RunReader) -> SessionDetail:
+async def get_session(
+    state_key: StateKey,
+    services: ServicesDep,
+    caller: RunReader,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LINES, description="A page ends earlier where it has 2 MiB.")
+    ] = MAX_PAGE,
+    cursor: str | None = None,
+) -> SessionDetail:
     """What was said in it, run by run. Of a tool's result you see what the tool allows clients to."""
-    view = await services.conversations.view(caller.account_id, state_key)
+    page = await services.conversations.view(caller.account_id, state_key, limit=limit, cursor=cursor)
     if not caller.may("receipts:read"):
-        return SessionDetail.of_view(view, None)
-    runs = [run.key.run_id for run in view.runs]
-    return SessionDetail.of_view(view, await services.billing.totals(caller.account_id, runs))
+        return SessionDetail.of_page(page, None)
+    runs = [run.key.run_id for run in page.runs]
+    return SessionDetail.of_page(page, await services.billing.totals(caller.account_id, runs))
 
 
 @router.post("/{stateKey}/fork", status_code=201, dependencies=[small_body], summary="Fork a conversation")

@@ -43,7 +43,7 @@ export class Conversation {
     this.loading = true;
     this._changed();
     try {
-      const found = await get(this._path);
+      const found = await whole(this._path);
       this.title = found.title;
       this.forkedFrom = found.forkedFrom;
       this.turns = turnsOf(found.messages);
@@ -199,6 +199,16 @@ export function newKey() {
 
 function pathOf({ runId }) {
   return `v1/runs/${encodeURIComponent(runId)}`;
+}
+
+/** A conversation with the messages of all its pages. */
+async function whole(path) {
+  const found = await get(path);
+  for (let page = found; page.nextCursor !== null; ) {
+    page = await get(`${path}?cursor=${encodeURIComponent(page.nextCursor)}`);
+    found.messages.push(...page.messages);
+  }
+  return found;
 }
 
 /** The messages of a conversation as the API lists them -> turns. */

@@ -16,7 +16,7 @@ from app.events import (
 )
 from app.graph import FinalUsage
 from app.http.encoders.native import NativeEncoder
-from app.runs.history import StoredEvents, pack, unpack
+from app.runs.history import DELTAS_PER_ROW, StoredEvents, pack, unpack
 from app.streams.port import LogEntry
 
 message_ids = st.sampled_from(["msg_1", "msg_2"])
@@ -57,11 +57,15 @@ def test_what_was_packed_comes_back_exactly(told: list[ClientEvent], first: int)
     assert covered == [entry.position for entry in entries]
 
 
-def test_ten_thousand_words_of_one_message_are_one_row() -> None:
+def test_ten_thousand_words_of_one_message_are_ten_rows() -> None:
     entries = numbered([TextDelta(message_id="msg_1", delta=f" word{number}") for number in range(10_000)])
     rows = pack(entries)
-    assert [(row.position, row.last_position) for row in rows] == [(1, 10_000)]
-    assert len(json.dumps(rows[0].data)) < 2 * sum(len(f" word{number}") for number in range(10_000))
+    assert [(row.position, row.last_position) for row in rows] == [
+        (start, start + 999) for start in range(1, 10_000, 1000)
+    ]
+    assert sum(len(json.dumps(row.data)) for row in rows) < 2 * sum(
+        len(f" word{number}") for number in range(10_000)
+    )
     assert unpack(rows) == entries
 
 
@@ -107,3 +111,12 @@ def test_halves_of_a_character_replay_as_they_were_streamed() -> None:
     entries = numbered([TextDelta(message_id="m", delta=half) for half in ("a\ud83d", "\ude00b")])
     back = unpack(through_the_database(pack(entries)))
     assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
+
+
+def test_a_long_text_is_kept_in_rows_of_bounded_length() -> None:
+    entries = numbered([TextDelta(message_id="m", delta=f"{n} ") for n in range(2 * DELTAS_PER_ROW + 1)])
+
+    rows = pack(entries)
+
+    assert [row.last_position - row.position + 1 for row in rows] == [DELTAS_PER_ROW, DELTAS_PER_ROW, 1]
+    assert unpack(rows) == entries

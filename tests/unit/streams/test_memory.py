@@ -10,7 +10,7 @@ import pytest
 from app.events import Done, TextDelta
 from app.graph import FinalUsage
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.streams.memory import REMEMBERED, MemoryEventLog, RunClosed
+from app.streams.memory import BATCH, REMEMBERED, MemoryEventLog, RunClosed
 
 DONE = Done(usage=FinalUsage(), finish_reason="stop")
 
@@ -114,4 +114,5 @@ async def test_a_writer_is_never_made_to_wait() -> None:
             with pytest.raises(StopIteration) as done:
                 append.send(None)
             assert done.value.value == position
-        assert len(await waiting) == 1000
+        assert len(await waiting) == BATCH
+        assert len(await anext(batches)) == 1000 - BATCH

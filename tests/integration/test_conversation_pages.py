@@ -1,0 +1,143 @@
+"""A conversation is read page by page, and the pages together are the whole."""
+
+from typing import Any
+
+import pytest
+
+from app.auth.repository import KeyRecord
+from app.db import Database
+from app.errors import Invalid
+from app.graph import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.http.session_schemas import SessionDetail
+from app.ids import RunId, RunKey, new_uuid
+from app.principal import Principal
+from app.runs.conversation_page import PAGE_BYTES
+from app.runs.conversations import Conversations, SessionFull
+from app.runs.repository import NewRun, finish_run, insert_run
+from app.sessions.repository import Session, take_turn
+from app.sessions.store import PostgresSessionStore
+from app.sessions.transcript import Entry
+from app.storage.service import StorageQuota
+from tests.factories import an_account
+
+KEY = "chat-1"
+
+
+def conversations_over(database: Database, max_bytes: int = 2**30) -> Conversations:
+    return Conversations(
+        database,
+        PostgresSessionStore(database),
+        storage=StorageQuota(database, None),
+        max_bytes=max_bytes,
+        tool_id_of=lambda name: name,
+    )
+
+
+async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Session:
+    run = RunKey(key.account_id, RunId(run_id))
+    async with database.transaction() as tx:
+        session = await take_turn(tx, key.account_id, KEY, title=None)
+        graph, question = "claude_agents:assistant", f"question of {run_id}"
+        new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), session)
+        await insert_run(tx, new)
+        if ended:
+            final = GraphFinal(
+                ok=True,
+                run_id=run.run_id,
+                request_id=None,
+                content="",
+                finish_reason="stop",
+                usage=FinalUsage(),
+            )
+            await finish_run(tx, run, attempt=0, final=final, report=None, events=[])
+    return session
+
+
+def lines_of(run_id: str, *, answer: str = "done") -> list[Entry]:
+    """A question, a tool call, its result and an answer."""
+    call: dict[str, Any] = {"type": "tool_use", "id": f"call-{run_id}", "name": "clock", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"call-{run_id}", "is_error": True}
+    said = [
+        {"type": "user", "message": {"content": f"question of {run_id}"}},
+        {"type": "assistant", "message": {"id": f"{run_id}-1", "content": [call]}},
+        {"type": "user", "message": {"content": [result]}},
+        {
+            "type": "assistant",
+            "message": {"id": f"{run_id}-2", "content": [{"type": "text", "text": answer}]},
+        },
+    ]
+    return [Entry({**line, "uuid": f"{run_id}-{n}"}, run_id) for n, line in enumerate(said)]
+
+
+async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[dict[str, Any]]]:
+    found: list[list[dict[str, Any]]] = []
+    cursor = None
+    while True:
+        page = await conversations_over(database).view(key.account_id, KEY, limit=limit, cursor=cursor)
+        shown = SessionDetail.of_page(page, None).model_dump(mode="json", by_alias=True, exclude_unset=True)
+        found.append(shown["messages"])
+        cursor = shown["nextCursor"]
+        if cursor is None:
+            return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7])
+async def test_pages_of_any_size_are_the_whole_conversation(database: Database, limit: int) -> None:
+    key, store = await an_account(database), PostgresSessionStore(database)
+    for run_id in ("r1", "never-began", "r2", "r3"):
+        session = await a_turn(database, key, run_id)
+        if run_id != "never-began":
+            await store.add(session.transcript, lines_of(run_id))
+    await a_turn(database, key, "waits", ended=False)
+
+    (whole,) = await pages(database, key, limit=1000)
+    parts = await pages(database, key, limit=limit)
+
+    assert [message for part in parts for message in part] == whole
+    kinds = ["user_message", "tool_call", "assistant_message", "result"]
+    never = ["user_message", "result"]
+    assert [message["type"] for message in whole] == [*kinds, *never, *kinds, *kinds, *never]
+    assert [message["isError"] for message in whole if message["type"] == "tool_call"] == [True] * 3
+    assert [message["finishReason"] for message in whole if message["type"] == "result"][-2:] == [
+        "stop",
+        None,
+    ]
+    assert len(parts) >= 12 / limit
+
+
+async def test_a_page_is_no_larger_than_its_bound_and_one_line(database: Database) -> None:
+    key, store = await an_account(database), PostgresSessionStore(database)
+    session = await a_turn(database, key, "r1")
+    for number in range(6):
+        await store.add(session.transcript, lines_of(f"r1-{number}", answer="x" * (PAGE_BYTES // 2)))
+
+    sizes = [sum(len(str(message)) for message in page) for page in await pages(database, key, limit=1000)]
+
+    assert len(sizes) == 3
+    assert max(sizes) < PAGE_BYTES * 1.5
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "1.5", "9" * 30, "\u0661"])
+async def test_what_is_no_cursor_is_refused(database: Database, cursor: str) -> None:
+    key = await an_account(database)
+    await a_turn(database, key, "r1")
+
+    with pytest.raises(Invalid, match="cursor"):
+        await conversations_over(database).view(key.account_id, KEY, limit=10, cursor=cursor)
+
+
+async def test_a_conversation_that_is_full_gets_no_further_turn(database: Database) -> None:
+    key = await an_account(database)
+    session = await a_turn(database, key, "r1")
+    await PostgresSessionStore(database).add(session.transcript, lines_of("r1", answer="x" * 2000))
+    full, roomy = conversations_over(database, 2000), conversations_over(database, 10_000)
+    request = GraphRunRequest.of(
+        graph_id="claude_agents:assistant", messages=[Message.of(role="user", content="more")]
+    )
+
+    caller = Principal(key.account_id, key.id, frozenset(key.scopes))
+
+    async with database.transaction() as tx:
+        await roomy.take_turn(tx, caller, KEY, request=request)
+        with pytest.raises(SessionFull):
+            await full.take_turn(tx, caller, KEY, request=request)

@@ -1,0 +1,91 @@
+"""A run that says more than it may."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.db import Database
+from app.events import AiEvent, AssistantFinal, MeterReport, TextDelta, UsageReport
+from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext
+from app.graph import GraphFinal, GraphRunRequest, Message
+from app.ids import RunId, RunKey, new_uuid
+from app.runs.relay import Relay
+from app.runs.repository import NewRun, find_run, insert_run, stored_events
+from app.runs.request_codec import RequestCodec
+from app.runs.voice import RunVoice
+from app.streams.memory import MemoryEventLog
+from app.usage import Attribution, Meters
+from tests.factories import a_context, a_fact, an_account
+
+MOST = 64 * 1024
+
+
+class Chatterbox:
+    """Talks until it is stopped or has said so much; its message is billed in the end."""
+
+    def __init__(self, report: UsageReport, *, deltas: int) -> None:
+        self._report = report
+        self._deltas = deltas
+
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
+        for _ in range(self._deltas):
+            yield TextDelta(message_id="m", delta="word ")
+            if context.control.stop.is_set():
+                yield self._report
+                yield MeterReport(Meters(sdk=1, gateway=1, drift=0), tool_failures=0)
+                raise ExecutionFailed(*ABORTED)
+        yield self._report
+        yield AssistantFinal(content="done")
+
+    def preview(self, _request: GraphRunRequest, _context: RunContext) -> Preview:
+        raise NotImplementedError
+
+
+async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[GraphFinal, int, int]:
+    """How a run ended, what it is charged and how much is kept of its events."""
+    key = await an_account(database)
+    run = RunKey(key.account_id, RunId("run-1"))
+    graph = "claude_agents:assistant"
+    new = NewRun(run, key.id, graph, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid())
+    async with database.transaction() as tx:
+        await insert_run(tx, new)
+    context = a_context(run=run, attribution=Attribution(key.id, graph, None))
+    journal, log = Journal(directory, new_uuid()), MemoryEventLog()
+    receipts = ReceiptWriter(database, journal, PriceList())
+    relay = Relay(
+        database,
+        Chatterbox(UsageReport(a_fact(key)), deltas=deltas),
+        log,
+        receipts=receipts,
+        ledger=CreditLedger(database),
+        codec=RequestCodec(),
+        max_output_bytes=MOST,
+    )
+    request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
+    final = await relay.carry(context, RunVoice(database, log, run, context.control), request=request)
+    owed = receipts.owed(run)
+    journal.close()
+    async with database.snapshot() as reader:
+        assert (await find_run(reader, run)) is not None
+        rows = await stored_events(reader, run, max_bytes=2**30)
+    return final, owed, rows[-1].last_position
+
+
+async def test_a_run_that_says_too_much_is_stopped_and_billed(database: Database, tmp_path: Path) -> None:
+    final, owed, last = await ended(database, tmp_path, deltas=100_000)
+
+    assert (final.ok, final.error, final.finish_reason) == (False, "rate_limit", "budget")
+    assert final.usage.completion_tokens == 100
+    assert owed > 0
+    # 64 KiB at 1 KiB and five characters each, run_started, error and done.
+    assert last < 70
+
+
+async def test_a_run_that_says_as_much_as_it_may_ends_as_usual(database: Database, tmp_path: Path) -> None:
+    final, _, last = await ended(database, tmp_path, deltas=50)
+
+    assert (final.ok, final.content) == (True, "done")
+    assert last == 53
