@@ -221,13 +221,7 @@ async def _open_runs(
     ground.tasks.start_soon(_share_places, accounts, queue)
     carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
     commands = RunCommands(database, carrier, process_id=ground.process_id, limits=ground.planner.messages)
-    conversations = Conversations(
-        database,
-        ground.sessions,
-        storage=ground.storage,
-        max_bytes=settings.max_conversation_mb * 2**20,
-        tool_id_of=tool_id_of,
-    )
+    conversations = _open_conversations(ground)
     runs = RunService(
         database,
         log_,
@@ -267,6 +261,16 @@ async def _open_runs(
     if any(graph.native_tools for graph in ground.planner.graphs.all()):
         ground.tasks.start_soon(ground.agent.sandbox.look)
     return runs, commands, conversations
+
+
+def _open_conversations(ground: _Ground) -> Conversations:
+    return Conversations(
+        ground.database,
+        ground.sessions,
+        storage=ground.storage,
+        max_bytes=ground.settings.max_conversation_mb * 2**20,
+        tool_id_of=tool_id_of,
+    )
 
 
 def _open_storage(settings: Settings, database: Database) -> StorageQuota:
