@@ -41,7 +41,7 @@ class Chatterbox:
         yield AssistantFinal(content="done")
 
     def preview(self, _request: GraphRunRequest, _context: RunContext) -> Preview:
-        raise NotImplementedError
+        return Preview(system_prompt="", prompt=(), options={})
 
 
 async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[GraphFinal, int, int]:
