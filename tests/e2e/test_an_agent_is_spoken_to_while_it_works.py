@@ -27,8 +27,8 @@ async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: World
     sent = await sending
     events = await heard(world, run_id)
 
-    # The CLI tells it beside the tool's result.
-    assert "and be quick" in str(world.simulator.requests[-1].messages[-1])
+    # The CLI tells it after the tool's result; newer models hear of it in a system message of its own.
+    assert "and be quick" in str(world.simulator.requests[-1].body["messages"][-1])
     assert len(world.simulator.requests) == 2
     (taken,) = [event for event in events if event.type == "user_message"]
     assert taken.data["content"] == "and be quick"
