@@ -21,6 +21,9 @@ MAX_HEAD_BYTES: Final = 65_536
 MAX_HEADERS: Final = 128
 MAX_URL_BYTES: Final = 16_384
 MAX_PIPELINED: Final = 8
+MAX_SKIPPED_BYTES: Final = 67_108_864
+"""Of a body that is not read. It is skipped, because a client that is still sending when its connection
+is closed may never see the answer."""
 
 _SWEEP_S = 0.5
 _EVICTABLE_AFTER_S = 5.0
@@ -149,6 +152,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_begun = self._busy = False
         self._head_bytes = 0
         self._unaccounted = 0
+        self._skipped: int | None = None
+        self._last = False
         self._unsent = 0
         self._sent_at = self._empty_at = self.loop.time()
 
@@ -219,11 +224,32 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._table.note_busy(self)
         super().on_headers_complete()
         self._busy = True
+        self._last = not self.cycle.keep_alive
+        # Closed is where the body is known to have come.
+        self.cycle.keep_alive = self.cycle.keep_alive or _has_body(self.headers)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body."""
+        """A piece of a body, perhaps of one that is skipped."""
         self._unaccounted = 0
-        super().on_body(body)
+        if self._skipped is None:
+            super().on_body(body)
+            return
+        self._skipped += len(body)
+        if self._skipped > MAX_SKIPPED_BYTES:
+            self.transport.abort()
+
+    def on_message_complete(self) -> None:
+        """All of a request has come."""
+        super().on_message_complete()
+        if self._skipped is None:
+            return
+        self._skipped = self._head_since = None
+        if self._last:
+            self.transport.close()
+        else:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_response_complete(self) -> None:
         """A response is written: the connection waits for the next request, or has it already."""
@@ -233,7 +259,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         self._busy = False
         self._table.note_waiting(self)
-        if self._head_begun:
+        if self.cycle.more_body:
+            self._skipped = 0
+        elif self._last:
+            self.transport.close()
+        if self._head_begun or self._skipped is not None:
             self._unset_keepalive_if_required()
             self._head_since = self.loop.time()
 
@@ -252,7 +282,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """End the connection if its client has not sent its headers, or takes nothing of its answer."""
         limits = self._table.limits
         if self._head_since is not None and now - self._head_since > limits.header_timeout_s:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+            if self._skipped is None:
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+            else:
+                self.transport.abort()
         unsent = self.transport.get_write_buffer_size()
         if unsent == 0:
             self._empty_at = now
@@ -280,6 +313,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.cycle.message_event.set()
         self.transport.write(_REFUSALS[status])
         self.transport.close()
+
+
+def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    given = dict(headers)
+    return b"transfer-encoding" in given or given.get(b"content-length", b"0") != b"0"
 
 
 def _network_of(address: str) -> str:

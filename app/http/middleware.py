@@ -133,18 +133,18 @@ class SafeHeaders:
         await self._app(scope, receive, send_safely)
 
 
-SKIPPED_BYTES = 65_536
-
-
 class UnreadBodies:
-    """Closes the connection after an answer to a request whose body nobody wanted: it is not read."""
+    """Closes the connection after an answer to a request that was not told to send its body.
+
+    The client asked first (`Expect: 100-continue`): the next bytes may be that body or another request.
+    """
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or not _has_long_body(scope):
+        if scope["type"] != "http" or b"expect" not in dict(scope["headers"]):
             await self._app(scope, receive, send)
             return
         unread = True
@@ -161,13 +161,3 @@ class UnreadBodies:
             await send(message)
 
         await self._app(scope, receive_noting, send_closing)
-
-
-def _has_long_body(scope: Scope) -> bool:
-    """Whether the rest is worth a connection; what is short the protocol skips, and forgets.
-
-    Who is still sending when a connection is closed may never see the answer.
-    """
-    headers = dict(scope["headers"])
-    announced = headers.get(b"content-length", b"0")
-    return b"transfer-encoding" in headers or not (announced.isdigit() and int(announced) <= SKIPPED_BYTES)

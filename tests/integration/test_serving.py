@@ -10,7 +10,14 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from app.loopback import Receive, Scope, Send
-from app.serving import MAX_HEAD_BYTES, MAX_HEADERS, MAX_URL_BYTES, ConnectionLimits, ConnectionTable
+from app.serving import (
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MAX_SKIPPED_BYTES,
+    MAX_URL_BYTES,
+    ConnectionLimits,
+    ConnectionTable,
+)
 
 PATIENCE_S = 20.0
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -72,19 +79,28 @@ async def measures(scope: Scope, receive: Receive, send: Send) -> None:
             return
         size += len(message["body"])
         more = message["more_body"]
-    body = b"x" * BIG if scope["path"] == "/big" else str(size).encode()
+    await answer(send, b"x" * BIG if scope["path"] == "/big" else str(size).encode())
+
+
+async def refuses(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer without reading."""
+    await answer(send, b"no")
+
+
+async def answer(send: Send, body: bytes) -> None:
+    """Answer with a body."""
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 @asynccontextmanager
-async def served(**limits: Any) -> AsyncIterator[Port]:
+async def served(app: Any = measures, **limits: Any) -> AsyncIterator[Port]:
     """Serve while the body runs, with limits that are soon reached."""
     usual = {"connections": 5, "per_address": 100, "header_timeout_s": 60, "write_timeout_s": 60}
     table = ConnectionTable(ConnectionLimits(**{**usual, **limits}))
     config = uvicorn.Config(
-        measures, interface="asgi3", lifespan="off", ws="none", log_config=None, timeout_keep_alive=60
+        app, interface="asgi3", lifespan="off", ws="none", log_config=None, timeout_keep_alive=60
     )
     config.load()
     state = ServerState()
@@ -240,3 +256,42 @@ async def test_who_reads_slowly_is_not() -> None:
                     await asyncio.sleep(0.001)
 
     assert came > BIG
+
+
+@pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
+async def test_an_answer_reaches_a_client_that_is_still_sending(last: bytes) -> None:
+    post = b"POST / HTTP/1.1\r\nHost: x\r\n" + last + b"Content-Length: 30000000\r\n\r\n"
+    async with served(refuses) as port:
+        reader, writer = await port.connect()
+        writer.write(post)
+        for _ in range(30):
+            writer.write(b"x" * 1_000_000)
+            await writer.drain()
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            assert (await reader.readuntil(b"no")).endswith(b"no")
+            if last:
+                assert await reader.read() == b""
+                return
+            writer.write(HEAD + b"\r\n")
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+
+
+async def test_a_body_that_is_skipped_comes_in_time_or_not_at_all() -> None:
+    async with served(refuses, header_timeout_s=0.2) as port:
+        came = await port.answered(CHUNKED, b"2\r\nab\r\n")
+
+    assert came.startswith(b"HTTP/1.1 200 ")
+    assert came.count(b"HTTP/1.1 ") == 1
+
+
+async def test_no_body_is_skipped_for_ever() -> None:
+    chunk = b"F4240\r\n" + b"x" * 1_000_000 + b"\r\n"
+    async with served(refuses) as port:
+        _, writer = await port.connect()
+        writer.write(CHUNKED)
+        with suppress(ConnectionError):
+            for _ in range(MAX_SKIPPED_BYTES // 1_000_000 + 20):
+                writer.write(chunk)
+                await writer.drain()
+        await port.until_open(0)
