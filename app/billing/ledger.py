@@ -93,9 +93,9 @@ class CreditLedger:
             return await credit_of(tx, account_id)
 
     async def reserve(self, tx: Transaction, run: RunKey, wanted: int) -> None:
-        """Set credits aside for a run.
+        """Set credits aside for a run: as many as wanted, or what is left.
 
-        Raises `InsufficientCredits` when fewer are left that others have not set aside.
+        Raises `InsufficientCredits` when nothing is left that others have not set aside.
         """
         now = datetime.now(UTC)
         if (await credit_of(tx, run.account_id)).available(now) is None:
@@ -103,9 +103,9 @@ class CreditLedger:
         available = (await locked_credit(tx, run.account_id)).available(now)
         if available is None:
             return
-        if available < max(wanted, 1):
+        if available <= 0:
             raise InsufficientCredits
-        await add_entry(tx, run.account_id, "reservation", -max(wanted, 1), run_id=run.run_id)
+        await add_entry(tx, run.account_id, "reservation", -min(max(wanted, 1), available), run_id=run.run_id)
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Give back what a run had set aside; a second time does nothing."""
@@ -114,15 +114,19 @@ class CreditLedger:
             await locked_credit(tx, run.account_id)
             await release_reservation(tx, run)
 
-    async def hold(self, run: RunKey, wanted: int, *, beside: int = 0) -> int | None:
-        """Let a run's reservation be as large as wanted, if what is left covers that and `beside`.
+    async def hold(
+        self, run: RunKey, wanted: int, *, least: int | None = None, beside: int = 0
+    ) -> int | None:
+        """Let a run's reservation be as large as wanted, or what is left, if that covers `least`.
 
-        Returns the credits it might spend: its reservation and what nobody has reserved; None: any.
-        If those are less than asked for, nothing has changed. Runs at the same time, in all processes,
-        ask one after the other.
+        `least` is `wanted` unless given; `beside` credits are left out of account.
+        Returns the credits the run might spend: its reservation and what nobody has reserved; None: any.
+        If those are less than `least` and `beside`, nothing has changed. Runs at the same time, in all
+        processes, ask one after the other.
         """
+        floor = wanted if least is None else least
         async with self._database.transaction() as tx:
-            return await hold_reservation(tx, run, wanted, beside=beside, now=datetime.now(UTC))
+            return await hold_reservation(tx, run, wanted, least=floor, beside=beside, now=datetime.now(UTC))
 
     async def _add(
         self,

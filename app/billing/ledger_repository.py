@@ -113,12 +113,14 @@ _HOLD = text(
     ), own AS (
         SELECT coalesce(-sum(credits), 0)::bigint AS reserved FROM credit_ledger
          WHERE account_id = :account_id AND run_id = :run_id AND kind IN ('reservation', 'release')
+    ), hold AS (
+        SELECT least(:wanted, account.available + own.reserved - :beside) AS credits FROM account, own
     ), entry AS (
         INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
-        SELECT account_id, CASE WHEN own.reserved < :wanted THEN 'reservation' ELSE 'release' END,
-               own.reserved - :wanted, :run_id, clock_timestamp()
-          FROM account, own
-         WHERE account.available + own.reserved >= :wanted + :beside AND own.reserved <> :wanted
+        SELECT account_id, CASE WHEN own.reserved < hold.credits THEN 'reservation' ELSE 'release' END,
+               own.reserved - hold.credits, :run_id, clock_timestamp()
+          FROM account, own, hold
+         WHERE hold.credits >= :least AND own.reserved <> hold.credits
     )
     SELECT account.available + own.reserved FROM account, own
     """
@@ -128,13 +130,17 @@ is left is decided by that row alone; a run's own entries are changed by nobody 
 
 
 async def hold_reservation(
-    tx: Transaction, run: RunKey, wanted: int, *, beside: int, now: datetime
+    tx: Transaction, run: RunKey, wanted: int, *, least: int, beside: int, now: datetime
 ) -> int | None:
-    """Make a run's reservation what is wanted if the account covers it; what it might spend, if limited."""
+    """Make a run's reservation what is wanted, or what is left of the account if that is `least` or more.
+
+    Returns what it might spend, if that is limited.
+    """
     asked = {
         "account_id": run.account_id,
         "run_id": run.run_id,
         "wanted": wanted,
+        "least": least,
         "beside": beside,
         "month": now.astimezone(UTC).date().replace(day=1),
     }

@@ -15,7 +15,7 @@ from app.executors.claude_agent.billing import lane_limits
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.models import ModelRegistry
 from app.executors.port import ExecutionFailed, RunContext
-from app.gateway.call import LaneLinks
+from app.gateway.call import CallCost, LaneLinks
 from app.gateway.lane import LaneLimits
 from app.gateway.wire import MessageUsage
 from app.graph import GraphRunRequest, Message, RunLimits
@@ -118,7 +118,7 @@ def _of_meters(meters: Meters | None) -> list[Check]:
     return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {said}")]
 
 
-async def _no_objection(_under_way: Decimal) -> None:
+async def _no_objection(_under_way: CallCost) -> None:
     """Nobody pays, so nobody objects."""
 
 

@@ -20,14 +20,23 @@ REPEATED = "the provider used this message id before"
 
 
 @dataclass(frozen=True, slots=True)
+class CallCost:
+    """Dollars that calls may cost."""
+
+    most: Decimal
+    least: Decimal
+    """What has to be there, should the rest be missing: the new call's prompt, and all of the others."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaneLinks:
     """What a lane asks and tells: prices, credit, and what was seen of a message."""
 
     cost_of: Callable[[str, TokenUsage], Decimal]
     """Dollars of a model's tokens."""
-    objection: Callable[[Decimal], Awaitable[Refusal | None]]
+    objection: Callable[[CallCost], Awaitable[Refusal | None]]
     """Why the account may not spend now, if it may not; asked with what the run's calls under way
-    may cost in all, which is set aside unless there is an objection."""
+    may cost in all, which is set aside as far as it is there, unless there is an objection."""
     opened: Callable[[MessageUsage, MessageUsage | None], None]
     """A message has begun, perhaps instead of the one that stood for its call until then. Called
     before anybody can hear of it; raises when nobody may."""

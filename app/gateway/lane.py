@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import structlog
 
-from app.gateway.call import Call, LaneLinks, MessageNames, Refusal, Reserved
+from app.gateway.call import Call, CallCost, LaneLinks, MessageNames, Refusal, Reserved
 from app.gateway.prompt import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
@@ -142,10 +142,18 @@ class Lane:
         return call
 
     async def _objection(self, call: Call) -> Refusal | None:
+        prompt = self.links.cost_of(call.size.model, call.size.about)
         # One at a time: each answer is about all that the calls before it may cost.
         async with self._asking:
-            covered = [other.reserved.usd for other in self._calls if other.covered]
-            objection = await self.links.objection(sum(covered, call.reserved.usd))
+            while True:
+                change = self._change
+                covered = sum((other.reserved.usd for other in self._calls if other.covered), Decimal(0))
+                cost = CallCost(most=covered + call.reserved.usd, least=covered + prompt)
+                objection = await self.links.objection(cost)
+                if objection != "credit" or not covered or self._refusal() is not None:
+                    break
+                # The calls before it may cost less than was set aside for them.
+                await change.wait()
             call.covered = objection is None
         return objection
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from app.errors import Unavailable
-from app.gateway.call import LaneLinks, Refusal
+from app.gateway.call import CallCost, LaneLinks, Refusal
 from app.gateway.lane import Lane, LaneLimits
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
@@ -56,7 +56,7 @@ class Noted:
             raise Unavailable
         self.opened.append(message)
 
-    async def object(self, _under_way: Decimal) -> Refusal | None:
+    async def object(self, _under_way: CallCost) -> Refusal | None:
         return self.objection
 
     @property

@@ -138,9 +138,9 @@ async def test_two_runs_cannot_reserve_the_same_credit(
         *(reserve(database, ledger, run_of(key, f"run-{n}"), 60) for n in range(4)), return_exceptions=True
     )
 
-    # The 40 that are left are less than the others may cost.
-    assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 3
-    assert (await ledger.credit(key.account_id)).reserved == 60
+    # 60, then the 40 that were left, then nothing.
+    assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 2
+    assert (await ledger.credit(key.account_id)).reserved == 100
 
 
 async def test_a_run_may_spend_its_own_reservation(
@@ -176,6 +176,24 @@ async def test_a_hold_is_as_large_as_the_last_call_needs(
     await ledger.hold(run_of(key), 70)
     await release(database, ledger, run_of(key))
     assert (await ledger.credit(key.account_id)).reserved == 0
+
+
+async def test_a_hold_takes_what_is_left_if_that_covers_the_least(
+    ledger: CreditLedger, key: KeyRecord
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.grant(key.account_id, 100)
+
+    held = []
+    for run, wanted, least, beside in (
+        *(("one", 60, 10, 0), ("two", 60, 50, 0), ("two", 60, 30, 0), ("three", 60, 1, 0)),
+        *(("one", 20, 20, 0), ("two", 90, 30, 15), ("two", 90, 30, 60)),
+    ):
+        await ledger.hold(run_of(key, run), wanted, least=least, beside=beside)
+        held.append((await ledger.credit(key.account_id)).reserved)
+
+    # 60; not 50 of the 40 left; all 40; nothing is left; 20; 65 of the 80 left beside 15; not 30 beside 60.
+    assert held == [60, 60, 100, 100, 60, 85, 85]
 
 
 async def test_holds_at_once_never_take_more_than_there_is(

@@ -139,7 +139,7 @@ def dear(request: ApiRequest) -> Reply:
     return Reply([Text("ok")], usage=usage, final_usage={"output_tokens": 32_000}, delta_delay_s=0.05)
 
 
-async def test_twelve_dear_prompts_at_once_do_not_overdraw_five_dollars(
+async def test_twelve_dear_prompts_at_once_overdraw_five_dollars_by_one_message_at_most(
     database_url: str, tmp_path: Path
 ) -> None:
     async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
@@ -151,12 +151,11 @@ async def test_twelve_dear_prompts_at_once_do_not_overdraw_five_dollars(
             answers = await asyncio.gather(*(ask(shop, lane, DEAR_PROMPT, **cached) for lane in lanes))
             await asyncio.gather(*(account.ends(lane) for lane in lanes))
             statuses += [answer.status_code for answer in answers]
-            assert await account.balance() >= 0
 
         assert set(statuses) == {200, 402}
         assert len(simulator.requests) == statuses.count(200) >= 3
-        # What is left would not have covered another one.
-        assert await account.balance() < 2
+        # The last one was let through for its prompt; its longest answer costs half a dollar.
+        assert -1 < await account.balance() < 1
 
 
 async def test_a_call_that_is_not_covered_is_refused_before_its_prompt_is_sent(
@@ -166,7 +165,7 @@ async def test_a_call_that_is_not_covered_is_refused_before_its_prompt_is_sent(
         account = await shop.account("acme", dollars=1)
         lane = account.lane("run-1")
 
-        refused = await ask(shop, lane, DEAR_PROMPT * 2)
+        refused = await ask(shop, lane, DEAR_PROMPT * 5)
         allowed = await ask(shop, lane, "hello")
 
         assert (refused.status_code, refused.headers["x-should-retry"]) == (402, "false")

@@ -15,7 +15,7 @@ from app.billing.receipts import ReceiptWriter
 from app.errors import Unavailable
 from app.executors.claude_agent.meters import fact_of
 from app.executors.port import RunContext
-from app.gateway.call import LaneLinks, Refusal
+from app.gateway.call import CallCost, LaneLinks, Refusal
 from app.gateway.lane import LaneLimits
 from app.gateway.wire import MessageUsage
 from app.usage import TokenUsage
@@ -92,10 +92,10 @@ class _RunCredit:
         self._last: int | None = None
         self._unlimited_until = 0.0
 
-    async def objection(self, under_way: Decimal) -> Refusal | None:
+    async def objection(self, under_way: CallCost) -> Refusal | None:
         """Why the run may not spend now: no credit, or nowhere to keep its receipts safe.
 
-        Without an objection, what its calls under way may cost is set aside.
+        Without an objection, what its calls under way may cost is set aside, or all that is left.
         """
         receipts, account_id = self._billing.receipts, self._run.account_id
         if not receipts.ready:
@@ -103,22 +103,24 @@ class _RunCredit:
         now = asyncio.get_running_loop().time()
         if now < self._unlimited_until:
             return None
-        most = self._billing.prices.credits_for(under_way)
-        if await self._covers(most):
+        if await self._covers(under_way):
             return None
         # What is on its way to the database may have been counted there and here.
         await receipts.delivered(account_id, within_s=_PATIENCE_S)
-        return None if await self._covers(most) else "credit"
+        return None if await self._covers(under_way) else "credit"
 
-    async def _covers(self, most: int) -> bool:
+    async def _covers(self, under_way: CallCost) -> bool:
         """Set credits aside; with the database away its last answer stands, less what was used since."""
-        owed = self._billing.receipts.owed(self._run)
+        owed, prices = self._billing.receipts.owed(self._run), self._billing.prices
+        most, least = prices.credits_for(under_way.most), max(1, prices.credits_for(under_way.least))
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                self._last = await self._billing.ledger.hold(self._run, most, beside=owed)
+                self._last = await self._billing.ledger.hold(
+                    self._run, max(most, least), least=least, beside=owed
+                )
         except (TimeoutError, Unavailable):
             log.warning("the account's credit cannot be asked for; the last answer stands")
         if self._last is None:
             self._unlimited_until = asyncio.get_running_loop().time() + _UNLIMITED_S
             return True
-        return self._last >= most + owed
+        return self._last >= least + owed

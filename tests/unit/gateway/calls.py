@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.gateway.call import LaneLinks, Refusal
+from app.gateway.call import CallCost, LaneLinks, Refusal
 from app.gateway.lane import CallRefused, Lane, LaneLimits
 from app.gateway.prompt import CallSize
 from app.gateway.wire import MessageUsage
@@ -27,10 +27,10 @@ class Billing:
 
     objection: Refusal | None = None
     noted: list[tuple[str, str]] = field(default_factory=list)
-    asked: list[int] = field(default_factory=list)
+    asked: list[tuple[int, int]] = field(default_factory=list)
 
-    async def object(self, under_way: Decimal) -> Refusal | None:
-        self.asked.append(int(under_way))
+    async def object(self, under_way: CallCost) -> Refusal | None:
+        self.asked.append((int(under_way.most), int(under_way.least)))
         return self.objection
 
     def open(self, message: MessageUsage, instead_of: MessageUsage | None) -> None:
@@ -39,7 +39,7 @@ class Billing:
             ("opened", what if instead_of is None else f"{what} instead of {instead_of.message_id}")
         )
 
-    def links(self, objection: Callable[[Decimal], Awaitable[Refusal | None]] | None = None) -> LaneLinks:
+    def links(self, objection: Callable[[CallCost], Awaitable[Refusal | None]] | None = None) -> LaneLinks:
         return LaneLinks(
             cost_of=lambda _model, usage: Decimal(usage.total_tokens),
             objection=objection or self.object,

@@ -62,16 +62,47 @@ async def test_credit_is_asked_for_what_all_calls_under_way_may_cost(billing: Bi
     lane = a_lane(billing)
     first = Caller(lane, tokens=50)
     await first.enters()
-    billing.objection = "credit"
-    await refusal_of(lane, tokens=1000)
-    billing.objection = None
     second = Caller(lane, tokens=7)
     await second.enters()
     await first.answer(a_message())
     await second.answer(a_message(2))
     await answered(lane, a_message(3), tokens=5)
 
-    assert billing.asked == [50, 1050, 57, 5]
+    # The most, and what has to be there: of the new call only the prompt of three tokens.
+    assert billing.asked == [(50, 3), (57, 53), (5, 3)]
+
+
+async def test_what_a_call_needs_may_come_back_from_those_before_it(billing: Billing) -> None:
+    lane = a_lane(billing)
+    first = Caller(lane, tokens=50)
+    await first.enters()
+    billing.objection = "credit"
+    second = Caller(lane, tokens=7)
+    assert await waits(second)
+
+    billing.objection = None
+    await first.answer(a_message())
+    await second.enters()
+    await second.answer(a_message(2))
+
+    assert billing.asked == [(50, 3), (57, 53), (7, 3)]
+    assert lane.refused is None
+
+
+async def test_who_waits_for_credit_ends_with_the_run(billing: Billing) -> None:
+    lane = a_lane(billing)
+    first = Caller(lane, tokens=50)
+    await first.enters()
+    billing.objection = "credit"
+    second = Caller(lane, tokens=7)
+    assert await waits(second)
+
+    closing = asyncio.create_task(lane.close())
+
+    with pytest.raises(CallRefused):
+        await second.task
+    await first.answer()
+    await closing
 
 
 async def test_after_the_deadline_nothing_is_let_through(billing: Billing) -> None:
