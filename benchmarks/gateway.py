@@ -27,7 +27,7 @@ import httpx
 
 from app.billing.journal import Journal
 from app.billing.pricing import PriceList
-from app.gateway.call import LaneLinks, Refusal
+from app.gateway.call import CallCost, LaneLinks, Refusal
 from app.gateway.lane import LaneLimits
 from app.gateway.provider import MESSAGES, Provider
 from app.gateway.proxy import Gateway
@@ -104,7 +104,7 @@ def _links(journal: Journal) -> LaneLinks:
     def opened(message: MessageUsage, instead_of: MessageUsage | None) -> None:
         journal.opened(fact(message), instead_of=None if instead_of is None else fact(instead_of).key)
 
-    async def no_objection(_under_way: Decimal) -> Refusal | None:
+    async def no_objection(_under_way: CallCost) -> Refusal | None:
         return None
 
     def cost_of(model: str, usage: TokenUsage) -> Decimal:

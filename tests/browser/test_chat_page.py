@@ -115,7 +115,7 @@ async def test_a_person_speaks_to_an_agent_at_work_and_stops_it(site: Site) -> N
         await screenshot(page, "chat-stopped")
     hold.until.set()
 
-    assert "And hurry" in str(site.world.simulator.requests[-1].messages)
+    assert "And hurry" in str(site.world.simulator.requests[-1].body["messages"])
 
 
 async def test_a_tab_that_is_loaded_anew_hears_the_answer_go_on(site: Site) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.gateway import lane as lanes
-from app.gateway.call import Call, Refusal
+from app.gateway.call import Call, CallCost, Refusal
 from app.gateway.lane import CallRefused
 from tests.unit.gateway.calls import (
     FAR_S,
@@ -298,7 +298,7 @@ async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_beh
 ) -> None:
     asked = asyncio.Event()
 
-    async def slow(_under_way: Decimal) -> Refusal | None:
+    async def slow(_under_way: CallCost) -> Refusal | None:
         asked.set()
         await asyncio.sleep(FAR_S)
         return None
@@ -318,7 +318,7 @@ async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_beh
 async def test_a_run_that_ends_while_credit_is_asked_for_lets_nothing_through(billing: Billing) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def slow(_under_way: Decimal) -> Refusal | None:
+    async def slow(_under_way: CallCost) -> Refusal | None:
         asked.set()
         await answer.wait()
         return None
