@@ -1,0 +1,84 @@
+"""Deleting what runs hold, and accounts that keep as much as they may, over HTTP."""
+
+import httpx
+
+from app.principal import SCOPES
+from app.simulator.script import Hold, Reply, Text, in_turn
+from tests.e2e.stories import WorldOf, a_client, a_request
+
+ONE_MB = {"RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT": 1}
+LARGE = "x" * 600_000
+
+
+def told(response: httpx.Response) -> tuple[int, str | None]:
+    """The status of an answer, and the code of a problem."""
+    return response.status_code, response.json().get("code") if response.content else None
+
+
+async def test_a_deleted_run_says_nothing_more_and_keeps_its_receipts(world_of: WorldOf) -> None:
+    hold = Hold(index=4)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    _, key = await world.services.accounts.create_key("umbrella", SCOPES)
+    body = a_request("count", runId="mine")
+    path = "/v1/runs/mine"
+
+    await world.start(body)
+    await hold.reached.wait()
+    running = await world.http.delete(path)
+    hold.until.set()
+    ended = await world.ended("mine")
+    receipts = await world.receipts("mine")
+    async with a_client(world.url, key) as stranger:
+        foreign = await stranger.delete(path)
+    untouched = await world.ended("mine")
+    deleted = [await world.http.delete(path) for _ in range(2)]
+    gone = [
+        await world.http.get(f"{path}/events"),
+        await world.http.get(f"{path}/events", headers={"Last-Event-ID": "2"}),
+        *[await world.http.post(f"/v1/runs{way}", json=body) for way in ("", "/wait", "/stream")],
+    ]
+    other = await world.http.post("/v1/runs", json=a_request("something else", runId="mine"))
+    kept = (await world.http.get(path)).json()
+
+    assert told(running) == (409, "run_not_ended")
+    assert told(foreign) == (404, "run_not_found")
+    assert untouched == ended
+    assert ended["final"]["content"] == "one two three"
+    assert [told(answer) for answer in deleted] == [(204, None)] * 2
+    assert [told(answer) for answer in gone] == [(410, "run_deleted")] * len(gone)
+    assert told(other) == (409, "run_id_taken")
+    assert (kept["status"], kept["final"]["content"]) == ("succeeded", "")
+    assert kept["contentsDeletedAt"] is not None
+    assert len(receipts) == 1
+    assert await world.receipts("mine") == receipts
+    # The posts that were refused have asked no model.
+    assert len(world.simulator.requests) == 1
+
+
+async def test_an_account_that_keeps_as_much_as_it_may_is_told_507_until_it_deletes(
+    world_of: WorldOf,
+) -> None:
+    world = await world_of(in_turn(*[Reply([Text("ok")])] * 3), **ONE_MB)
+    _, key = await world.services.accounts.create_key("umbrella", SCOPES)
+    first, second = a_request(LARGE, runId="first", stateKey="chat"), a_request(LARGE, runId="second")
+
+    answered = await world.http.post("/v1/runs/wait", json=first)
+    refused = [
+        *[await world.http.post(f"/v1/runs{way}", json=second) for way in ("", "/wait", "/stream")],
+        await world.http.post("/v1/sessions/chat/fork", json={}),
+    ]
+    unknown = await world.http.get("/v1/runs/second")
+    joined = await world.http.post("/v1/runs/wait", json=first)
+    async with a_client(world.url, key) as other:
+        beside = await other.post("/v1/runs/wait", json=second)
+    freed = [await world.http.delete(path) for path in ("/v1/runs/first", "/v1/sessions/chat")]
+    again = await world.http.post("/v1/runs/wait", json=second)
+
+    assert [told(answer) for answer in refused] == [(507, "storage_quota")] * len(refused)
+    assert "of 1048576 it may keep" in refused[0].json()["detail"]
+    assert told(unknown) == (404, "run_not_found")
+    assert joined.json() == answered.json()
+    assert [answer.status_code for answer in freed] == [204, 204]
+    assert [answer.json()["ok"] for answer in (answered, beside, again)] == [True] * 3
+    # The posts that were refused have asked no model.
+    assert len(world.simulator.requests) == 3
