@@ -24,11 +24,6 @@ from tests.unit.gateway.calls import (
 )
 
 
-@pytest.fixture
-def billing() -> Billing:
-    return Billing()
-
-
 async def test_a_call_is_told_of_in_order(billing: Billing) -> None:
     lane = a_lane(billing)
 
