@@ -51,6 +51,8 @@ _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout comes after ours, so that ours is the one that answers."""
 
+_NICENESS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Login:
@@ -145,11 +147,13 @@ def launcher(
     The values stand in the file, not in an argument list, because any user of the machine can
     read another process's arguments. It notes its process id, which the CLI keeps, so that a
     hung CLI can be killed. Where the system can, it is told to die with the server: nobody would
-    read on, or bill, what it still generates. `jailed_by` is for a CLI
+    read on, or bill, what it still generates. The server comes first where there is more to do than
+    processors to do it: it answers everybody, a CLI one run. `jailed_by` is for a CLI
     that is to see nothing else: a file of bubblewrap's arguments, which inside could read on a command
     line, and the files it is given. `group` is where a process joins a control group.
     """
-    setpriv = shutil.which("setpriv")
+    nice, setpriv = shutil.which("nice"), shutil.which("setpriv")
+    behind_us = [nice, "-n", str(_NICENESS)] if nice else []
     dies_with_us = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
     jailed = ["bwrap", "--args", "3", "--"] if jailed_by else []
     given = "".join(f" {number}< {shlex.quote(str(path))}" for number, path in enumerate(jailed_by, 3))
@@ -160,7 +164,7 @@ def launcher(
             f"echo $$ > {shlex.quote(str(pid_file))}",
             *([] if group is None else [f"echo 0 > {shlex.quote(str(group))} || exit 1"]),
             *exports,
-            f'exec {shlex.join([*dies_with_us, *jailed, str(cli)])} "$@"{given}',
+            f'exec {shlex.join([*behind_us, *dies_with_us, *jailed, str(cli)])} "$@"{given}',
             "",
         ],
     )

@@ -1,4 +1,6 @@
+import os
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +43,15 @@ def test_the_launcher_starts_from_nothing_and_quotes_every_value() -> None:
     assert first == "#!/usr/bin/env -iS /bin/sh"
     assert f"export KEY={shlex.quote(hostile)}\n" in rest[0]
     assert rest[0].rstrip().endswith("'/opt/cla ude' \"$@\"")
+
+
+def test_a_cli_comes_behind_the_server_where_processors_are_scarce(tmp_path: Path) -> None:
+    cli, script = tmp_path / "cli", tmp_path / "launcher"
+    cli.write_text("#!/bin/sh\nexec nice\n")
+    script.write_text(launcher(cli, {"PATH": os.environ["PATH"]}, pid_file=tmp_path / "pid"))
+    for program in (cli, script):
+        program.chmod(0o700)
+
+    said = subprocess.run([script], check=True, capture_output=True, text=True)
+
+    assert int(said.stdout) == min(19, os.nice(0) + 5)
