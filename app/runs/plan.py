@@ -93,8 +93,11 @@ class Planner:
         images = sum(part.type == "image" for message in request.messages for part in message.parts)
         output_tokens = context.options.max_output_tokens
         size = text_size(context.model, texts, images=images, output_tokens=output_tokens)
-        price = self.prices.price_of(size.model, at=datetime.now(UTC))
-        return self.prices.credits_for(price.cost_of(size.longest))
+        options, now = context.options, datetime.now(UTC)
+        # Whichever of them answers, it must be covered.
+        models = [context.model, *([options.fallback] if options.fallback else [])]
+        cost = max(self.prices.price_of(model, at=now).cost_of(size.longest) for model in models)
+        return self.prices.credits_for(cost)
 
     def _options(self, model: str, spec: GraphSpec) -> ModelOptions:
         """The registry's, but for the thinking where the graph decides that."""

@@ -284,7 +284,7 @@ HOSTILE = """Look: <img src=x onerror="window.hacked=1"> and <script>window.hack
 async def test_a_hostile_answer_does_no_harm(site: Site) -> None:
     asked: list[str] = []
     site.model.script = in_turn(
-        Reply([Text(HOSTILE)]), Reply([Text("x" * 5_000_000)]), Reply([Text("Still here.")])
+        Reply([Text(HOSTILE)]), Reply([Text("x" * 3_000_000)]), Reply([Text("Still here.")])
     )
     async with site.visit(await site.key()) as page:
         page.on("request", lambda request: asked.append(request.url))

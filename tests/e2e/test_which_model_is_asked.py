@@ -121,19 +121,27 @@ async def test_credit_is_set_aside_for_whichever_model_answers(world_of: WorldOf
     path = tmp_path / "models.yaml"
     path.write_text("models: [{id: claude-haiku-4-5, max_output_tokens: 1000, fallback: claude-opus-4-5}]")
     hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)), RUNTALLY_MODELS_FILE=path)
+
+    def overloaded(request: ApiRequest) -> Answer:
+        if request.body["model"] == "claude-haiku-4-5":
+            return HttpError(529, "overloaded_error")
+        return Reply([Text("one two")], hold=hold)
+
+    world = await world_of(overloaded, RUNTALLY_MODELS_FILE=path)
     account = await world.account_id()
     await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
     await world.services.ledger.grant(account, 10_000_000)
 
     run_id = await world.start(a_request(model="claude-haiku-4-5"))
+    accepted = (await world.http.get("/v1/balance")).json()["reserved"]
     await hold.reached.wait()
-    reserved = (await world.http.get("/v1/balance")).json()["reserved"]
+    called = (await world.http.get("/v1/balance")).json()["reserved"]
     hold.until.set()
     await world.ended(run_id)
 
-    # A thousand tokens of opus cost 0.025 dollars, of haiku 0.005.
-    assert 250_000 < reserved < 260_000
+    # A thousand tokens of opus cost 0.025 dollars, of haiku 0.005; beside them there is the prompt.
+    assert 250_000 < accepted < 300_000
+    assert 250_000 < called < 300_000
 
 
 async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf, models_file: Path) -> None:

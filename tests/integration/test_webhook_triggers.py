@@ -38,7 +38,7 @@ async def key(database: Database) -> KeyRecord:
 async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_id: str = "run-1") -> None:
     """A run from its row to its end."""
     run = RunKey(key.account_id, RunId(run_id))
-    new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-5-5", "{}", "", b"", None, new_uuid())
+    new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-6", "{}", "", b"", None, new_uuid())
     async with database.transaction() as tx:
         await insert_run(tx, new)
     async with database.transaction() as tx:
