@@ -25,7 +25,7 @@ EVERY_S = 0.02
 
 
 def hardly_speaking(request: ApiRequest) -> Reply:
-    """Never done where it is to hang, and never silent: the CLI gives up a call that says nothing for 30 s."""
+    """Never done where it is to hang, and never silent: the CLI gives up calls silent for 30 s."""
     hangs = "hang" in request.last_text
     return Reply([Text("word " * 600 if hangs else "ok")], delta_delay_s=0.5 if hangs else 0)
 
