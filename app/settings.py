@@ -95,6 +95,9 @@ class Settings(BaseSettings):
     max_bodies_bytes_per_account: int = Field(
         67_108_864, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT"
     )
+    max_body_bytes_per_second: int = Field(
+        8_388_608, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES_PER_SECOND"
+    )
     body_timeout_s: int = Field(120, ge=1, le=3600, validation_alias="RUNTALLY_BODY_TIMEOUT_S")
     header_timeout_s: int = Field(10, ge=1, le=600, validation_alias="RUNTALLY_HEADER_TIMEOUT_S")
     write_timeout_s: int = Field(30, ge=1, le=3600, validation_alias="RUNTALLY_WRITE_TIMEOUT_S")

@@ -48,6 +48,9 @@ Every error is a problem document (RFC 9457).
 _BURST_S: Final = 4
 """How many seconds' worth of changes a key may make at once."""
 
+_BODIES_BURST_S: Final = 16
+"""And of bytes an account may send."""
+
 _CORS: Final[dict[str, Any]] = {
     # Where an origin shares our site, as chat.example.org does api.example.org's, the cookie serves it too.
     "allow_credentials": True,
@@ -124,8 +127,12 @@ def create_app(
 
 def _limits(services: Services, is_proxy: Callable[[str], bool]) -> Limits:
     settings = services.settings
-    budget = BodyBudget(total=settings.max_bodies_bytes, per_account=settings.max_bodies_bytes_per_account)
-    writes = settings.max_writes_per_second
+    writes, body_bytes = settings.max_writes_per_second, settings.max_body_bytes_per_second
+    budget = BodyBudget(
+        total=settings.max_bodies_bytes,
+        per_account=settings.max_bodies_bytes_per_account,
+        rate=TokenBuckets(per_s=body_bytes, burst=body_bytes * _BODIES_BURST_S),
+    )
     return Limits(
         bodies=BodyReader(
             budget, services.memory, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s

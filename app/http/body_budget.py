@@ -1,11 +1,13 @@
 """How many bytes of request bodies may be in memory at once, of one account and of all."""
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from app.errors import TooMany, Unavailable
+from app.http.buckets import TokenBuckets
 
 RETRY_AFTER_S: Final = 5
 
@@ -23,11 +25,13 @@ class BodiesFull(Unavailable):
 
 
 class BodyBudget:
-    """Counts the bytes of bodies from their announcement until they are handled."""
+    """Counts the bytes of bodies: those that are held, from their announcement on, and those of a time."""
 
-    def __init__(self, *, total: int, per_account: int) -> None:
+    def __init__(self, *, total: int, per_account: int, rate: TokenBuckets) -> None:
+        """`rate` is of bytes, by account."""
         self._total = total
         self._per_account = per_account
+        self._rate = rate
         self._held = 0
         self._by_account: Counter[Hashable] = Counter()
 
@@ -51,6 +55,8 @@ class BodyBudget:
             raise TooManyBodies(retry_after_s=RETRY_AFTER_S)
         if self._held + size > self._total:
             raise BodiesFull(retry_after_s=RETRY_AFTER_S)
+        if (wait_s := self._rate.take(account, size)) > 0:
+            raise TooManyBodies(retry_after_s=math.ceil(wait_s))
         self._by_account[account] += size
         self._held += size
 

@@ -17,14 +17,17 @@ class TokenBuckets:
         self._clock = clock
         self._tokens: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: Hashable) -> float:
-        """Take a token; returns the seconds until there is one, 0 where there was."""
-        left = self._left(who)
-        if left >= 1:
-            self._keep(who, left - 1)
+    def take(self, who: Hashable, count: float = 1) -> float:
+        """Take tokens; returns the seconds until there are as many, 0 where there were.
+
+        More than a bucket holds are taken from a full one.
+        """
+        left, wanted = self._left(who), min(count, self._burst)
+        if left >= wanted:
+            self._keep(who, left - wanted)
             return 0.0
         self._keep(who, left)
-        return (1 - left) / self._per_s
+        return (wanted - left) / self._per_s
 
     def wait_s(self, who: Hashable) -> float:
         """The seconds until there is a token, without taking it."""

@@ -47,3 +47,13 @@ def test_the_table_is_bounded() -> None:
 
     assert buckets.take(0) == 0
     assert buckets.take(MAX_KNOWN) == pytest.approx(1)
+
+
+def test_more_than_a_bucket_holds_is_taken_from_a_full_one() -> None:
+    clock = Clock()
+    buckets = TokenBuckets(per_s=2, burst=4, clock=clock)
+
+    assert [buckets.take("a", 3), buckets.take("a", 3), buckets.take("a", 9)] == [0, 1, 1.5]
+    clock.now += 1.5
+    assert buckets.take("a", 9) == 0
+    assert buckets.take("a") == 0.5
