@@ -26,7 +26,16 @@ _KEPT_CHARS = 100
 
 def is_storable(text: str) -> bool:
     """Whether it can be held as it is."""
-    return _UNSTORABLE.search(text) is None
+    if "\0" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        # A hundred times as fast as to search, which counts where a text has 20 MB.
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def storable(value: T) -> T:
