@@ -1,11 +1,11 @@
 """What a client may ask and what it is answered in the end."""
 
-import binascii
 import re
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
+import pybase64
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -135,19 +135,13 @@ class InputModel(WireModel):
         return cls.model_validate(fields, by_name=True, by_alias=False)
 
 
-_DECODED_AT_ONCE = 1_048_576
-"""Other threads have a turn in between."""
-
 _NO_BASE64 = "is not valid base64"
 
 
 def _decoded(data: str) -> bytes:
-    if "=" in data[:-2]:
-        # A piece may end with padding; only the last one may.
-        raise ValueError(_NO_BASE64)
-    pieces = (data[start : start + _DECODED_AT_ONCE] for start in range(0, len(data), _DECODED_AT_ONCE))
     try:
-        return b"".join(binascii.a2b_base64(piece, strict_mode=True) for piece in pieces)
+        # Ten times as fast as the standard library, which counts where an image has 20 MB.
+        return pybase64.b64decode(data, validate=True)
     except ValueError as error:
         raise ValueError(_NO_BASE64) from error
 

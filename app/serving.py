@@ -25,6 +25,9 @@ MAX_SKIPPED_BYTES: Final = 67_108_864
 """Of a body that is not read. It is skipped, because a client that is still sending when its connection
 is closed may never see the answer."""
 
+SKIPPED_BYTES_PER_S: Final = 16_777_216
+"""Of one connection: what is read for nothing must not take the processor from what is not."""
+
 _SWEEP_S = 0.5
 _EVICTABLE_AFTER_S = 5.0
 """How long an answer must have waited for its reader before its connection makes room for others."""
@@ -193,6 +196,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self.cycle.keep_alive = False
         if self._unaccounted > MAX_HEAD_BYTES:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if self._skipped:
+            self.flow.pause_reading()
+            self.loop.call_later(len(data) / SKIPPED_BYTES_PER_S, self._read_on)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -294,6 +300,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unsent = unsent
         if now - self._sent_at > limits.write_timeout_s:
             self.transport.abort()
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def _stop_parser(self, refusal: HTTPStatus) -> None:
         self._refusal = refusal

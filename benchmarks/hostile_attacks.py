@@ -19,6 +19,8 @@ from tests.security.server import Target
 SUMMARIZER: Final = "claude_agents:summarizer"
 BIG: Final = 19_000_000
 LONGEST_S: Final = 60.0
+MANY: Final = 100_000
+"""Until the attack's time is over."""
 Body: TypeAlias = dict[str, Any]
 
 
@@ -114,7 +116,7 @@ async def schema(arena: Arena) -> None:
     }
     form = {"type": "json_schema", "schema": wanted}
     try:
-        await hammer(arena, "/v1/runs", a_run("go", responseFormat=form), at_once=4, times=500)
+        await hammer(arena, "/v1/runs", a_run("go", responseFormat=form), at_once=4, times=MANY)
     finally:
         silent.close()
 
@@ -123,7 +125,7 @@ async def pattern(arena: Arena) -> None:
     """Tool calls whose arguments a catastrophic pattern of the tool's own is held against."""
     call = f"call {SEARCH} " + json.dumps({"q": "a" * 40 + "!"})
     body = {**a_run(call), "graphId": GRAPH}
-    await hammer(arena, "/v1/runs/wait", body, at_once=4, times=100)
+    await hammer(arena, "/v1/runs/wait", body, at_once=4, times=MANY)
 
 
 async def brackets(arena: Arena) -> None:
@@ -132,7 +134,7 @@ async def brackets(arena: Arena) -> None:
     headers = {"Content-Type": "application/json", "Authorization": "Bearer nobody"}
 
     async def again(http: httpx.AsyncClient) -> None:
-        for _ in range(200):
+        for _ in range(MANY):
             await arena.noted(http.post("/v1/runs", content=content, headers=headers))
 
     async with arena.client() as http:
@@ -193,7 +195,7 @@ async def queued_runs(arena: Arena) -> None:
     async with arena.client() as http:
         for _ in range(12):
             await arena.noted(http.post("/v1/runs", json=a_run("hang")))
-    await hammer(arena, "/v1/runs", a_big_run("words 3"), at_once=4, times=32)
+    await hammer(arena, "/v1/runs", a_big_run("words 3"), at_once=4, times=MANY)
 
 
 async def messages(arena: Arena) -> None:
@@ -201,7 +203,7 @@ async def messages(arena: Arena) -> None:
     async with arena.client() as http:
         run_id = (await http.post("/v1/runs", json=a_run("hang"))).json()["runId"]
     text = {"content": "x" * 1_000_000, "priority": "later"}
-    await hammer(arena, f"/v1/runs/{run_id}/messages", text, at_once=8, times=200)
+    await hammer(arena, f"/v1/runs/{run_id}/messages", text, at_once=8, times=MANY)
 
 
 async def places(arena: Arena) -> None:
@@ -216,7 +218,7 @@ async def cancel_storm(arena: Arena) -> None:
     headers = {"Content-Type": "application/json"}
 
     async def again(http: httpx.AsyncClient) -> None:
-        for _ in range(50):
+        for _ in range(MANY):
             started = await arena.noted(http.post("/v1/runs", content=content, headers=headers))
             if started is not None and started.is_success:
                 await arena.noted(http.post(f"/v1/runs/{started.json()['runId']}/cancel"))
@@ -227,14 +229,16 @@ async def cancel_storm(arena: Arena) -> None:
 
 async def provider_answer(arena: Arena) -> None:
     """Answers of a provider with one word of 200 MB."""
-    await hammer(arena, "/v1/runs/wait", a_run("letters 200000000"), at_once=2, times=20)
+    await hammer(arena, "/v1/runs/wait", a_run("letters 200000000"), at_once=2, times=MANY)
 
 
 async def tool_pages(arena: Arena) -> None:
     """A tool server whose list of tools never ends."""
     arena.tools.endless = True
-    await hammer(arena, "/v1/runs/wait", {**a_run("go"), "graphId": GRAPH}, at_once=4, times=50)
-    arena.notes.append(f"{arena.tools.pages} pages read")
+    try:
+        await hammer(arena, "/v1/runs/wait", {**a_run("go"), "graphId": GRAPH}, at_once=4, times=MANY)
+    finally:
+        arena.notes.append(f"{arena.tools.pages} pages read")
 
 
 async def gateway_port(arena: Arena) -> None:
@@ -244,6 +248,13 @@ async def gateway_port(arena: Arena) -> None:
     head = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 1100000000\r\n\r\n"
 
     async def flood(port: int) -> None:
+        while True:
+            try:
+                await flood_once(port)
+            except OSError as error:
+                arena.answers[type(error).__name__] += 1
+
+    async def flood_once(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         answered = asyncio.create_task(reader.readline())
         writer.write(head)
@@ -285,7 +296,7 @@ async def conversation(arena: Arena) -> None:
             await arena.noted(http.post("/v1/runs/wait", json=a_big_run("words 3", stateKey="long")))
 
         async def again() -> None:
-            for _ in range(50):
+            for _ in range(MANY):
                 await arena.noted(http.get("/v1/sessions/long"))
 
         await together(again() for _ in range(4))
@@ -296,9 +307,11 @@ async def prepaid(arena: Arena) -> None:
     async with arena.target.client() as operator:
         await operator.patch("/v1/accounts/attacker", json={"mode": "prepaid"})
         await operator.post("/v1/accounts/attacker/grants", json={"usd": "5"})
-        await hammer(arena, "/v1/runs/wait", a_big_run("words 3"), at_once=12, times=1)
-        balance = (await operator.get("/v1/accounts/attacker")).json()
-        arena.notes.append(f"left: {balance['leftUsd']} USD")
+        try:
+            await hammer(arena, "/v1/runs/wait", a_big_run("words 3"), at_once=12, times=MANY)
+        finally:
+            balance = (await operator.get("/v1/accounts/attacker")).json()
+            arena.notes.append(f"left: {balance['leftUsd']} USD")
 
 
 ATTACKS: Final[dict[str, Attack]] = {

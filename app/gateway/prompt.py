@@ -4,10 +4,11 @@ One estimate for all who need one: what a call may use at most is what credit an
 against, what it uses about is charged where nobody else can say.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic_core import from_json
 
 from app.storable import identifier
 from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
@@ -75,8 +76,8 @@ def size_of(body: bytes) -> CallSize:
     if sum(body.count(part) for part in (b",", b"[", b"{")) > MOST_PARTS:
         raise PromptTooLarge
     try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError):
+        asked = from_json(body)
+    except ValueError:
         asked = None
     # What we do not understand the provider may: then it is as long as it can be.
     asked = asked if isinstance(asked, dict) else {}

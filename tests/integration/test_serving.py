@@ -15,6 +15,7 @@ from app.serving import (
     MAX_HEADERS,
     MAX_SKIPPED_BYTES,
     MAX_URL_BYTES,
+    SKIPPED_BYTES_PER_S,
     ConnectionLimits,
     ConnectionTable,
 )
@@ -295,3 +296,15 @@ async def test_no_body_is_skipped_for_ever() -> None:
                 writer.write(chunk)
                 await writer.drain()
         await port.until_open(0)
+
+
+async def test_a_body_is_skipped_no_faster_than_it_may_be() -> None:
+    began = asyncio.get_running_loop().time()
+    size = SKIPPED_BYTES_PER_S // 2
+    async with served(refuses) as port:
+        head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode()
+
+        came = await port.answered(head, b"x" * size + HEAD + b"Connection: close\r\n\r\n")
+
+    assert came.count(b"HTTP/1.1 200 ") == 2
+    assert asyncio.get_running_loop().time() - began > 0.4

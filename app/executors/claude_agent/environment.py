@@ -51,7 +51,7 @@ _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout comes after ours, so that ours is the one that answers."""
 
-_NICENESS = 5
+_NICENESS = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import anyio
+import psutil
 import structlog
 from claude_agent_sdk import (
     ClaudeAgentOptions,
@@ -109,13 +110,14 @@ class CliProcess:
         if self._heard_all.is_set():
             return False
         try:
-            os.kill(int(self._directory.pid_file.read_text()), 0)
-        except ProcessLookupError:
+            process = psutil.Process(int(self._directory.pid_file.read_text()))
+            # One that has ended is there until the event loop has taken its exit code.
+            return process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
             return False
         except (FileNotFoundError, ValueError):
             # The launcher has not come so far.
             return True
-        return True
 
     def retire(self) -> None:
         """End a process that nobody has spoken to."""
