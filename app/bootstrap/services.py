@@ -31,6 +31,7 @@ from app.executors.models import ModelRegistry
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.memory import MemoryCeiling
+from app.offload import Offload
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
 from app.runs.contents import RunContents
@@ -88,6 +89,7 @@ class Services:
     contents: RunContents
     memory: MemoryCeiling
     """What may be asked before anything large is taken in."""
+    offload: Offload
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class _Ground:
     schemas: SchemaChecker
     agent: Agent
     memory: MemoryCeiling
+    offload: Offload
     storage: StorageQuota
     tasks: TaskGroup
     """Where runs go on when their reader has left; cancelled at the end."""
@@ -157,6 +160,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             workspaces=ground.workspaces,
             contents=_open_contents(ground),
             memory=ground.memory,
+            offload=ground.offload,
         )
 
 
@@ -191,6 +195,7 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
         schemas=schemas,
         agent=agent,
         memory=memory,
+        offload=Offload(),
         storage=_open_storage(settings, database),
         tasks=tasks,
     )
@@ -207,7 +212,7 @@ async def _open_runs(
     ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
 ) -> tuple[RunService, RunCommands, Conversations]:
     settings, database, log_ = ground.settings, ground.database, ground.log
-    codec = RequestCodec()
+    codec = RequestCodec(ground.offload)
     relay = Relay(
         database,
         executor,

@@ -135,7 +135,11 @@ def _limits(services: Services, is_proxy: Callable[[str], bool]) -> Limits:
     )
     return Limits(
         bodies=BodyReader(
-            budget, services.memory, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s
+            budget,
+            services.memory,
+            services.offload,
+            max_bytes=settings.max_body_bytes,
+            timeout_s=settings.body_timeout_s,
         ),
         readers=Readers(per_key=settings.max_readers_per_key, per_run=settings.max_readers_per_run),
         writes=TokenBuckets(per_s=writes, burst=writes * _BURST_S),

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-import anyio
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
@@ -14,12 +13,12 @@ from app.http.body_budget import BodyBudget, Reservation
 from app.http.json_scan import JsonScan
 from app.http.strict_json import read_json
 from app.memory import MemoryCeiling
+from app.offload import Offload
 
 _GRACE_S: Final = 10.0
 _LEAST_BYTES_PER_S: Final = 16_384
 _SCANNED_AT_ONCE: Final = 4096
 _SCANNED_WITHOUT_A_BREAK_S: Final = 0.002
-_PARSED_ON_THE_LOOP: Final = 32_768
 _LARGE: Final = 262_144
 _COPIES: Final = 4
 """While it is parsed, a body is there as bytes, as text and as values."""
@@ -44,15 +43,20 @@ class BodyReader:
     """Reads the bodies of all requests."""
 
     def __init__(
-        self, budget: BodyBudget, memory: MemoryCeiling, *, max_bytes: int, timeout_s: float
+        self,
+        budget: BodyBudget,
+        memory: MemoryCeiling,
+        offload: Offload,
+        *,
+        max_bytes: int,
+        timeout_s: float,
     ) -> None:
         """`max_bytes` is the most any body may have."""
         self._budget = budget
         self._memory = memory
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
-        # More at once would only hold more memory: parsing does not let go of the interpreter.
-        self._parsing = anyio.CapacityLimiter(1)
+        self._offload = offload
 
     @asynccontextmanager
     async def reading(
@@ -74,9 +78,7 @@ class BodyReader:
 
     async def parsed(self, body: bytes, made: Callable[[Any], _T]) -> _T:
         """What is made of a body's JSON; raises `Invalid`, or `HTTPException` for what is no JSON."""
-        if len(body) <= _PARSED_ON_THE_LOOP:
-            return made(_json(body))
-        return await anyio.to_thread.run_sync(lambda: made(_json(body)), limiter=self._parsing)
+        return await self._offload.run(lambda: made(_json(body)), size=len(body))
 
     def _hold(self, reservation: Reservation, size: int, *, most: int) -> None:
         if size > most:

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from app.errors import Unavailable
+from app.fair_places import FairPlaces
 from app.json_schema.document import SchemaDocument
-from app.json_schema.places import FairPlaces
 from app.json_schema.worker import REPLY, REQUEST
 
 _PROGRAM = Path(__file__).with_name("worker.py")
@@ -20,6 +21,10 @@ _WALL_FACTOR = 10
 _EXIT_S = 5.0
 _TOO_LONG = "takes too long to check"
 _ENDLESS = "has more wrong with it than can be told"
+
+
+class SchemasBusy(Unavailable):
+    """Too many JSON schemas are being checked now; try again later."""
 
 
 class WorkerEnded(Exception):
@@ -106,7 +111,9 @@ class WorkerPool:
     ) -> list[Any]:
         """Verdict, path and reason; raises `WorkerEnded`, `SchemasBusy`, and `OSError` without processes."""
         header = REQUEST.pack(document.dialect, self._check_s, len(document.text), len(value))
-        async with self._places.place(owner, most_waiting=most_waiting):
+        if most_waiting is not None and self._places.waiting(owner) >= most_waiting:
+            raise SchemasBusy(retry_after_s=1)
+        async with self._places.place(owner):
             worker = await self._ready()
             try:
                 answer = await worker.ask(header + document.text + value, self._check_s * _WALL_FACTOR)

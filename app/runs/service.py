@@ -1,7 +1,7 @@
 """RunService: everything one can do with a run."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID, uuid5
@@ -12,10 +12,12 @@ from app.db import Database, Transaction
 from app.errors import Conflict, Unavailable
 from app.events import Done, RunError
 from app.executors.port import RunContext
+from app.fair_places import FairPlaces
 from app.graph import GraphFinal, GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.memory import MemoryCeiling
+from app.offload import SMALL_BYTES
 from app.paging import Cursor
 from app.principal import Principal
 from app.runs.carrier import Carrier
@@ -37,13 +39,17 @@ from app.runs.repository import (
     newest_runs,
     stored_events,
 )
-from app.runs.request_codec import SMALL_BYTES, RequestCodec
+from app.runs.request_codec import RequestCodec
 from app.runs.response_schema import check_response_schema
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog, LogEntry
 from app.streams.silence import with_silence
 from app.workspaces.service import Workspaces
 from app.workspaces.workspace import Upload
+
+_LARGE_BYTES = 1_048_576
+_LARGE_REQUESTS_AT_ONCE = 2
+"""To write many at once would leave the database and the event loop no time for small ones."""
 
 _ASK_AGAIN_S = 1.0
 """How often a reader of another process's run looks whether that run has ended."""
@@ -112,6 +118,7 @@ class RunService:
         self._require_sandbox = require_sandbox
         self._require_live_key = require_live_key
         self._process_id = process_id
+        self._large_requests = FairPlaces(_LARGE_REQUESTS_AT_ONCE)
         self._closing = False
 
     async def start(
@@ -145,7 +152,8 @@ class RunService:
         await self._conversations.check_history(caller, request)
         with self._queue.admission(account_id) as admitted:
             try:
-                accepted = await self._accept(caller, request, context, fingerprint=fingerprint)
+                async with self._turn_of(request, account_id):
+                    accepted = await self._accept(caller, request, context, fingerprint=fingerprint)
             except SessionBusy:
                 # Perhaps it is busy with this very run, posted twice at once.
                 if (existing := await self._find(run)) is None:
@@ -247,6 +255,12 @@ class RunService:
     async def ping(self) -> None:
         """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is taken."""
         self._require_open()
+
+    def _turn_of(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:
+        """What a request is accepted within: large ones of an account one after the other."""
+        if request.size <= _LARGE_BYTES:
+            return nullcontext()
+        return self._large_requests.place(str(account_id))
 
     def _require_open(self) -> None:
         if self._closing:

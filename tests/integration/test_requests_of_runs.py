@@ -6,6 +6,7 @@ from app.db import Database
 from app.events import MeterReport
 from app.graph import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
+from app.offload import SMALL_BYTES, Offload
 from app.runs.repository import (
     NewRun,
     find_run,
@@ -14,7 +15,7 @@ from app.runs.repository import (
     mark_running,
     request_of,
 )
-from app.runs.request_codec import SMALL_BYTES, RequestCodec
+from app.runs.request_codec import RequestCodec
 from app.runs.turn_repository import find_turns
 from app.usage import Meters
 from tests.factories import an_account
@@ -68,7 +69,7 @@ async def test_the_request_of_a_run_that_called_no_model_is_dropped(
 
 @pytest.mark.parametrize("text", ["short", "long " * SMALL_BYTES, "\U0001f600 \u2028 \u00fc"])
 async def test_a_request_is_read_back_as_it_was(text: str) -> None:
-    codec = RequestCodec()
+    codec = RequestCodec(Offload())
     request = GraphRunRequest.of(
         run_id="r1",
         graph_id="claude_agents:assistant",

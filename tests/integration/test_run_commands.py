@@ -15,6 +15,7 @@ from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.control import MessageLimits, MessagesWaiting
 from app.ids import RunId, RunKey, new_uuid
+from app.offload import Offload
 from app.runs.carrier import Carrier
 from app.runs.command_repository import answer_command, commands_for, unanswered_commands
 from app.runs.commands import ChangeMode, RunCommands, Send
@@ -50,7 +51,7 @@ async def commands_over(
             log,
             receipts=receipts,
             ledger=CreditLedger(database),
-            codec=RequestCodec(),
+            codec=RequestCodec(Offload()),
             max_output_bytes=2**20,
         )
         carrier = Carrier(database, relay, log, queue=RunQueue(Capacity.of(1, 1)), tasks=tasks)

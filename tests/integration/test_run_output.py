@@ -12,6 +12,7 @@ from app.events import AiEvent, AssistantFinal, MeterReport, TextDelta, UsageRep
 from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext
 from app.graph import GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
+from app.offload import Offload
 from app.runs.relay import Relay
 from app.runs.repository import NewRun, find_run, insert_run, stored_events
 from app.runs.request_codec import RequestCodec
@@ -61,7 +62,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         log,
         receipts=receipts,
         ledger=CreditLedger(database),
-        codec=RequestCodec(),
+        codec=RequestCodec(Offload()),
         max_output_bytes=MOST,
     )
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])

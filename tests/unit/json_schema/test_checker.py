@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.json_schema.checker import Mismatch, SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
-from app.json_schema.places import SchemasBusy
+from app.json_schema.pool import SchemasBusy
 from tests.unit.json_schema.schemas import a_bomb
 
 USUAL = {

@@ -1,19 +1,13 @@
-"""Places in a small pool, handed out in turn: who asks much waits behind who asks little."""
+"""FairPlaces: a few places, handed out in turn: who asks much waits behind who asks little."""
 
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.errors import Unavailable
-
-
-class SchemasBusy(Unavailable):
-    """Too many JSON schemas are being checked now; try again later."""
-
 
 class FairPlaces:
-    """As many places as there may be checks at once; no owner has all of them where there are two."""
+    """How many may do something at once; no owner has all places where there are two."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -21,12 +15,13 @@ class FairPlaces:
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
+    def waiting(self, owner: str) -> int:
+        """How many of an owner's wait for a place."""
+        return len(self._waiting.get(owner, ()))
+
     @asynccontextmanager
-    async def place(self, owner: str, *, most_waiting: int | None = None) -> AsyncIterator[None]:
-        """Wait for a place; raises `SchemasBusy` when this many of the owner's wait already."""
-        waiting = len(self._waiting.get(owner, ()))
-        if most_waiting is not None and waiting >= most_waiting:
-            raise SchemasBusy(retry_after_s=1)
+    async def place(self, owner: str) -> AsyncIterator[None]:
+        """Wait for a place, and hold it while the body runs."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(future)
         self._hand_out()
