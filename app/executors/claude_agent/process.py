@@ -26,12 +26,14 @@ from claude_agent_sdk import (
     ResultMessage,
     UserMessage,
 )
+from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.directories import RunDirectory
 from app.executors.claude_agent.intake import taken_in
 from app.executors.control import RunEnded
 from app.graph import Priority
+from app.large_json import dumps
 from app.storable import storable
 
 log = structlog.get_logger(__name__)
@@ -200,7 +202,7 @@ class CliProcess:
             self._directory.find_config(self._confinement.config)
         if self._counts:
             self.counted_before = await self._counted()
-        await self._client.query(self._next())
+        await self._send()
         self._asked.set()
         sending = asyncio.create_task(self._send_on())
         try:
@@ -237,10 +239,17 @@ class CliProcess:
         # Whoever reads what the CLI says hears of it as well when it is gone.
         with contextlib.suppress(ClaudeSDKError):
             while True:
-                await self._client.query(self._next())
+                await self._send()
 
-    async def _next(self) -> AsyncIterator[dict[str, Any]]:
-        yield await self._unsent.get()
+    async def _send(self) -> None:
+        message = stamp_user_message(await self._unsent.get(), verbatim_prompts=True)
+        # Some readers of lines end one at U+2028.
+        line = await asyncio.to_thread(dumps, {**message, "session_id": "default"}, ascii_only=True)
+        # What the SDK's `query` does with a message, but for the event loop, which that would hold up.
+        transport = self._client._transport  # noqa: SLF001 - its version is pinned
+        if transport is None:
+            raise CliFailed(CliFailed.__doc__)
+        await transport.write(f"{line}\n")
 
     async def _interrupt_until(self, over: asyncio.Event) -> None:
         try:

@@ -1,0 +1,48 @@
+"""JSON texts of values with long strings, written so that other threads have their turn in between; pure."""
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+_LONG_CHARS: Final = 1024
+_WRITTEN_AT_ONCE: Final = 262_144
+"""Characters: a string of 19 MB in one go would keep the event loop from the interpreter for 40 ms."""
+
+
+def dumps(value: Any, *, ascii_only: bool = False) -> str:
+    """The JSON text of a value, compact."""
+    token, texts = secrets.token_hex(16), list[str]()
+
+    def mark(text: str) -> str:
+        texts.append(text)
+        return f"{token}{len(texts) - 1}"
+
+    short, *rest = re.split(f'"{token}([0-9]+)"', _json(with_marks(value, mark), ascii_only=ascii_only))
+    pieces = [short]
+    for number, short in zip(rest[::2], rest[1::2], strict=True):
+        pieces += ['"', *_written(texts[int(number)], ascii_only=ascii_only), '"', short]
+    return "".join(pieces)
+
+
+def with_marks(value: Any, mark: Callable[[str], str]) -> Any:
+    """The same JSON value with what `mark` gives for each long string."""
+    match value:
+        case str() if len(value) > _LONG_CHARS:
+            return mark(value)
+        case dict():
+            return {name: with_marks(each, mark) for name, each in value.items()}
+        case list():
+            return [with_marks(each, mark) for each in value]
+        case _:
+            return value
+
+
+def _written(text: str, *, ascii_only: bool) -> Iterator[str]:
+    for start in range(0, len(text), _WRITTEN_AT_ONCE):
+        yield _json(text[start : start + _WRITTEN_AT_ONCE], ascii_only=ascii_only)[1:-1]
+
+
+def _json(value: Any, *, ascii_only: bool) -> str:
+    return json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
