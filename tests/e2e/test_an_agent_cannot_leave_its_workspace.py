@@ -84,6 +84,16 @@ async def test_a_command_sees_nothing_of_the_machine(
     assert "Read-only file system" in heard
 
 
+async def test_a_command_changes_no_setting_of_the_kernel(world_of: WorldOf, tmp_path: Path) -> None:
+    """They are root's, and so the jail's where the server is root."""
+    look = bash("find /proc/sys -writable; cat /proc/sys/kernel/ostype")
+    world = await world_of(calling(look), **settings(tmp_path))
+
+    await world.run(a_request("go", graphId=EDITOR))
+
+    assert answered(world) == ['"Linux"']
+
+
 async def test_a_link_made_by_a_command_leads_nowhere(world_of: WorldOf, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)

@@ -26,6 +26,8 @@ from tests.programs import require
 
 MIB = 1024 * 1024
 NOBODY = 65_534
+SOCKETS = 'python3 -c "import socket, time; x = [socket.socketpair() for _ in range(500)]; time.sleep(30)"'
+"""What waits in a socket to be read belongs to no process."""
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +134,12 @@ async def test_a_command_that_takes_too_much_memory_fails_and_the_run_goes_on(
             "for i in $(seq 24); do (head -c 30000000 /dev/zero | tail | sleep 30) & done; wait",
             id="memory",
         ),
+        pytest.param(
+            f"max_temporary_bytes: {MIB}",
+            "cd /tmp; seq 9000 | xargs touch; sleep 30",
+            id="empty files elsewhere",
+        ),
+        pytest.param(f"max_memory_bytes: {512 * MIB}", f"{SOCKETS} & {SOCKETS} & {SOCKETS}", id="sockets"),
         pytest.param("max_processes: 16", "for i in $(seq 400); do sleep 4243 & done; wait", id="processes"),
     ],
 )

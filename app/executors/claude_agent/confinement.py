@@ -9,7 +9,8 @@ from typing import NamedTuple
 import psutil
 
 from app.executors.claude_agent.control_groups import ControlGroup
-from app.executors.claude_agent.jail import CONFIG
+from app.executors.claude_agent.jail import CONFIG, TEMPORARY_DIRECTORIES
+from app.executors.claude_agent.kernel_memory import socket_bytes, temporary_bytes
 from app.executors.claude_agent.native import WORKSPACE
 from app.workspaces.mounts import WorkspaceTooLarge
 from app.workspaces.spec import HostPathRefused
@@ -43,6 +44,9 @@ class Usage(NamedTuple):
     """Without files. What processes share counts once for each."""
     cpu_s: float
     """Of commands, also of those that have ended."""
+    socket_bytes: int
+    temporary_bytes: int
+    """Of files outside the workspace."""
 
 
 class Confinement:
@@ -112,13 +116,15 @@ class Confinement:
 
     def _excess(self) -> str | None:
         spec, used = self.workspace.spec, self.usage()
-        most_memory = spec.max_memory_bytes + _SHELLS_BYTES
+        most_memory = spec.max_memory_bytes + _SHELLS_BYTES - used.socket_bytes
         if self.workspace.is_overgrown():
             return "max_files"
         if used.tasks > spec.max_processes:
             return "max_processes"
         if used.cpu_s > spec.max_cpu_s:
             return "max_cpu_s"
+        if used.temporary_bytes > TEMPORARY_DIRECTORIES * spec.max_temporary_bytes:
+            return "max_temporary_bytes"
         if used.memory_bytes > most_memory and self._exact_memory() > most_memory:
             return "max_memory_bytes"
         return None
@@ -127,7 +133,8 @@ class Confinement:
         """What is used now."""
         tasks = memory = 0
         cpu_s = 0.0
-        for pid in self._pids():
+        pids = self._pids()
+        for pid in pids:
             with suppress(*_GONE):
                 cpu_s += self._cpu_of(pid)
                 if pid > _CLI:
@@ -135,7 +142,17 @@ class Confinement:
                     memory += sum(status.get(name, 0) for name in ("RssAnon", "RssShmem", "VmSwap")) * 1024
                     tasks += status.get("Threads", 1)
         self._cpu_s = max(self._cpu_s, cpu_s)
-        return Usage(tasks, memory, self._cpu_s)
+        return Usage(tasks, memory, self._cpu_s, *self._held_by_kernel(pids))
+
+    def _held_by_kernel(self, pids: list[int]) -> tuple[int, int]:
+        processes = _path_of(self._processes)
+        elsewhere = [os.fstat(directory).st_dev for directory in (self._workspace_directory, self._config)]
+        try:
+            sockets = socket_bytes(processes, pids, besides=_CLI)
+        except _GONE:
+            # The CLI is gone, and all it has started goes with it.
+            return 0, 0
+        return sockets, temporary_bytes(processes, pids, besides=elsewhere)
 
     def _pids(self) -> list[int]:
         with os.scandir(self._processes) as entries:

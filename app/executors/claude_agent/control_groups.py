@@ -15,13 +15,12 @@ from typing import Self
 
 import structlog
 
-from app.executors.claude_agent.jail import CLI_TASKS
+from app.executors.claude_agent.jail import CLI_TASKS, TEMPORARY_DIRECTORIES
 from app.workspaces.spec import WorkspaceSpec
 
 log = structlog.get_logger(__name__)
 
 _PREFIX = "jail-"
-_WRITABLE_DIRECTORIES = 4
 _CLI_BYTES = 2 * 1024**3
 """What the CLI itself may use, and keep of its conversation."""
 
@@ -82,7 +81,7 @@ class ControlGroups:
     def create(self, spec: WorkspaceSpec) -> ControlGroup:
         """A group for a jail with these limits; raises `OSError`."""
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self.parent))
-        in_memory = spec.size + _WRITABLE_DIRECTORIES * spec.max_temporary_bytes
+        in_memory = spec.size + TEMPORARY_DIRECTORIES * spec.max_temporary_bytes
         (path / "memory.max").write_text(str(spec.max_memory_bytes + in_memory + _CLI_BYTES))
         swap = path / "memory.swap.max"
         if swap.exists():

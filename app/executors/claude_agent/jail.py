@@ -32,6 +32,9 @@ _ALTERNATIVES = "/etc/alternatives"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the jail's own
 _USER = "1000"
 
+TEMPORARY_DIRECTORIES = 4
+"""How many times `max_temporary_bytes` all directories besides the workspace may hold together."""
+
 CLI_TASKS = 64 + 2 * (os.cpu_count() or 1)
 """Processes and threads of the CLI itself, which the kernel counts as well."""
 
@@ -55,6 +58,8 @@ def jail(*, cli: Path, files: Sequence[Path], config_bytes: int, spec: Workspace
         *("--die-with-parent", "--new-session", "--hostname", "workspace"),
         *_programs(),
         *("--dev", "/dev", "--proc", "/proc"),
+        # The kernel's settings: bubblewrap leaves them to root, whose they are also without privileges.
+        *("--ro-bind", "/proc/sys", "/proc/sys"),
         *_in_memory(_SHARED_MEMORY, scratch),
         *_in_memory("/tmp", scratch),  # noqa: S108 - the jail's own
         *_in_memory(f"{own}/tmp", scratch),  # noqa: S108

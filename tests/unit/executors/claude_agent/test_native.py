@@ -73,7 +73,8 @@ def test_the_jail_holds_programs_its_own_files_and_the_workspace() -> None:
     }
     programs = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache"}
     assert {source: target for source, target in bound.items() if source not in programs} == {
-        "/site/claude": "/agent/claude"
+        "/proc/sys": "/proc/sys",
+        "/site/claude": "/agent/claude",
     }
     copied = [
         (descriptor, target)

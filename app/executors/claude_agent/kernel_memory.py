@@ -1,0 +1,68 @@
+"""Memory that the kernel holds for the commands of a jail, and counts as no process's own.
+
+Files of temporary directories: each command has directories of its own, which last as long as any process
+that it started, and an empty file takes a kilobyte. Sockets: what waits in one to be read.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_FILE_BYTES = 1024
+_SOCKET_BYTES = 256 * 1024
+_TCP_BYTES = 4 * 1024 * 1024
+"""What one socket may hold by the kernel's defaults, about."""
+
+_GONE = (FileNotFoundError, ProcessLookupError)
+
+
+def temporary_bytes(processes: Path, pids: Iterable[int], *, besides: Collection[int]) -> int:
+    """What is held by the files in memory that these processes can see.
+
+    `processes` is the jail's /proc; `besides` are devices that are counted elsewhere.
+    """
+    held, seen = 0, set(besides)
+    for process in _one_of_each(processes, pids, "mnt"):
+        for place in _in_memory(process):
+            with suppress(*_GONE):
+                if (device := place.stat().st_dev) not in seen:
+                    seen.add(device)
+                    system = os.statvfs(place)
+                    held += (system.f_blocks - system.f_bfree) * system.f_frsize
+                    held += (system.f_files - system.f_ffree) * _FILE_BYTES
+    return held
+
+
+def socket_bytes(processes: Path, pids: Iterable[int], *, besides: int) -> int:
+    """What the sockets of these processes may hold; those in the network of the process `besides` do not count."""
+    held = 0
+    shared = (processes / f"{besides}/ns/net").stat().st_ino
+    for process in _one_of_each(processes, pids, "net", besides={shared}):
+        with suppress(*_GONE):
+            lines = (process / "net/sockstat").read_text(encoding="ascii").splitlines()
+            counts = {words[0]: int(words[2]) for line in lines if len(words := line.split()) > 2}
+            held += counts.get("sockets:", 0) * _SOCKET_BYTES + counts.get("TCP:", 0) * _TCP_BYTES
+    return held
+
+
+def _one_of_each(
+    processes: Path, pids: Iterable[int], kind: str, besides: Collection[int] = ()
+) -> Iterator[Path]:
+    """One process of each namespace of a kind."""
+    seen = set(besides)
+    for pid in pids:
+        process = processes / str(pid)
+        with suppress(*_GONE):
+            if (namespace := (process / "ns" / kind).stat().st_ino) not in seen:
+                seen.add(namespace)
+                yield process
+
+
+def _in_memory(process: Path) -> Iterator[Path]:
+    """The roots of the file systems in memory that a process has."""
+    with suppress(*_GONE):
+        for line in (process / "mountinfo").read_text(errors="replace").splitlines():
+            mount, _, system = line.partition(" - ")
+            if system.startswith("tmpfs "):
+                yield process / f"root{mount.split()[4]}"
