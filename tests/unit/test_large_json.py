@@ -19,7 +19,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.booleans())
-def test_it_is_the_json_of_the_value(value: Any, ascii_only: bool) -> None:
+def test_it_is_the_json_of_the_value(value: Any, ascii_only: bool) -> None:  # noqa: FBT001
     text = dumps(value, ascii_only=ascii_only)
 
     assert text == json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))

@@ -5,6 +5,7 @@ that it started, and an empty file takes a kilobyte. Sockets: what waits in one 
 """
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ _SOCKET_BYTES = 256 * 1024
 _TCP_BYTES = 4 * 1024 * 1024
 """What one socket may hold by the kernel's defaults, about."""
 
+_COUNTS = re.compile(r"^sockets: used (\d+)", re.MULTILINE), re.compile(r"^TCP: inuse (\d+)", re.MULTILINE)
 _GONE = (FileNotFoundError, ProcessLookupError)
 
 
@@ -35,14 +37,14 @@ def temporary_bytes(processes: Path, pids: Iterable[int], *, besides: Collection
 
 
 def socket_bytes(processes: Path, pids: Iterable[int], *, besides: int) -> int:
-    """What the sockets of these processes may hold; those in the network of the process `besides` do not count."""
+    """What the sockets of these processes may hold, but for those in the network of the process `besides`."""
     held = 0
     shared = (processes / f"{besides}/ns/net").stat().st_ino
     for process in _one_of_each(processes, pids, "net", besides={shared}):
         with suppress(*_GONE):
-            lines = (process / "net/sockstat").read_text(encoding="ascii").splitlines()
-            counts = {words[0]: int(words[2]) for line in lines if len(words := line.split()) > 2}
-            held += counts.get("sockets:", 0) * _SOCKET_BYTES + counts.get("TCP:", 0) * _TCP_BYTES
+            text = (process / "net/sockstat").read_text(encoding="ascii")
+            sockets, tcp = (int(found[1]) if (found := kind.search(text)) else 0 for kind in _COUNTS)
+            held += sockets * _SOCKET_BYTES + tcp * _TCP_BYTES
     return held
 
 
