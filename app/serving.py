@@ -21,6 +21,9 @@ MAX_HEAD_BYTES: Final = 65_536
 MAX_HEADERS: Final = 128
 MAX_URL_BYTES: Final = 16_384
 MAX_PIPELINED: Final = 8
+MAX_CHUNKS: Final = 65_536
+"""Of one body: each costs the parser some time, however short it is."""
+
 MAX_SKIPPED_BYTES: Final = 67_108_864
 """Of a body that is not read. It is skipped, because a client that is still sending when its connection
 is closed may never see the answer."""
@@ -153,11 +156,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._refusal = HTTPStatus.BAD_REQUEST
         self._head_since: float | None = None
         self._head_begun = self._busy = False
-        self._head_bytes = 0
-        self._unaccounted = 0
+        self._head_bytes = self._chunks = self._unaccounted = self._unsent = 0
         self._skipped: int | None = None
         self._last = False
-        self._unsent = 0
         self._sent_at = self._empty_at = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -203,7 +204,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         self._head_begun = True
-        self._head_bytes = 0
+        self._head_bytes = self._chunks = 0
+        if self._head_since is None and not self._busy:
+            # It came together with the end of a body that was skipped.
+            self._unset_keepalive_if_required()
+            self._head_since = self.loop.time()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -233,6 +238,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._last = not self.cycle.keep_alive
         # Closed is where the body is known to have come.
         self.cycle.keep_alive = self.cycle.keep_alive or _has_body(self.headers)
+
+    def on_chunk_header(self) -> None:
+        """A chunk of a body begins."""
+        self._chunks += 1
+        if self._chunks > MAX_CHUNKS:
+            self._stop_parser(HTTPStatus.BAD_REQUEST)
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body, perhaps of one that is skipped."""
@@ -264,6 +275,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if goes_on:
             return
         self._busy = False
+        self.cycle.body.clear()
         self._table.note_waiting(self)
         if self.cycle.more_body:
             self._skipped = 0
@@ -280,9 +292,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def unread_for_s(self) -> float:
         """Since when there always was something that the client has not taken."""
-        if self.transport.get_write_buffer_size() == 0:
-            return 0.0
-        return self.loop.time() - self._empty_at
+        return self.loop.time() - self._empty_at if self.transport.get_write_buffer_size() else 0.0
 
     def check_deadlines(self, now: float) -> None:
         """End the connection if its client has not sent its headers, or takes nothing of its answer."""

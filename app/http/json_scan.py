@@ -7,7 +7,7 @@ from app.errors import Invalid
 from app.http.strict_json import MAX_DEPTH, MAX_VALUES
 
 _MAX_MARKS: Final = 2 * MAX_VALUES
-"""Commas and opening brackets: at most twice as many as there are values."""
+"""Commas and opening brackets, and strings: of each at most twice as many as there are values."""
 
 _STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _MARK: Final = re.compile(rb'[\[\]{},"]')
@@ -20,6 +20,7 @@ class JsonScan:
 
     def __init__(self) -> None:
         self._marks = 0
+        self._strings = 0
         self._depth = 0
         self._in_string = False
         self._escaped = False
@@ -53,18 +54,19 @@ class JsonScan:
             mark = piece[found.start()]
             if mark == _QUOTE:
                 self._in_string = True
+                self._strings += 1
+                self._check()
                 return found.end()
             if mark in _CLOSING:
                 self._depth -= 1
-                continue
-            self._marks += 1
-            if mark in _OPENING:
-                self._depth += 1
+            else:
+                self._marks += 1
+                self._depth += mark in _OPENING
             self._check()
         return len(piece)
 
     def _check(self) -> None:
-        if self._depth > MAX_DEPTH:
+        if abs(self._depth) > MAX_DEPTH:
             raise Invalid.field("body", f"is nested deeper than {MAX_DEPTH} levels")
-        if self._marks > _MAX_MARKS:
+        if self._marks > _MAX_MARKS or self._strings > _MAX_MARKS:
             raise Invalid.field("body", f"holds more than {MAX_VALUES} values")

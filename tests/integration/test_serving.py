@@ -11,6 +11,7 @@ from uvicorn.server import ServerState
 
 from app.loopback import Receive, Scope, Send
 from app.serving import (
+    MAX_CHUNKS,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_SKIPPED_BYTES,
@@ -23,6 +24,7 @@ from app.serving import (
 PATIENCE_S = 20.0
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+LAST_CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
 BIG = 50_000_000
 
 
@@ -88,6 +90,13 @@ async def refuses(_scope: Scope, _receive: Receive, send: Send) -> None:
     await answer(send, b"no")
 
 
+async def answers_late(scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer without reading, and what is wanted late, later than connections are kept without a request."""
+    if scope["path"] == "/late":
+        await asyncio.sleep(0.5)
+    await answer(send, scope["path"].strip("/").encode())
+
+
 async def answer(send: Send, body: bytes) -> None:
     """Answer with a body."""
     headers = [(b"content-length", str(len(body)).encode())]
@@ -96,12 +105,17 @@ async def answer(send: Send, body: bytes) -> None:
 
 
 @asynccontextmanager
-async def served(app: Any = measures, **limits: Any) -> AsyncIterator[Port]:
+async def served(app: Any = measures, *, keep_alive_s: float = 60, **limits: Any) -> AsyncIterator[Port]:
     """Serve while the body runs, with limits that are soon reached."""
     usual = {"connections": 5, "per_address": 100, "header_timeout_s": 60, "write_timeout_s": 60}
     table = ConnectionTable(ConnectionLimits(**{**usual, **limits}))
     config = uvicorn.Config(
-        app, interface="asgi3", lifespan="off", ws="none", log_config=None, timeout_keep_alive=60
+        app,
+        interface="asgi3",
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        timeout_keep_alive=keep_alive_s,  # type: ignore[arg-type]
     )
     config.load()
     state = ServerState()
@@ -284,6 +298,34 @@ async def test_a_body_that_is_skipped_comes_in_time_or_not_at_all() -> None:
 
     assert came.startswith(b"HTTP/1.1 200 ")
     assert came.count(b"HTTP/1.1 ") == 1
+
+
+async def test_half_a_request_after_a_skipped_body_is_given_up_as_well() -> None:
+    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+    async with served(refuses, header_timeout_s=0.2) as port:
+        came = await port.answered(post, b"ab" + b"GET / HT")
+
+    assert came.startswith(b"HTTP/1.1 200 ")
+    assert b"HTTP/1.1 408 " in came
+
+
+async def test_a_request_in_one_piece_with_the_end_of_a_skipped_body_has_its_time() -> None:
+    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+    async with served(answers_late, keep_alive_s=0.1) as port:
+        came = await port.answered(
+            post, b"ab" + b"GET /late HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+
+    assert came.endswith(b"late")
+
+
+async def test_a_body_has_so_many_chunks_and_no_more() -> None:
+    async with served() as port:
+        few = await port.answered(LAST_CHUNKED, b"1\r\nx\r\n" * (MAX_CHUNKS - 1) + b"0\r\n\r\n")
+        many = await port.answered(LAST_CHUNKED, b"1\r\nx\r\n" * MAX_CHUNKS + b"0\r\n\r\n")
+
+    assert few.startswith(b"HTTP/1.1 200 ")
+    assert many.startswith(b"HTTP/1.1 400 ")
 
 
 async def test_no_body_is_skipped_for_ever() -> None:

@@ -54,6 +54,12 @@ def test_too_many_values_are_noticed_soon(value: str) -> None:
         endless.feed(f"[{piece}{piece}{piece}".encode())
 
 
+@pytest.mark.parametrize("endless", ['""', '"\\n"', '"a":', "]", "}"])
+def test_what_is_no_json_is_not_looked_at_for_long(endless: str) -> None:
+    with pytest.raises(Invalid):
+        scan((endless * (2 * MAX_VALUES + 2)).encode())
+
+
 def test_a_text_of_many_escapes_is_passed_quickly() -> None:
     scan(b'"' + b'\\"' * 1_000_000 + b'"', piece=16_384)
 
