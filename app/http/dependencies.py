@@ -1,7 +1,7 @@
 """What routes ask for: who is calling, and the services. None of them holds a database session."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, TypeAlias
 
@@ -17,7 +17,7 @@ from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.principal import Principal
 from app.runs.commands import RunNotFound
 
-OpenReading: TypeAlias = Callable[[Principal, RunKey], AbstractContextManager[None]]
+OpenReading: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[None]]
 
 _MAX_KEY_CHARS = 255
 
@@ -48,17 +48,25 @@ ReceiptReader: TypeAlias = Annotated[Principal, Depends(CallerWith("receipts:rea
 Admin: TypeAlias = Annotated[Principal, Depends(CallerWith("admin"))]
 
 
-async def reading(request: Request, services: ServicesDep) -> OpenReading:
-    """What a reader of a run does it within; raises `TooManyReaders` before the run is started."""
-    readers, caller = limits_of(request).readers, await principal_of(request)
-    readers.require_room(caller.api_key_id)
+def exporting(request: Request, services: ServicesDep) -> OpenReading:
+    """What a reader reads within: a run, or the receipts of an account."""
+    readers = limits_of(request).readers
 
     @contextmanager
-    def reading(caller: Principal, run: RunKey) -> Iterator[None]:
-        with readers.reading(caller.api_key_id, run), services.credentials.while_valid(caller):
+    def reading(caller: Principal, what: Hashable) -> Iterator[None]:
+        with readers.reading(caller.api_key_id, what), services.credentials.while_valid(caller):
             yield
 
     return reading
+
+
+Exporting: TypeAlias = Annotated[OpenReading, Depends(exporting)]
+
+
+async def reading(request: Request, opened: Exporting) -> OpenReading:
+    """The same for a run; raises `TooManyReaders` before the run is started."""
+    limits_of(request).readers.require_room((await principal_of(request)).api_key_id)
+    return opened
 
 
 Reading: TypeAlias = Annotated[OpenReading, Depends(reading)]

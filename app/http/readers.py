@@ -1,4 +1,4 @@
-"""How many follow runs at once: event streams, and requests that wait for a run's end."""
+"""How many read at once: event streams, requests that wait for a run's end, and exports."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -11,7 +11,7 @@ RETRY_AFTER_S: Final = 5
 
 
 class TooManyReaders(TooMany):
-    """Too many follow runs at once; close some, then try again."""
+    """Too many streams, waiting requests or exports at once; close some, then try again."""
 
     code = "too_many_readers"
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.db import Database
@@ -21,6 +22,21 @@ AT_ONCE_S = 1.0
 """How long a stream may outlive its credential."""
 SLACK_S = 1.0
 """What a busy machine of two cores may take on top."""
+RECEIPTS = 8000
+_RECEIPTS = text(
+    """
+    INSERT INTO charge_receipts (
+        id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
+        graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
+        cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
+        price_version, basis, output_estimated, origin, created_at, cache_savings_usd, note)
+    SELECT gen_random_uuid(), 'anthropic_sdk', CAST(:account AS uuid) || '-' || n, 'run-' || n, 0,
+           'msg_' || n, CAST(:account AS uuid), CAST(:key AS uuid), 'claude_agents:assistant',
+           'claude_sdk', 'claude-sonnet-4-6', 1, 1, 0, 0, 0, 0, 0.01, 100000, 'test', 'final', false,
+           'assistant', now(), 0, repeat('note ', 400)
+      FROM generate_series(1, :count) AS n
+    """
+)
 SESSION = "/v1/browser-session"
 OURS = {"Sec-Fetch-Site": "same-origin"}
 
@@ -47,6 +63,18 @@ async def revoke(target: Target, key: str, *, stop_runs: bool = False) -> int:
     key_id = await id_of(target, key)
     async with accounts_of(target) as (_, revocation):
         return await revocation.revoke(key_id, stop_runs=stop_runs)
+
+
+async def many_receipts(target: Target, key: str) -> None:
+    """Receipts of this key, more than fits into what lies between the server and who does not read."""
+    database = await Database.open(target.database_url)
+    try:
+        owner = await Accounts(database).authenticate(key)
+        async with database.transaction() as tx:
+            names = {"account": owner.account_id, "key": owner.api_key_id, "count": RECEIPTS}
+            await tx.execute(_RECEIPTS, names)
+    finally:
+        await database.aclose()
 
 
 async def a_hanging_run(http: httpx.AsyncClient, **fields: Any) -> str:
@@ -122,6 +150,25 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
     assert back.status_code == 401
     assert (still_open, runs) == (True, {"running"})
     assert b"event: done" in heard
+
+
+async def test_a_revoked_key_gets_no_more_of_an_export(target: Target) -> None:
+    key = await target.new_key(f"export-{uuid4().hex}")
+    await many_receipts(target, key)
+    head = f"GET /v1/receipts?format=csv HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+    reader, writer = await target.connect()
+    writer.write(head.encode())
+    status = await reader.readline()
+
+    await revoke(target, key)
+    # Who takes it slowly, so that most of it is not sent yet when the key is looked up.
+    await asyncio.sleep(AT_ONCE_S + SLACK_S)
+    rest = await reader.read()
+    writer.close()
+
+    assert b" 200 " in status
+    assert not rest.endswith(b"0\r\n\r\n")
+    assert rest.count(b"claude_sdk") < RECEIPTS
 
 
 async def test_whoever_waits_for_an_answer_with_a_revoked_key_is_told(target: Target) -> None:

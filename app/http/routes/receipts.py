@@ -1,18 +1,18 @@
 """Receipts: what dashboards read."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query
-from fastapi.responses import StreamingResponse
 
 from app.billing.reports import BillingReports
 from app.billing.repository import Receipt, ReceiptBasis
 from app.billing.search_repository import ReceiptFilter
 from app.http.admission import AdmittedRoute
-from app.http.csv_export import CSV, csv_line, wants_csv
-from app.http.dependencies import ReceiptReader, ServicesDep
+from app.http.csv_export import CSV, CsvExport, csv_line, wants_csv
+from app.http.dependencies import Exporting, ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
 from app.http.schemas import Page, ReceiptShape
 from app.paging import MAX_PAGE
@@ -52,10 +52,13 @@ async def list_receipts(
         Literal["json", "csv"] | None, Query(alias="format", description="Wins over `Accept`.")
     ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
+    *,
+    exporting: Exporting,
 ) -> Any:
     """Receipts of the key's account, newest first; as CSV (`format`, or `Accept`) all that match."""
     if format_ == "csv" or (format_ is None and wants_csv(accept)):
-        return await _exported(services.billing, caller, wanted)
+        within = exporting(caller, caller.account_id)
+        return await _exported(services.billing, caller, wanted, within=within)
     receipts, next_cursor = await services.billing.search(
         caller.account_id, wanted, limit=limit, cursor=cursor
     )
@@ -67,7 +70,9 @@ async def _exported(
     receipts: BillingReports,
     caller: Principal,
     wanted: ReceiptFilter,
-) -> StreamingResponse:
+    *,
+    within: AbstractContextManager[None],
+) -> CsvExport:
     async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
         return await receipts.search(caller.account_id, wanted, limit=MAX_PAGE, cursor=cursor)
 
@@ -82,8 +87,7 @@ async def _exported(
             page, cursor = await page_after(cursor)
             yield _rows(page)
 
-    headers = {"Content-Disposition": 'attachment; filename="receipts.csv"', "Vary": "Accept"}
-    return StreamingResponse(lines(), media_type=CSV, headers=headers)
+    return CsvExport(lines(), filename="receipts.csv", within=within)
 
 
 def _rows(receipts: list[Receipt]) -> str:
