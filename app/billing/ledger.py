@@ -92,20 +92,22 @@ class CreditLedger:
             await set_terms(tx, account_id, terms.mode, terms.monthly_budget)
             return await credit_of(tx, account_id)
 
-    async def reserve(self, tx: Transaction, run: RunKey, wanted: int) -> None:
-        """Set credits aside for a run: as many as wanted, or what is left.
+    async def reserve(self, tx: Transaction, run: RunKey, wanted: int) -> int | None:
+        """Set credits aside for a run: as many as wanted, or what is left; None where there is no limit.
 
         Raises `InsufficientCredits` when nothing is left that others have not set aside.
         """
         now = datetime.now(UTC)
         if (await credit_of(tx, run.account_id)).available(now) is None:
-            return
+            return None
         available = (await locked_credit(tx, run.account_id)).available(now)
         if available is None:
-            return
+            return None
         if available <= 0:
             raise InsufficientCredits
-        await add_entry(tx, run.account_id, "reservation", -min(max(wanted, 1), available), run_id=run.run_id)
+        reserved = min(max(wanted, 1), available)
+        await add_entry(tx, run.account_id, "reservation", -reserved, run_id=run.run_id)
+        return reserved
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Give back what a run had set aside; a second time does nothing."""

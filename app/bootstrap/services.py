@@ -257,7 +257,7 @@ async def _open_runs(
         codec=codec,
         process_id=ground.process_id,
     )
-    reaper = Reaper(database, log_, ground.ledger, succession, process_id=ground.process_id)
+    reaper = Reaper(database, log_, ground.ledger, succession, carrier=carrier, process_id=ground.process_id)
     # Beside an embedded database there is no other process: whatever has not ended has died.
     await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
     ground.tasks.start_soon(reaper.watch)

@@ -64,6 +64,8 @@ class RunContext:
     """The resolved model ids of the subagents that have one of their own, by the agent's name."""
     session: Session | None = None
     """The conversation it goes on with; None for a run that stands alone."""
+    reserved: int | None = None
+    """The credits that were set aside for it when it was accepted, if its account has a limit."""
     control: RunControl = field(default_factory=RunControl)
     """What is asked of it meanwhile."""
     options: ModelOptions = field(default_factory=ModelOptions)

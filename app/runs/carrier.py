@@ -66,6 +66,10 @@ class Carrier:
         """The run, if it is carried here."""
         return self._live.get(run)
 
+    def carried(self) -> list[RunKey]:
+        """The runs carried here."""
+        return list(self._live)
+
     def is_idle(self) -> bool:
         """Whether no run is carried here."""
         return not self._live

@@ -144,12 +144,16 @@ class Conversations:
             await delete_session(tx, replace(copy, state_key=""))
         raise SessionExists
 
-    async def delete(self, account_id: AccountId, state_key: str) -> None:
-        """Forget what was said; runs and receipts stay. Raises `SessionNotFound`, `SessionBusy`."""
+    async def delete(self, caller: Principal, state_key: str) -> None:
+        """Forget what was said; runs and receipts stay.
+
+        Raises `SessionNotFound`, `SessionBusy`, and `ScopeMissing` where the caller may not read it.
+        """
         async with self._database.transaction() as tx:
-            session = await lock_session(tx, account_id, state_key)
+            session = await lock_session(tx, caller.account_id, state_key)
             if session is None:
                 raise SessionNotFound
+            await _require_reading(tx, session, caller)
             if await unfinished_turns(tx, session):
                 raise SessionBusy
             await delete_session(tx, session)

@@ -1,4 +1,4 @@
-"""End the runs whose process died, or have them go on here."""
+"""End the runs that no process carries, or have them go on here."""
 
 import asyncio
 from dataclasses import replace
@@ -11,6 +11,8 @@ from app.db import Database, Transaction
 from app.errors import AppError, Unavailable
 from app.events import Done, RunError
 from app.graph import FinalUsage, GraphFinal
+from app.ids import RunKey
+from app.runs.carrier import Carrier
 from app.runs.history import pack
 from app.runs.relay import close_log, last_position, numbered, terminal_events
 from app.runs.repository import RunRecord, beat, finish_run, orphaned_runs
@@ -21,11 +23,11 @@ log = structlog.get_logger(__name__)
 
 BEAT_S = 5.0
 SILENT_S = 20.0
-"""A process not heard of for this long has died: readers get their answer within 30 s."""
+"""A run not heard of for this long is lost: its readers get their answer within 30 s."""
 
 
 class Reaper:
-    """Beats for this process's runs and sees to those of processes that stopped beating."""
+    """Beats for the runs carried here and sees to those that nobody beats for."""
 
     def __init__(
         self,
@@ -34,12 +36,14 @@ class Reaper:
         ledger: CreditLedger,
         succession: Succession,
         *,
+        carrier: Carrier,
         process_id: UUID,
     ) -> None:
         self._succession = succession
         self._database = database
         self._ledger = ledger
         self._log = event_log
+        self._carrier = carrier
         self._process_id = process_id
         self._claimed: list[RunRecord] = []
 
@@ -49,7 +53,7 @@ class Reaper:
             await asyncio.sleep(BEAT_S)
             try:
                 async with self._database.transaction() as tx:
-                    await beat(tx, self._process_id)
+                    await beat(tx, self._process_id, self._ours())
                 await self.reap()
             except Unavailable as error:
                 log.warning("cannot look after runs now", reason=error.detail)
@@ -60,11 +64,12 @@ class Reaper:
     async def reap(self, *, silent_s: float = SILENT_S) -> int:
         """End runs that have been silent for so long, or begin their next attempt; returns how many.
 
+        Also such as this process has accepted without hearing so from the database: nobody carries them.
         Zero seconds takes every run of another process: right only where there can be no other.
         """
         ended: list[RunRecord] = []
         async with self._database.transaction() as tx:
-            orphans = await orphaned_runs(tx, silent_s=silent_s, not_of=self._process_id)
+            orphans = await orphaned_runs(tx, silent_s=silent_s, besides=self._ours())
             claimed = [run for run in orphans if await self._succession.claim(tx, run)]
             for run in orphans:
                 if run not in claimed:
@@ -75,6 +80,9 @@ class Reaper:
             await self._tell(run)
         await self._begin_claimed()
         return len(orphans)
+
+    def _ours(self) -> list[RunKey]:
+        return [*self._carrier.carried(), *(run.key for run in self._claimed)]
 
     async def _begin_claimed(self) -> None:
         """Begin what was claimed; with the database away, at the next try."""
@@ -102,7 +110,7 @@ class Reaper:
         await finish_run(tx, run.key, attempt=run.attempt, final=final, report=None, events=pack(entries))
 
     async def _tell(self, run: RunRecord) -> None:
-        log.error("ended a run whose process died", run_id=run.key.run_id)
+        log.error("ended a run that no process carries", run_id=run.key.run_id)
         await close_log(self._log, run.key, terminal_events(_died(run)))
 
 

@@ -28,7 +28,7 @@ from app.executors.port import ABORTED, BUDGET, INTERNAL, Ending, ExecutionFaile
 from app.graph import FinalUsage, GraphFinal, GraphRunRequest
 from app.ids import RunKey
 from app.runs.history import pack
-from app.runs.repository import finish_run, mark_running, request_of
+from app.runs.repository import finish_run, has_ended, mark_running, request_of
 from app.runs.request_codec import RequestCodec
 from app.runs.voice import RunVoice
 from app.streams.event_json import to_json
@@ -230,7 +230,8 @@ class Relay:
                     report=ended.report,
                     events=rows,
                 )
-                if ours:
+                # Its calls may have set credit aside after another process took it for dead and ended it.
+                if ours or await has_ended(tx, ended.run):
                     await self._ledger.release(tx, ended.run)
         except Unavailable as error:
             log.error("a finished run could not be kept yet", reason=error.detail)  # noqa: TRY400

@@ -260,6 +260,12 @@ async def finish_run(
     return True
 
 
+async def has_ended(reader: Reader, key: RunKey) -> bool:
+    """Whether a run has ended."""
+    ended: bool = (await reader.execute(select(runs.c.ended_at.is_not(None)).where(_is(key)))).scalar_one()
+    return ended
+
+
 async def stored_events(
     reader: Reader, key: RunKey, *, after: int = 0, max_bytes: int = STORED_BYTES
 ) -> list[StoredEvents]:
@@ -281,22 +287,26 @@ async def stored_events(
     return [StoredEvents(row.position, row.last_position, row.data) for row in rows]
 
 
-async def beat(tx: Transaction, process_id: UUID) -> None:
-    """Say that this process still carries its runs."""
+async def beat(tx: Transaction, process_id: UUID, carried: Sequence[RunKey]) -> None:
+    """Say that this process still carries these runs."""
     await tx.execute(
         update(runs)
-        .where(runs.c.process_id == process_id, runs.c.status.in_(UNFINISHED))
+        .where(
+            runs.c.process_id == process_id,
+            runs.c.status.in_(UNFINISHED),
+            tuple_(runs.c.account_id, runs.c.run_id).in_(carried),
+        )
         .values(heartbeat_at=func.now()),
     )
 
 
-async def orphaned_runs(tx: Transaction, *, silent_s: float, not_of: UUID) -> list[RunRecord]:
-    """Unfinished runs of other processes that have not been heard of; locked for this caller."""
+async def orphaned_runs(tx: Transaction, *, silent_s: float, besides: Sequence[RunKey]) -> list[RunRecord]:
+    """Unfinished runs besides these that have not been heard of; locked for this caller."""
     statement = (
         select(*_COLUMNS)
         .where(
             runs.c.status.in_(UNFINISHED),
-            runs.c.process_id != not_of,
+            tuple_(runs.c.account_id, runs.c.run_id).not_in(besides),
             runs.c.heartbeat_at <= func.now() - func.make_interval(0, 0, 0, 0, 0, 0, silent_s),
         )
         .with_for_update(skip_locked=True)

@@ -300,8 +300,10 @@ class RunService:
             if context.spec.native_tools:
                 uploads = [Upload(file.path, file.content) for file in request.files]
                 await self._workspaces.reserve(tx, context.run, context.spec.workspace, uploads)
-            await self._ledger.reserve(tx, context.run, self._planner.reservation(request, context))
-        return _Accepted(record, replace(context, session=session), to_interrupt)
+            reserved = await self._ledger.reserve(
+                tx, context.run, self._planner.reservation(request, context)
+            )
+        return _Accepted(record, replace(context, session=session, reserved=reserved), to_interrupt)
 
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self._database.snapshot() as reader:

@@ -193,6 +193,24 @@ class TestAKeyThatMayOnlyWrite:
         assert told == dict.fromkeys(answers, (403, "This API key lacks the scope runs:read."))
         assert after == before
 
+    async def test_it_deletes_nothing_but_its_own(self, target: Target) -> None:
+        own = a_request("hello", runId=uuid4().hex, stateKey=uuid4().hex)
+        of_its_own = [f"/v1/runs/{own['runId']}", f"/v1/sessions/{own['stateKey']}"]
+        async with a_victim(target) as victim:
+            of_others = [f"/v1/runs/{victim.run_id}", f"/v1/sessions/{victim.chat}"]
+            async with target.client(await target.new_key(victim.account, ["runs:write"])) as writer:
+                await writer.post("/v1/runs/wait", json=own)
+                before = await victim.state()
+                others = [await writer.delete(path) for path in of_others]
+                after = await victim.state()
+                allowed = [await writer.delete(path) for path in of_its_own]
+
+        assert [(answer.status_code, answer.json()["detail"]) for answer in others] == [
+            (403, "This API key lacks the scope runs:read.")
+        ] * 2
+        assert after == before
+        assert [answer.status_code for answer in allowed] == [204, 204]
+
     async def test_it_joins_and_goes_on_with_what_it_has_begun(self, target: Target) -> None:
         key = await target.new_key(f"writer-{uuid4().hex}", ["runs:write"])
         chat = uuid4().hex

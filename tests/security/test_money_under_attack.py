@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger, Terms
+from app.billing.ledger_repository import locked_credit
 from app.billing.pricing import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
@@ -68,11 +70,12 @@ class Account:
     id: AccountId
     key: ApiKeyId
 
-    def lane(self, run_id: str) -> Lane:
-        """The lane of a run that is under way."""
+    def lane(self, run_id: str, *, reserved: int | None = None) -> Lane:
+        """The lane of a run that is under way; `reserved` when it was accepted."""
         attribution = Attribution(self.key, "claude_agents:assistant", None)
         run = RunKey(self.id, RunId(run_id))
-        context = a_context(run=run, model=MODEL, attribution=attribution)
+        minute = timedelta(minutes=1)
+        context = a_context(run=run, model=MODEL, attribution=attribution, reserved=reserved, timeout=minute)
         limits, links = self.shop.billing.lane(context)
         return self.shop.gateway.open(run_id, limits, links)
 
@@ -171,6 +174,20 @@ async def test_a_call_that_is_not_covered_is_refused_before_its_prompt_is_sent(
         assert (refused.status_code, refused.headers["x-should-retry"]) == (402, "false")
         assert (allowed.status_code, len(simulator.requests), lane.refused) == (200, 1, "credit")
         await account.ends(lane)
+
+
+async def test_while_the_ledger_does_not_answer_a_first_call_has_what_was_set_aside_for_its_run(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
+        account = await shop.account("acme", dollars=1)
+        lanes = [account.lane(f"run-{number}", reserved=CREDITS_PER_DOLLAR // 10) for number in range(2)]
+        async with shop.database.transaction() as tx:
+            # As many requests of the account at once do: whoever comes waits.
+            await locked_credit(tx, account.id)
+            refused, allowed = await asyncio.gather(ask(shop, lanes[0], DEAR_PROMPT), ask(shop, lanes[1]))
+        assert (refused.status_code, allowed.status_code, len(simulator.requests)) == (402, 200, 1)
+        await asyncio.gather(*(account.ends(lane) for lane in lanes))
 
 
 async def test_prompts_given_up_before_their_first_byte_are_paid_for(

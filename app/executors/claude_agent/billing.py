@@ -89,7 +89,7 @@ class _RunCredit:
     def __init__(self, billing: RunBilling, context: RunContext) -> None:
         self._billing = billing
         self._run = context.run
-        self._last: int | None = None
+        self._last = context.reserved
         self._unlimited_until = 0.0
 
     async def objection(self, under_way: CallCost) -> Refusal | None:

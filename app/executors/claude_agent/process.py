@@ -1,8 +1,8 @@
 """One CLI process for one run: started, spoken and listened to, interrupted, ended, cleaned up after.
 
-One task owns the SDK client from connect to disconnect and drains its messages into a queue
-without bounds: the SDK's scopes belong to one task, and a hundred unread messages would block
-even its interrupt.
+One task owns the SDK client from connect to disconnect and drains its messages into an inbox
+without ever waiting: the SDK's scopes belong to one task, and a hundred unread messages would
+block even its interrupt. A CLI that says more than is read of it is killed.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.directories import RunDirectory
+from app.executors.claude_agent.inbox import CliFailed, Inbox
 from app.executors.claude_agent.intake import taken_in
 from app.executors.control import RunEnded
 from app.graph import Priority
@@ -40,10 +41,6 @@ log = structlog.get_logger(__name__)
 
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
-
-
-class CliFailed(Exception):
-    """The CLI could not be started, died or said something nobody understands."""
 
 
 INTERRUPT_GRACE_S = 2.0
@@ -86,7 +83,7 @@ class CliProcess:
         """Whether it died by our hand."""
         self.gone = asyncio.Event()
         """Set when the process has ended and its folder is removed."""
-        self._messages: asyncio.Queue[Message | Exception | None] = asyncio.Queue()
+        self._inbox = Inbox()
         self._unanswered = Unanswered()
         self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
@@ -128,16 +125,17 @@ class CliProcess:
 
     async def _own(self) -> None:
         """Connect, wait for a question, drain to the last result, disconnect, clean up."""
+        failure: Exception | None = None
         try:
             await self._listen()
         except Exception as error:  # noqa: BLE001 - whatever it was, the run must hear of it
-            self._messages.put_nowait(error)
+            failure = error
         finally:
             self._stopping = True
             self.heard.set()
             self._turn_over.set()
             self._heard_all.set()
-            self._messages.put_nowait(None)
+            self._inbox.end(failure)
             with anyio.CancelScope(shield=True):
                 try:
                     await self._end()
@@ -159,13 +157,9 @@ class CliProcess:
             }
         )
 
-    async def messages(self) -> AsyncIterator[Message]:
+    def messages(self) -> AsyncIterator[Message]:
         """Everything the CLI says, up to its last result. Raises `CliFailed`."""
-        while (item := await self._messages.get()) is not None:
-            if isinstance(item, Exception):
-                message = f"{type(item).__name__}: {item}"
-                raise CliFailed(message) from item
-            yield item
+        return self._inbox.messages()
 
     @property
     def has_more_to_do(self) -> bool:
@@ -213,13 +207,18 @@ class CliProcess:
                 if self._unanswered.has_begun:
                     self._begun.set()
                 self._mirror_failed |= isinstance(message, MirrorErrorMessage)
-                self._messages.put_nowait(message)
+                self._keep(message)
                 if isinstance(message, ResultMessage):
                     self._turn_over.set()
                     if self._is_done():
                         return
         finally:
             sending.cancel()
+
+    def _keep(self, message: Message) -> None:
+        if not self._inbox.put(message) and not self.killed:
+            log.error("the CLI says more than is read of it and is killed")
+            self.kill()
 
     async def _counted(self) -> dict[str, Any]:
         # The SDK has no public way to ask; its version is pinned.

@@ -125,8 +125,13 @@ async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) 
 
 @router.delete("/{runId}", status_code=204, summary="Delete what a run holds")
 async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> None:
-    """Remove request, answer, events and files of a run that has ended. The run and its receipts stay."""
-    await services.contents.delete(run_key(caller, run_id))
+    """Remove request, answer, events and files of a run that has ended. The run and its receipts stay.
+
+    What another key has started needs `runs:read` as well: it is gone for good.
+    """
+    run = await services.runs.get(run_key(caller, run_id))
+    caller.require_reading(run.api_key_id)
+    await services.contents.delete(run.key)
 
 
 @router.get(

@@ -74,5 +74,8 @@ async def fork_session(
 
 @router.delete("/{stateKey}", status_code=204, summary="Forget a conversation")
 async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
-    """Remove its transcript. Its runs and their receipts stay."""
-    await services.conversations.delete(caller.account_id, state_key)
+    """Remove its transcript. Its runs and their receipts stay.
+
+    Where another key has started a run, or that was forked, it needs `runs:read` as well.
+    """
+    await services.conversations.delete(caller, state_key)

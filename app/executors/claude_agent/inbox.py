@@ -1,0 +1,73 @@
+"""Inbox: what a CLI has said and nobody has read yet."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import is_dataclass
+from typing import Any, Final
+
+from claude_agent_sdk import Message
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of messages that wait, as Python holds them: some 40 000 pieces of text."""
+
+
+class CliFailed(Exception):
+    """The CLI could not be started, died or said something nobody understands."""
+
+
+class InboxFull(Exception):
+    """The CLI says more than is read of it."""
+
+
+class Inbox:
+    """Takes messages without waiting, or no more: to wait would block the SDK's interrupt."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._queue: asyncio.Queue[tuple[Message | Exception | None, int]] = asyncio.Queue()
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._full = False
+
+    def put(self, message: Message) -> bool:
+        """Keep a message until it is read; one of any size if it is alone.
+
+        False: there was no room for it or for an earlier one, and nothing is taken any more.
+        """
+        size = _size_of(message)
+        self._full |= self._bytes > 0 and self._bytes + size > self._max_bytes
+        if not self._full:
+            self._bytes += size
+            self._queue.put_nowait((message, size))
+        return not self._full
+
+    def end(self, error: Exception | None = None) -> None:
+        """Nothing comes after what waits; `error` is why, unless there was no room."""
+        self._queue.put_nowait((InboxFull(InboxFull.__doc__) if self._full else error, 0))
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """Every message up to the end. Raises `CliFailed`."""
+        while True:
+            item, size = await self._queue.get()
+            self._bytes -= size
+            if item is None:
+                return
+            if isinstance(item, Exception):
+                reason = f"{type(item).__name__}: {item}"
+                raise CliFailed(reason) from item
+            yield item
+
+
+def _size_of(value: Any) -> int:
+    size = sys.getsizeof(value)
+    match value:
+        case str() | int() | float() | None:
+            return size
+        case dict():
+            return size + sum(_size_of(name) + _size_of(item) for name, item in value.items())
+        case list() | tuple():
+            return size + sum(map(_size_of, value))
+        case _ if is_dataclass(value):
+            return size + _size_of(vars(value))
+        case _:
+            return size

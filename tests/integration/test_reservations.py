@@ -1,0 +1,84 @@
+"""What runs have set aside is given back, whoever ends them."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from app.billing.journal import Journal
+from app.billing.ledger import CreditLedger, Terms
+from app.billing.pricing import PriceList
+from app.billing.receipts import ReceiptWriter
+from app.db import Database
+from app.events import AiEvent
+from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext
+from app.graph import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.ids import RunId, RunKey, new_uuid
+from app.offload import Offload
+from app.runs.relay import Relay
+from app.runs.repository import NewRun, finish_run, insert_run
+from app.runs.request_codec import RequestCodec
+from app.runs.voice import RunVoice
+from app.streams.memory import MemoryEventLog
+from app.usage import Attribution
+from tests.factories import a_context, an_account
+
+GRAPH = "claude_agents:assistant"
+ENDED = GraphFinal(
+    ok=False,
+    run_id="run-1",
+    request_id=None,
+    content="",
+    error="internal",
+    finish_reason="error",
+    usage=FinalUsage(),
+)
+
+
+class TakenForDead:
+    """Another process ends the run; this one goes on and calls the model once more."""
+
+    def __init__(self, database: Database, ledger: CreditLedger) -> None:
+        self._database = database
+        self._ledger = ledger
+
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
+        async with self._database.transaction() as tx:
+            assert await finish_run(tx, context.run, attempt=0, final=ENDED, report=None, events=[])
+            await self._ledger.release(tx, context.run)
+        assert await self._ledger.hold(context.run, 500) is not None
+        raise ExecutionFailed(*INTERNAL)
+        yield
+
+    def preview(self, _request: GraphRunRequest, _context: RunContext) -> Preview:
+        return Preview(system_prompt="", prompt=(), options={})
+
+
+async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given_back(
+    database: Database, tmp_path: Path
+) -> None:
+    key, ledger = await an_account(database), CreditLedger(database)
+    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.grant(key.account_id, 1000)
+    run = RunKey(key.account_id, RunId("run-1"))
+    async with database.transaction() as tx:
+        await insert_run(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
+        assert await ledger.reserve(tx, run, 100) == 100
+    context = a_context(run=run, attribution=Attribution(key.id, GRAPH, None))
+    journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
+    relay = Relay(
+        database,
+        TakenForDead(database, ledger),
+        log,
+        receipts=ReceiptWriter(database, journal, PriceList()),
+        ledger=ledger,
+        codec=RequestCodec(Offload()),
+        max_output_bytes=2**20,
+    )
+    request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
+
+    async with asyncio.timeout(20):
+        await relay.carry(context, RunVoice(database, log, run, context.control), request=request)
+    journal.close()
+
+    credit = await ledger.credit(key.account_id)
+    assert (credit.reserved, credit.balance) == (0, 1000)
