@@ -54,7 +54,8 @@ async def test_a_cli_whose_words_nobody_reads_is_killed_at_a_bound(tmp_path: Pat
         grown = psutil.Process().memory_info().rss - before
         heard, reading = 0, process.messages()
         with pytest.raises(CliFailed, match="InboxFull"):  # noqa: PT012 - which one raises is the question
-            while await anext(reading):
+            while True:
+                await anext(reading)
                 heard += 1
     finally:
         process.kill()
