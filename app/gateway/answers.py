@@ -20,6 +20,7 @@ UNKNOWN = ErrorAnswer(404, "not_found_error", "not found")
 ENDED = ErrorAnswer(403, "permission_error", "this run has ended")
 REFUSED = ErrorAnswer(402, "billing_error", "this run may not call any more")
 UNREACHABLE = ErrorAnswer(502, "api_error", "the provider cannot be reached", worth_another_try=True)
+UNUSABLE = ErrorAnswer(502, "api_error", "the provider's answer cannot be used")
 TOO_LARGE = ErrorAnswer(413, "request_too_large", "the request is too large")
 
 OF_BODIES: Mapping[int, ErrorAnswer] = {

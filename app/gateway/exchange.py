@@ -8,11 +8,12 @@ import httpx
 import structlog
 
 from app.errors import AppError
-from app.gateway.answers import UNREACHABLE, send_error
+from app.gateway.answers import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.call import Call
 from app.gateway.provider import Provider
-from app.gateway.wire import ANSWER_BYTES, AnswerTooLarge, StreamFold, whole_message
+from app.gateway.wire import WHOLE_BYTES, AnswerTooLarge, StreamFold, whole_message
 from app.loopback import Dropped, Receive, Scope, Send, hung_up
+from app.turns import Turns
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -84,45 +85,55 @@ class Exchange:
         try:
             if call is not None and not response.is_success:
                 call.refused()
-            await self._send(_start(response))
-            if call is None or not response.is_success:
-                await self._bytes(response)
-            elif response.headers.get("content-type", "").startswith("text/event-stream"):
-                await self._stream(response, call)
+            if _is_usable(response):
+                await self._hand_on(response, call)
             else:
-                await self._whole(response, call)
-            await self._send({"type": "http.response.body", "body": b""})
+                self._stop(call, "the provider's answer cannot be used")
+                await send_error(self._send, UNUSABLE)
         except (httpx.HTTPError, AppError, AnswerTooLarge) as error:
             # The provider broke off in the middle of its answer, or it was too much, or could not be
             # noted; so do we.
             if isinstance(error, AnswerTooLarge):
-                self._stop(call)
+                self._stop(call, "the provider answers with more than is taken")
             raise Dropped from error
         finally:
             await response.aclose()
 
-    def _stop(self, call: Call | None) -> None:
-        log.error("the provider answers with more than is taken")
+    async def _hand_on(self, response: httpx.Response, call: Call | None) -> None:
+        await self._send(_start(response))
+        if call is None or not response.is_success:
+            await self._bytes(response)
+        elif response.headers.get("content-type", "").startswith("text/event-stream"):
+            await self._stream(response, call)
+        else:
+            await self._whole(response, call)
+        await self._send({"type": "http.response.body", "body": b""})
+
+    def _stop(self, call: Call | None, reason: str) -> None:
+        log.error(reason)
         if call is not None:
             # Another try would be answered alike.
             call.bar("answer")
 
     async def _bytes(self, response: httpx.Response) -> None:
-        passed = 0
+        passed, turns = 0, Turns()
         async for chunk in response.aiter_raw():
             passed += len(chunk)
             if passed > SMALL_BYTES:
                 raise AnswerTooLarge
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await turns.take()
 
     async def _stream(self, response: httpx.Response, call: Call) -> None:
         fold = StreamFold(response.headers.get("request-id"), call.size.longest.output_tokens)
+        turns = Turns()
         try:
             async for chunk in response.aiter_raw():
                 if fold.feed(chunk) and fold.message is not None:
                     # Before the agent reads it: what somebody was shown is noted.
                     (call.closed if fold.message.complete else call.opened)(fold.message)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await turns.take()
         finally:
             noted, message = fold.message, fold.cut_off()
             if message is not None and message is not noted:
@@ -143,17 +154,24 @@ class Exchange:
 
     async def _whole(self, response: httpx.Response, call: Call) -> None:
         # An agent can do nothing with half a JSON object, so it gets the whole once it is noted.
-        body = bytearray()
+        body, turns = bytearray(), Turns()
         async for chunk in response.aiter_raw():
             body += chunk
-            if len(body) > ANSWER_BYTES:
+            if len(body) > WHOLE_BYTES:
                 raise AnswerTooLarge
+            await turns.take()
         message = whole_message(bytes(body), request_id=response.headers.get("request-id"))
         if message is None:
             log.error("an answer nobody understands", request_id=response.headers.get("request-id"))
         else:
             call.closed(message)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+
+
+def _is_usable(response: httpx.Response) -> bool:
+    """A redirect would send the agent elsewhere, and a small answer could be unpacked to a huge one."""
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    return encoding == "identity" and (response.is_success or response.is_error)
 
 
 def _start(response: httpx.Response) -> dict[str, Any]:

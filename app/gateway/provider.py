@@ -10,6 +10,7 @@ import httpx
 import structlog
 
 from app.tls import trusted
+from app.turns import Turns
 from app.usage import MOST_TOKENS
 
 log = structlog.get_logger(__name__)
@@ -150,11 +151,12 @@ class Provider:
         headers = httpx.Headers({"content-type": "application/json", **_VERSION}).raw
         response = await self.send(self.request(COUNT_TOKENS, json.dumps(asked).encode(), headers))
         try:
-            answer = bytearray()
+            answer, turns = bytearray(), Turns()
             async for chunk in response.raise_for_status().aiter_raw():
                 answer += chunk
                 if len(answer) > _COUNT_BYTES:
                     break
+                await turns.take()
         finally:
             await response.aclose()
         count = int(json.loads(answer)["input_tokens"])

@@ -1,7 +1,7 @@
 """Messages API answers -> what the message used; pure.
 
-Bytes in, in whatever pieces they come. Only the few events that carry numbers are parsed; of the
-rest a bounded part is kept as it is until a message is cut off and what came of it must be counted.
+Bytes in, in whatever pieces they come. Of what is said, a bounded part is kept until a message is cut
+off and what came of it must be counted.
 What nobody understands is skipped: it is the agent's to complain about, and the rest of it is still
 billed.
 """
@@ -24,11 +24,17 @@ log = structlog.get_logger(__name__)
 ANSWER_BYTES = 32 * 1024 * 1024
 """Of one answer: twice what the longest message of any model takes, in the smallest pieces."""
 
+WHOLE_BYTES = 8 * 1024 * 1024
+"""Of an answer in one piece."""
+
 LINE_BYTES = 4 * 1024 * 1024
 """Of one line of a streamed answer."""
 
 KEPT_BYTES = 8 * 1024 * 1024
 """Of a streamed answer, kept in case it is cut off; of what is longer the rest is estimated by this."""
+
+MOST_PARTS = 200_000
+"""Commas and opening brackets of one JSON text: more would take long to read, and no message has so many."""
 
 _MOST_DIGITS = 20
 
@@ -77,10 +83,10 @@ class StreamFold:
     failed: bool = False
     """Whether the API gave an error instead of a message."""
     _bytes: int = 0
-    _rest: bytes = b""
+    _rest: bytearray = field(default_factory=bytearray)
     _event: bytes = b""
     _raw: dict[str, Any] = field(default_factory=dict)
-    _pieces: list[bytes] = field(default_factory=list)
+    _received: list[str] = field(default_factory=list)
     _kept_bytes: int = 0
     _unkept_bytes: int = 0
 
@@ -89,11 +95,15 @@ class StreamFold:
 
         Raises `AnswerTooLarge`, and has taken what came until then.
         """
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        news = self._lines(lines)
+        *ends, rest = chunk.split(b"\n")
+        news = self._lines([bytes(self._rest) + ends[0], *ends[1:]]) if ends else False
+        # In place: a line may come byte by byte.
+        if ends:
+            self._rest.clear()
+        self._rest += rest
         self._bytes += len(chunk)
         if self._bytes > ANSWER_BYTES or len(self._rest) > LINE_BYTES:
-            self._rest = b""
+            self._rest.clear()
             raise AnswerTooLarge
         return news
 
@@ -110,9 +120,7 @@ class StreamFold:
 
     def received(self) -> str:
         """Text, thinking and tool input that came through, as far as it is kept."""
-        deltas = (_object(_object(_parsed(piece)).get("delta")) for piece in self._pieces)
-        parts = (delta.get(kind) for delta in deltas for kind in ("text", "thinking", "partial_json"))
-        return "".join(part for part in parts if isinstance(part, str))
+        return "".join(self._received)
 
     def cut_off(self, *, counted: int | None = None) -> MessageUsage | None:
         """The message when nothing more will come: complete, or partial with its output counted.
@@ -120,7 +128,8 @@ class StreamFold:
         `counted` is how many tokens were received, where somebody knows; else it is estimated.
         """
         # The last line may lack nothing but its end.
-        last, self._rest = self._rest, b""
+        last = bytes(self._rest)
+        self._rest.clear()
         self._lines([last])
         message = self.message
         if message is None or message.complete:
@@ -158,7 +167,10 @@ class StreamFold:
 
     def _keep(self, data: bytes) -> None:
         if self._kept_bytes < KEPT_BYTES:
-            self._pieces.append(data)
+            # Now: a long answer that is cut off would be read at once otherwise.
+            delta = _object(_object(_parsed(data)).get("delta"))
+            parts = (delta.get(kind) for kind in ("text", "thinking", "partial_json"))
+            self._received += [part for part in parts if isinstance(part, str)]
             self._kept_bytes += len(data)
         else:
             self._unkept_bytes += len(data)
@@ -237,6 +249,8 @@ def _served_by(usage: Any) -> str | None:
 
 
 def _parsed(data: bytes) -> Any:
+    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_PARTS:
+        return None
     try:
         return json.loads(data, parse_int=_int)
     except (ValueError, RecursionError):

@@ -8,11 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
 
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.tools.mcp_http import BoundedTransport
+from app.tools.mcp_limits import AnswerLimit
 from app.tools.mcp_servers import (
     MAX_PAGES,
     HttpServer,
@@ -133,6 +136,38 @@ async def test_an_answer_without_end_is_cut_off(
 
     # The limit is a bit over 1 MiB; the server would have sent 200.
     assert grown < 40 * MB, f"{grown / MB:.0f} MB"
+
+
+async def test_an_answer_that_comes_byte_by_byte_keeps_nobody_waiting() -> None:
+    class Bytewise(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            return httpx2.Response(200, request=request, stream=self)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"x" * MB
+            for _ in range(200_000):
+                yield b"x"
+
+    worst = 0.0
+
+    async def watch() -> None:
+        nonlocal worst
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0)
+            worst = max(worst, time.monotonic() - began)
+
+    transport = BoundedTransport(Bytewise(), AnswerLimit(2 * MB), answer_s=30)
+    watching = asyncio.create_task(watch())
+    async with httpx2.AsyncClient(transport=transport) as http:
+        began = time.monotonic()
+        answer = await http.post("http://127.0.0.1/")
+        took = time.monotonic() - began
+    watching.cancel()
+
+    assert len(answer.content) == MB + 200_000
+    assert worst < took / 2
+    assert took < 10
 
 
 async def test_an_answer_of_too_many_values_is_not_parsed(schemas: SchemaChecker) -> None:

@@ -1,4 +1,5 @@
 import re
+import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
@@ -47,6 +48,43 @@ def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: by
         assert ANSWER_BYTES <= read < ANSWER_BYTES + 2 * 65_536 + 1000
         # What is not kept is counted like what is.
         assert message.usage.output_tokens == pytest.approx(read / 4, rel=0.02)
+
+
+def test_a_line_that_comes_byte_by_byte_is_copied_once() -> None:
+    fold = StreamFold()
+    fold.feed(b"data: " + b"x" * (LINE_BYTES - 300_000))
+
+    began = time.perf_counter()
+    for _ in range(200_000):
+        fold.feed(b"x")
+
+    assert time.perf_counter() - began < 10
+
+
+def test_a_line_of_countless_values_is_not_parsed() -> None:
+    fold = StreamFold()
+    tracemalloc.start()
+    fold.feed(b"data: [" + b"[]," * (LINE_BYTES // 3 - 100) + b"0]\n\n" + wire.sse(EVENTS[0]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert fold.message is not None
+    assert peak < 6 * LINE_BYTES
+
+
+def test_what_was_received_is_known_at_once_when_an_answer_is_cut_off() -> None:
+    fold = StreamFold()
+    fold.feed(wire.sse(EVENTS[0]))
+    delta = wire.sse({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}})
+    read = time.perf_counter()
+    for _ in range(500):
+        fold.feed(delta * 100)
+    cut = time.perf_counter()
+    message = fold.cut_off()
+
+    assert message is not None
+    assert message.usage.output_tokens == 12_500
+    assert time.perf_counter() - cut < (cut - read) / 4
 
 
 def test_an_estimate_is_not_larger_than_what_was_asked_for() -> None:

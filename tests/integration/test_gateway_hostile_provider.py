@@ -1,0 +1,113 @@
+"""A provider, or somebody in its place, that answers to do harm."""
+
+import asyncio
+import gc
+import gzip
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from app.gateway.wire import WHOLE_BYTES
+from app.loopback import Receive, Scope, Send, listening, whole_body
+from tests.integration.gateway_seam import STREAMED, Seam, gateway_to
+from tests.integration.test_gateway_cut_short import a_start
+
+JSON = (b"content-type", b"application/json")
+
+
+@asynccontextmanager
+async def answering(status: int, headers: list[tuple[bytes, bytes]], *pieces: bytes) -> AsyncIterator[Seam]:
+    """A provider that answers everything with this."""
+
+    async def answer(_scope: Scope, receive: Receive, send: Send) -> None:
+        await whole_body(receive)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with listening(answer) as url, gateway_to(url) as seam:
+        yield seam
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        pytest.param(307, [(b"location", b"http://127.0.0.1:9/")], b"", id="a redirect"),
+        pytest.param(200, [JSON, (b"content-encoding", b"gzip")], gzip.compress(b"x" * 99), id="packed"),
+        pytest.param(
+            400, [JSON, (b"content-encoding", b"gzip")], gzip.compress(b"x" * 99), id="a packed error"
+        ),
+    ],
+)
+async def test_an_answer_that_would_lead_the_agent_on_is_kept_from_it(
+    status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    async with answering(status, headers, body) as seam:
+        response = await seam.ask()
+        again = await seam.ask()
+
+    assert (response.status_code, response.headers["x-should-retry"]) == (502, "false")
+    assert not {"location", "content-encoding"} & set(response.headers)
+    # Another try would be answered alike.
+    assert again.status_code == 402
+    assert [message.message_id for message in seam.noted.closed] == ["unanswered-1"] * (status == 200)
+
+
+async def test_an_answer_in_one_piece_is_no_longer_than_a_message() -> None:
+    async with answering(200, [JSON], b" " * WHOLE_BYTES, b"{}") as seam:
+        with pytest.raises(Exception, match="peer closed connection"):
+            await seam.ask()
+
+
+async def test_countless_small_pieces_keep_nobody_waiting() -> None:
+    """Each is there already when the one before it has been passed on."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    start = a_start()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"}]")
+        writer.write(head + b"%x\r\n%b\r\n" % (len(start), start) + b"1\r\nx\r\n" * 60_000 + b"0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    worst = 0.0
+
+    async def watch() -> None:
+        nonlocal worst
+        while True:
+            before = asyncio.get_running_loop().time()
+            await asyncio.sleep(0)
+            worst = max(worst, asyncio.get_running_loop().time() - before)
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, gateway_to(f"http://127.0.0.1:{port}") as seam:
+        reader, writer = await asyncio.open_connection(*_place_of(seam), limit=2**24)
+        writer.write(_request(seam))
+        gc.collect()
+        watching = asyncio.create_task(watch())
+        async with asyncio.timeout(60):
+            await reader.readuntil(b"0\r\n\r\n")
+        watching.cancel()
+        writer.close()
+
+    assert worst < 0.15
+
+
+def _place_of(seam: Seam) -> tuple[str, int]:
+    url = urlsplit(seam.lane.url)
+    assert url.hostname is not None
+    assert url.port is not None
+    return url.hostname, url.port
+
+
+def _request(seam: Seam) -> bytes:
+    body = json.dumps(STREAMED).encode()
+    path = urlsplit(seam.lane.url).path
+    return (
+        f"POST {path}/v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    )
