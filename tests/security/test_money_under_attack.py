@@ -26,7 +26,7 @@ from app.executors.claude_agent.billing import RunBilling
 from app.gateway.lane import Lane
 from app.gateway.provider import Provider
 from app.gateway.proxy import Gateway
-from app.gateway.wire import ANSWER_BYTES
+from app.gateway.wire import ANSWER_BYTES, WHOLE_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator import wire
@@ -290,7 +290,7 @@ class Flood:
     ("kind", "status", "most", "charged"),
     [
         (b"text/event-stream", 200, ANSWER_BYTES, ["msg_1"]),
-        (b"application/json", 200, ANSWER_BYTES, ["unanswered-1"]),
+        (b"application/json", 200, WHOLE_BYTES, ["unanswered-1"]),
         (b"application/json", 500, MB, []),
     ],
     ids=["streamed", "whole", "error"],
