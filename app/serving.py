@@ -21,9 +21,9 @@ MAX_HEAD_BYTES: Final = 65_536
 MAX_HEADERS: Final = 128
 MAX_URL_BYTES: Final = 16_384
 MAX_PIPELINED: Final = 8
-MAX_CHUNKS: Final = 65_536
-"""Of one body: each costs the parser some time, however short it is."""
-
+MAX_SHORT_CHUNKS: Final = 4096
+"""Of one body, each below 64 bytes: each costs time, and longer ones make up for them."""
+_LONG_CHUNK_BYTES: Final = 64
 MAX_SKIPPED_BYTES: Final = 67_108_864
 """Of a body that is not read. It is skipped, because a client that is still sending when its connection
 is closed may never see the answer."""
@@ -32,10 +32,9 @@ SKIPPED_BYTES_PER_S: Final = 16_777_216
 """Of one connection: what is read for nothing must not take the processor from what is not."""
 
 _SWEEP_S = 0.5
+_RETRY_AFTER_S = 5
 _EVICTABLE_AFTER_S = 5.0
 """How long an answer must have waited for its reader before its connection makes room for others."""
-
-_RETRY_AFTER_S = 5
 
 
 def raise_open_files() -> int:
@@ -242,12 +241,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_chunk_header(self) -> None:
         """A chunk of a body begins."""
         self._chunks += 1
-        if self._chunks > MAX_CHUNKS:
+        if self._chunks > MAX_SHORT_CHUNKS:
             self._stop_parser(HTTPStatus.BAD_REQUEST)
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body, perhaps of one that is skipped."""
         self._unaccounted = 0
+        self._chunks = max(0, self._chunks - len(body) // _LONG_CHUNK_BYTES)
         if self._skipped is None:
             super().on_body(body)
             return

@@ -11,9 +11,9 @@ from uvicorn.server import ServerState
 
 from app.loopback import Receive, Scope, Send
 from app.serving import (
-    MAX_CHUNKS,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
+    MAX_SHORT_CHUNKS,
     MAX_SKIPPED_BYTES,
     MAX_URL_BYTES,
     SKIPPED_BYTES_PER_S,
@@ -319,12 +319,15 @@ async def test_a_request_in_one_piece_with_the_end_of_a_skipped_body_has_its_tim
     assert came.endswith(b"late")
 
 
-async def test_a_body_has_so_many_chunks_and_no_more() -> None:
+async def test_a_body_has_so_many_short_chunks_and_no_more() -> None:
+    short, long = b"1\r\nx\r\n", b"40\r\n" + b"x" * 64 + b"\r\n"
     async with served() as port:
-        few = await port.answered(LAST_CHUNKED, b"1\r\nx\r\n" * (MAX_CHUNKS - 1) + b"0\r\n\r\n")
-        many = await port.answered(LAST_CHUNKED, b"1\r\nx\r\n" * MAX_CHUNKS + b"0\r\n\r\n")
+        few = await port.answered(LAST_CHUNKED, short * (MAX_SHORT_CHUNKS - 1) + b"0\r\n\r\n")
+        long_ones = await port.answered(LAST_CHUNKED, long * 3 * MAX_SHORT_CHUNKS + b"0\r\n\r\n")
+        many = await port.answered(LAST_CHUNKED, short * MAX_SHORT_CHUNKS + b"0\r\n\r\n")
 
     assert few.startswith(b"HTTP/1.1 200 ")
+    assert long_ones.startswith(b"HTTP/1.1 200 ")
     assert many.startswith(b"HTTP/1.1 400 ")
 
 
