@@ -17,7 +17,6 @@ from uvicorn.server import ServerState
 
 MAX_HEAD_BYTES: Final = 65_536
 """Of a request line with its headers, and of what may come between two pieces of a body."""
-
 MAX_HEADERS: Final = 128
 MAX_URL_BYTES: Final = 16_384
 MAX_PIPELINED: Final = 8
@@ -30,6 +29,8 @@ is closed may never see the answer."""
 
 SKIPPED_BYTES_PER_S: Final = 16_777_216
 """Of one connection: what is read for nothing must not take the processor from what is not."""
+_PAUSE_PER_SKIPPING = 4
+"""How many times as long as skipping takes nothing is skipped, of all connections."""
 
 _SWEEP_S = 0.5
 _RETRY_AFTER_S = 5
@@ -72,6 +73,8 @@ class ConnectionTable:
         self._waiting: dict[BoundedHttpProtocol, None] = {}
         self._by_address: Counter[str] = Counter()
         self._sweeping: asyncio.TimerHandle | None = None
+        self.skip_from = 0.0
+        """When bodies may be skipped again, by any connection."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -182,9 +185,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Parse what came, unless it is too much of anything."""
         if self.transport.is_closing():
             return
+        began = self.loop.time()
         self._unset_keepalive_if_required()
         if self._head_since is None and not self._busy:
-            self._head_since = self.loop.time()
+            self._head_since = began
         self._unaccounted += len(data)
         try:
             self.parser.feed_data(data)
@@ -198,7 +202,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         if self._skipped:
             self.flow.pause_reading()
-            self.loop.call_later(len(data) / SKIPPED_BYTES_PER_S, self._read_on)
+            now = self.loop.time()
+            self._table.skip_from = max(self._table.skip_from, now) + _PAUSE_PER_SKIPPING * (now - began)
+            paced = began + len(data) / SKIPPED_BYTES_PER_S
+            self.loop.call_at(max(paced, self._table.skip_from), self._read_on)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -353,15 +360,8 @@ def _network_of(address: str) -> str:
 
 
 def _refusal(status: HTTPStatus, code: str, detail: str) -> bytes:
-    body = json.dumps(
-        {
-            "type": f"urn:runtally:problem:{code}",
-            "title": status.phrase,
-            "status": status.value,
-            "detail": detail,
-            "code": code,
-        }
-    ).encode()
+    problem = {"type": f"urn:runtally:problem:{code}", "title": status.phrase, "status": status.value}
+    body = json.dumps({**problem, "detail": detail, "code": code}).encode()
     lines = [
         f"HTTP/1.1 {status.value} {status.phrase}",
         "content-type: application/problem+json",

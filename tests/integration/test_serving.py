@@ -353,3 +353,16 @@ async def test_a_body_is_skipped_no_faster_than_it_may_be() -> None:
 
     assert came.count(b"HTTP/1.1 200 ") == 2
     assert asyncio.get_running_loop().time() - began > 0.4
+
+
+async def test_bodies_of_all_connections_are_skipped_in_turn() -> None:
+    now = asyncio.get_running_loop().time
+    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
+    async with served(refuses) as port:
+        port.table.skip_from = until = now() + 0.5
+
+        came = await port.answered(post, b"ab", b"cd" + HEAD + b"Connection: close\r\n\r\n")
+
+        assert now() >= until
+        assert port.table.skip_from > until
+    assert came.count(b"HTTP/1.1 200 ") == 2
