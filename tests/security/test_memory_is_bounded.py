@@ -15,6 +15,7 @@ from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, a_request
+from tests.security.server import Target
 
 MB = 2**20
 IMAGE = base64.b64encode(os.urandom(6 * MB)).decode()
@@ -71,3 +72,27 @@ async def test_large_requests_wait_in_the_database_and_not_in_memory(tmp_path: P
 
     # Ten requests of 8 MB each.
     assert grown < 40 * MB, f"{grown / MB:.0f} MB"
+
+
+async def test_messages_that_a_hanging_run_does_not_hear_are_limited_in_number_and_size(
+    target: Target,
+) -> None:
+    async with target.client(await target.new_key("talkers")) as http:
+        for run_id in ("many", "large"):
+            await http.post("/v1/runs", json=a_request("hang", runId=run_id))
+        before = target.rss_bytes
+        small = [http.post("/v1/runs/many/messages", json={"content": "and?"}) for _ in range(70)]
+        answers = await asyncio.gather(*small)
+        large = {"content": with_an_image()["messages"][0]["content"]}
+        for _ in range(4):
+            answers.append(await http.post("/v1/runs/large/messages", json=large))
+        grown = target.rss_bytes - before
+        for run_id in ("many", "large"):
+            await http.post(f"/v1/runs/{run_id}/cancel")
+
+    statuses = [answer.status_code for answer in answers]
+    refused = [answer for answer in answers if answer.status_code != 202]
+    assert (statuses[:70].count(202), statuses[70:].count(202)) == (64, 2)
+    assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(429, "messages_waiting")}
+    assert all(int(answer.headers["retry-after"]) > 0 for answer in refused)
+    assert grown < 160 * MB, f"{grown / MB:.0f} MB"
