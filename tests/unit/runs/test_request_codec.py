@@ -1,20 +1,37 @@
 """Requests as they are kept and compared."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.graph import GraphRunRequest
+from app.http.strict_json import read_json
 from app.offload import SMALL_BYTES, Offload
 from app.runs.request_codec import RequestCodec
 
 LONG = "é" * SMALL_BYTES
 
+texts = st.lists(
+    st.sampled_from(['"', "\\", "u0000", "0", "\x01", "\u2028", "é", "😀", "a" * 1025, '\\"' * 600]),
+    min_size=1,
+).map("".join)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def a_body(text: str, **fields: Any) -> dict[str, Any]:
+    return {"graphId": "claude_agents:demo", "messages": [{"role": "user", "content": text}], **fields}
+
 
 def a_request(text: str, **fields: Any) -> GraphRunRequest:
-    posted = {"graphId": "claude_agents:demo", "messages": [{"role": "user", "content": text}]}
-    return GraphRunRequest.model_validate({**posted, **fields})
+    return GraphRunRequest.model_validate(a_body(text, **fields))
 
 
 @pytest.mark.parametrize("text", ["short", LONG, '"' * 2000])
@@ -64,3 +81,19 @@ async def test_texts_of_any_length_and_kind_are_kept() -> None:
 
     assert json.loads(kept)["messages"][0]["content"] == [{"type": "text", "text": each} for each in texts]
     assert await codec.decode(kept) == request
+
+
+@given(texts, st.dictionaries(texts, values, max_size=3))
+def test_whatever_was_posted_is_kept_as_it_was(text: str, schema: dict[str, Any]) -> None:
+    codec = RequestCodec(Offload())
+    wanted = {"type": "json_schema", "schema": schema}
+    request = GraphRunRequest.model_validate(
+        read_json(json.dumps(a_body(text, responseFormat=wanted)).encode())
+    )
+
+    kept = asyncio.run(codec.encode(request))
+
+    assert "\0" not in kept
+    # As text, where 1, 1.0 and true differ and members have an order.
+    assert json.dumps(json.loads(kept)["responseFormat"]) == json.dumps(wanted)
+    assert asyncio.run(codec.decode(kept)) == request
