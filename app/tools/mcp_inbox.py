@@ -12,8 +12,8 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 _MAX_REQUESTS = 1_000
-_MAX_UNASKED = 10_000
-"""Messages of one connection that answer nothing; who says more is not listened to any longer."""
+_MAX_MESSAGES = 10_000
+"""Of one connection, also those that answer nothing or are none; who says more is not listened to."""
 
 _Incoming = SessionMessage | Exception
 
@@ -29,7 +29,7 @@ class Inbox(Transport):
         """`wanted` are the names of the tools to keep."""
         self._transport = transport
         self._wanted = frozenset(wanted)
-        self._unasked = 0
+        self._heard = self._requests = 0
         self.output_schemas: dict[str, dict[str, Any]] = {}
 
     async def __aenter__(self) -> Any:
@@ -46,25 +46,22 @@ class Inbox(Transport):
 
     def passes(self, item: _Incoming) -> bool:
         """Whether the library gets this; it may be changed on the way. Raises `EndOfStream` at a flood."""
+        self._heard += 1
+        if self._heard > _MAX_MESSAGES:
+            raise anyio.EndOfStream
         if isinstance(item, Exception):
             return True
         match item.message:
             case JSONRPCNotification():
-                self._count_unasked()
                 return False
             case JSONRPCRequest() as request:
-                self._count_unasked()
+                self._requests += 1
                 # Each is answered with a refusal, or a pong; what it asks is of no interest.
                 request.params = None
-                return self._unasked <= _MAX_REQUESTS
+                return self._requests <= _MAX_REQUESTS
             case JSONRPCResponse(result={"tools": list(tools)} as result):
                 result["tools"] = [tool for tool in tools if self._keep(tool)]
         return True
-
-    def _count_unasked(self) -> None:
-        self._unasked += 1
-        if self._unasked > _MAX_UNASKED:
-            raise anyio.EndOfStream
 
     def _keep(self, tool: Any) -> bool:
         match tool:

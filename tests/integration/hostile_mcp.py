@@ -18,7 +18,12 @@ _HELLO = {
     "serverInfo": {"name": "library", "version": "1"},
 }
 
-_NOISE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}}\n'
+NOISE = {
+    "noise": b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x"}}\n',
+    "requests": b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n',
+    "answers to nobody": b'{"jsonrpc": "2.0", "id": 4242, "result": {}}\n',
+    "garbage": b"x\n",
+}
 
 Result = dict[str, Any] | Iterator[bytes]
 """The result of a call, or the bytes of the whole answer."""
@@ -107,9 +112,9 @@ def _answer(request: dict[str, Any], method: str, how: str) -> None:
         case ("tools/list", "endless line") | ("tools/call", "endless answer"):
             for chunk in without_end(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "'):
                 sys.stdout.buffer.write(chunk)
-        case "tools/list", "noise":
+        case "tools/list", _ if how in NOISE:
             while True:
-                os.write(1, _NOISE * 500)
+                os.write(1, NOISE[how] * 500)
         case "tools/list", _:
             _say(request, result={"tools": [SEARCH]})
         case _:
