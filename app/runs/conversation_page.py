@@ -57,6 +57,9 @@ class _Lines:
     def run_ids(self) -> set[str]:
         return {placed.entry.run_id for placed in self.found if placed.entry.run_id is not None}
 
+    def begun(self, first: Mapping[str, int]) -> set[str | None]:
+        return {run_id for run_id in self.run_ids if first[run_id] > self.after}
+
 
 def position_of(cursor: str | None) -> int:
     """Where a page begins; raises `Invalid` for what is no cursor."""
@@ -74,17 +77,22 @@ async def read_page(
     lines = await _read_lines(reader, session, after=after, limit=limit)
     turns = await turns_of(reader, session)
     first = await first_positions(reader, session.transcript)
-    waiting = [turn for turn in turns if turn.key.run_id not in first]
-    waiting = [turn for turn in waiting if _belongs(_place(turn, turns, first), lines)]
     known: dict[str, TurnRecord] = {turn.key.run_id: turn for turn in turns}
     others = await find_turns(reader, session.account_id, lines.run_ids - set(known))
     known |= {turn.key.run_id: turn for turn in others}
     shown = [known[run_id] for run_id in first if run_id in lines.run_ids and run_id in known]
     entries = [placed.entry for placed in (*lines.found, *lines.following)]
     messages = messages_of(entries, tool_id_of=tool_id_of, only_first=len(lines.found))
+    # The CLI notes that it was asked something before it writes down what.
+    begun = lines.begun(first) - {message.run_id for message in messages}
+    begun -= {placed.entry.run_id for placed in lines.following}
+    unheard = [turn for turn in turns if turn.key.run_id in begun]
+    unheard += [
+        turn for turn in turns if turn.key.run_id not in first and _belongs(_place(turn, turns, first), lines)
+    ]
     results = await _results(reader, session, lines, messages)
     said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
-    for turn in waiting:
+    for turn in unheard:
         later = {run.key.run_id for run in shown if _is_later(run, turn)}
         places = (index for index, each in enumerate(said) if each.message.run_id in later)
         said.insert(next(places, len(said)), _asked(turn))
@@ -93,7 +101,7 @@ async def read_page(
     return SessionPage(
         session,
         said,
-        [*shown, *waiting],
+        [*(run for run in shown if run not in unheard), *unheard],
         goes_on_with=broken_off if broken_off == begins_with else None,
         next_run=lines.following[0].entry.run_id if lines.following else None,
         next_cursor=str(lines.end) if lines.following else None,

@@ -119,7 +119,7 @@ async def test_cancelling_mid_text_bills_what_was_received(world_of: WorldOf) ->
     usage = {"input_tokens": 70, "output_tokens": 1, "cache_read_input_tokens": 30}
     world = await world_of(in_turn(Reply([Text(text)], usage=usage, hold=hold)))
     run_id = await world.start(a_request())
-    await hold.reached.wait()
+    await _heard(world, run_id, "word099")
 
     events = await _cancelled(world, run_id)
 

@@ -141,3 +141,20 @@ async def test_a_conversation_that_is_full_gets_no_further_turn(database: Databa
         await roomy.take_turn(tx, caller, KEY, request=request)
         with pytest.raises(SessionFull):
             await full.take_turn(tx, caller, KEY, request=request)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 10])
+async def test_a_run_is_shown_before_its_question_is_written_down(database: Database, limit: int) -> None:
+    key, store = await an_account(database), PostgresSessionStore(database)
+    session = await a_turn(database, key, "r1")
+    await store.add(session.transcript, lines_of("r1"))
+    session = await a_turn(database, key, "r2", ended=False)
+    noted = {"type": "queue-operation", "operation": "enqueue", "uuid": "r2-q"}
+    await store.add(session.transcript, [Entry(noted, "r2")])
+
+    shown = [message for page in await pages(database, key, limit=limit) for message in page]
+
+    asked = [message["content"] for message in shown if message["type"] == "user_message"]
+    assert asked == ["question of r1", "question of r2"]
+    results = [message["runId"] for message in shown if message["type"] == "result"]
+    assert results == ["r1", "r2"]
