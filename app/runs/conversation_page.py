@@ -1,6 +1,7 @@
 """A page of a conversation: what was said there, by which runs, and what waits to be answered."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC
 
@@ -83,13 +84,7 @@ async def read_page(
     shown = [known[run_id] for run_id in first if run_id in lines.run_ids and run_id in known]
     entries = [placed.entry for placed in (*lines.found, *lines.following)]
     messages = messages_of(entries, tool_id_of=tool_id_of, only_first=len(lines.found))
-    # The CLI notes that it was asked something before it writes down what.
-    begun = lines.begun(first) - {message.run_id for message in messages}
-    begun -= {placed.entry.run_id for placed in lines.following}
-    unheard = [turn for turn in turns if turn.key.run_id in begun]
-    unheard += [
-        turn for turn in turns if turn.key.run_id not in first and _belongs(_place(turn, turns, first), lines)
-    ]
+    unheard = _unheard(turns, lines, first, spoken={message.run_id for message in messages})
     results = await _results(reader, session, lines, messages)
     said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
     for turn in unheard:
@@ -127,6 +122,19 @@ async def _results(
     stored = await stored_results(reader, session.account_id, lines.run_ids, calls=calls)
     events = (entry.event for entry in unpack(stored))
     return {event.tool_call_id: event for event in events if isinstance(event, ToolCallResult)}
+
+
+def _unheard(
+    turns: Sequence[TurnRecord], lines: _Lines, first: Mapping[str, int], *, spoken: AbstractSet[str | None]
+) -> list[TurnRecord]:
+    """The runs of this page whose question is not in the transcript."""
+    # The CLI notes that it was asked something before it writes down what.
+    begun = lines.begun(first) - spoken - {placed.entry.run_id for placed in lines.following}
+    never = [turn for turn in turns if turn.key.run_id not in first]
+    return [
+        *(turn for turn in turns if turn.key.run_id in begun),
+        *(turn for turn in never if _belongs(_place(turn, turns, first), lines)),
+    ]
 
 
 def _place(turn: TurnRecord, turns: Iterable[TurnRecord], first: Mapping[str, int]) -> int | None:
