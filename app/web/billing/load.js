@@ -9,20 +9,22 @@ import { html, useEffect, useState } from "../html.js";
  * A path of null is not asked.
  */
 export function useAnswers(paths, about = null) {
-  const [state, setState] = useState({ answers: null, about, problem: null, loading: true });
+  const [state, setState] = useState({ answers: null, about, problem: null, loading: true, asked: null });
   const [tries, setTries] = useState(0);
+  const asked = JSON.stringify(paths);
   useEffect(() => {
     let wanted = true;
     setState((held) => ({ ...held, problem: null, loading: true }));
     Promise.all(paths.map((path) => (path === null ? null : get(path)))).then(
-      (answers) => wanted && setState({ answers, about, problem: null, loading: false }),
-      (problem) => wanted && setState((held) => ({ ...held, problem, loading: false })),
+      (answers) => wanted && setState({ answers, about, problem: null, loading: false, asked }),
+      (problem) => wanted && setState((held) => ({ ...held, problem, loading: false, asked })),
     );
     return () => {
       wanted = false;
     };
   }, [...paths, tries]);
-  return { ...state, again: () => setTries(tries + 1) };
+  // Also before anything has been asked: what is shown with new paths has not come by them.
+  return { ...state, loading: state.loading || state.asked !== asked, again: () => setTries(tries + 1) };
 }
 
 /** Waiting, what went wrong, or what `show` makes of the answers. */

@@ -54,7 +54,7 @@ export function Receipts({ view, show, wanted, keyName }) {
             <button
               type="button"
               class="button button-small"
-              disabled=${found.nextCursor === null}
+              disabled=${page.loading || found.nextCursor === null}
               onClick=${() => turnTo([...cursors, found.nextCursor])}
             >
               Older
