@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
-PYTEST_ARGS ?= -n 2 --dist loadfile
+# In the order of the directories: the long files come first, and both processes end together.
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format format-check lint types imports serve migration benchmark lock clean

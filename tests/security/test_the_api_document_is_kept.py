@@ -10,7 +10,7 @@ from tests.e2e.stories import KEY
 from tests.security.conftest import OpenTarget
 from tests.security.fuzzing import fuzzed
 
-SECONDS = int(os.environ.get("FUZZ_S", "60"))
+SECONDS = int(os.environ.get("FUZZ_S", "40"))
 WITHOUT_RATES = {
     "RUNTALLY_MAX_WRITES_PER_SECOND": "100000",
     "RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE": "100000",
