@@ -1,8 +1,10 @@
 """What the CLI says of itself, and what is said of one that does not answer."""
 
+import asyncio
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app.executors.claude_agent.cli import PINNED_VERSION, Cli, CliSilent, bundled_cli
@@ -31,3 +33,19 @@ async def test_a_program_that_cannot_be_started_is_an_answer_too(tmp_path: Path)
             await cli.login(tmp_path, Login.of(tmp_path))
     with pytest.raises(CliSilent):
         await Cli(bundled_cli()).version(tmp_path / "nowhere")
+
+
+async def test_a_question_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
+    silent = tmp_path / "claude"
+    silent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/started && exec sleep 60\n")
+    silent.chmod(0o700)
+    asking = asyncio.create_task(Cli(silent).version(tmp_path))
+    async with asyncio.timeout(20):
+        while not (started := tmp_path / "started").exists() or not started.read_text():
+            await asyncio.sleep(0.01)
+
+    asking.cancel()
+    await asyncio.wait({asking})
+
+    assert not psutil.pid_exists(int(started.read_text()))
+    assert sorted(os.listdir(tmp_path)) == ["claude", "started"]  # noqa: PTH208

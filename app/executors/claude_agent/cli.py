@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 import claude_agent_sdk
 from claude_agent_sdk._cli_version import __cli_version__
 
@@ -18,6 +19,7 @@ PINNED_VERSION: str = __cli_version__
 """The version that came with the SDK."""
 
 _PATIENCE_S = 30.0
+_EXIT_S = 5.0
 
 
 class CliMissing(OperatorError):
@@ -96,4 +98,6 @@ async def _output(script: Path, *arguments: str, cwd: Path) -> str:
         # Also when we are cancelled: nobody would wait for it any more.
         if process.returncode is None:
             process.kill()
+            with anyio.move_on_after(_EXIT_S, shield=True):
+                await process.communicate()
     return said.decode(errors="replace")
