@@ -1,6 +1,7 @@
 """What the CLI says of itself, and what is said of one that does not answer."""
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 
@@ -35,9 +36,10 @@ async def test_a_program_that_cannot_be_started_is_an_answer_too(tmp_path: Path)
         await Cli(bundled_cli()).version(tmp_path / "nowhere")
 
 
-async def test_a_question_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
+async def test_a_question_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     silent = tmp_path / "claude"
-    silent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/started && exec sleep 60\n")
+    # Its child keeps the pipe open for a while.
+    silent.write_text(f"#!/bin/sh\nsleep 1 &\necho $$ > {tmp_path}/started && exec sleep 60\n")
     silent.chmod(0o700)
     asking = asyncio.create_task(Cli(silent).version(tmp_path))
     async with asyncio.timeout(20):
@@ -47,5 +49,7 @@ async def test_a_question_that_is_given_up_leaves_no_process(tmp_path: Path) -> 
     asking.cancel()
     await asyncio.wait({asking})
 
+    transports = [each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport)]
+    assert all(transport.is_closing() for transport in transports)
     assert not psutil.pid_exists(int(started.read_text()))
     assert sorted(os.listdir(tmp_path)) == ["claude", "started"]  # noqa: PTH208
