@@ -1,4 +1,4 @@
-"""JSON texts of values with long strings, written so that other threads have their turn in between; pure."""
+"""JSON texts of values with long strings, written piece by piece so that other threads can run in between; pure."""
 
 import json
 import re

@@ -20,6 +20,7 @@ from app.billing.reports import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schemas, warm_up
 from app.bootstrap.catalogues import open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
+from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.catalog import GraphCatalog
@@ -31,7 +32,6 @@ from app.executors.models import ModelRegistry
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.memory import MemoryCeiling
-from app.offload import Offload
 from app.runs.carrier import Carrier
 from app.runs.commands import RunCommands
 from app.runs.contents import RunContents

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 import httpx
 import structlog
 
+from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.answers import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.call import Call
 from app.gateway.provider import Provider
 from app.gateway.wire import WHOLE_BYTES, AnswerTooLarge, StreamFold, whole_message
 from app.loopback import Dropped, Receive, Scope, Send, hung_up
-from app.turns import Turns
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -116,24 +116,24 @@ class Exchange:
             call.bar("answer")
 
     async def _bytes(self, response: httpx.Response) -> None:
-        passed, turns = 0, Turns()
+        passed, time_slice = 0, TimeSlice()
         async for chunk in response.aiter_raw():
             passed += len(chunk)
             if passed > SMALL_BYTES:
                 raise AnswerTooLarge
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await turns.take()
+            await time_slice.checkpoint()
 
     async def _stream(self, response: httpx.Response, call: Call) -> None:
         fold = StreamFold(response.headers.get("request-id"), call.size.longest.output_tokens)
-        turns = Turns()
+        time_slice = TimeSlice()
         try:
             async for chunk in response.aiter_raw():
                 if fold.feed(chunk) and fold.message is not None:
                     # Before the agent reads it: what somebody was shown is noted.
                     (call.closed if fold.message.complete else call.opened)(fold.message)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-                await turns.take()
+                await time_slice.checkpoint()
         finally:
             noted, message = fold.message, fold.cut_off()
             if message is not None and message is not noted:
@@ -154,12 +154,12 @@ class Exchange:
 
     async def _whole(self, response: httpx.Response, call: Call) -> None:
         # An agent can do nothing with half a JSON object, so it gets the whole once it is noted.
-        body, turns = bytearray(), Turns()
+        body, time_slice = bytearray(), TimeSlice()
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > WHOLE_BYTES:
                 raise AnswerTooLarge
-            await turns.take()
+            await time_slice.checkpoint()
         message = whole_message(bytes(body), request_id=response.headers.get("request-id"))
         if message is None:
             log.error("an answer nobody understands", request_id=response.headers.get("request-id"))

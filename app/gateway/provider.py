@@ -9,8 +9,8 @@ from typing import Any, Self
 import httpx
 import structlog
 
+from app.concurrency.time_slice import TimeSlice
 from app.tls import trusted
-from app.turns import Turns
 from app.usage import MOST_TOKENS
 
 log = structlog.get_logger(__name__)
@@ -151,12 +151,12 @@ class Provider:
         headers = httpx.Headers({"content-type": "application/json", **_VERSION}).raw
         response = await self.send(self.request(COUNT_TOKENS, json.dumps(asked).encode(), headers))
         try:
-            answer, turns = bytearray(), Turns()
+            answer, time_slice = bytearray(), TimeSlice()
             async for chunk in response.raise_for_status().aiter_raw():
                 answer += chunk
                 if len(answer) > _COUNT_BYTES:
                     break
-                await turns.take()
+                await time_slice.checkpoint()
         finally:
             await response.aclose()
         count = int(json.loads(answer)["input_tokens"])

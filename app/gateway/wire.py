@@ -1,7 +1,7 @@
 """Messages API answers -> what the message used; pure.
 
-Bytes in, in whatever pieces they come. Of what is said, a bounded part is kept until a message is cut
-off and what came of it must be counted.
+Takes bytes in pieces of any size. A bounded part of the text is kept, in case a message is cut off and
+its output has to be counted.
 What nobody understands is skipped: it is the agent's to complain about, and the rest of it is still
 billed.
 """

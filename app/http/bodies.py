@@ -8,17 +8,17 @@ from typing import Any, Final, TypeVar
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
+from app.concurrency.offload import Offload
+from app.concurrency.time_slice import TimeSlice
 from app.errors import TooLarge, TooSlow
 from app.http.body_budget import BodyBudget, Reservation
 from app.http.json_scan import JsonScan
 from app.http.strict_json import read_json
 from app.memory import MemoryCeiling
-from app.offload import Offload
 
 _GRACE_S: Final = 10.0
 _LEAST_BYTES_PER_S: Final = 16_384
 _SCANNED_AT_ONCE: Final = 4096
-_SCANNED_WITHOUT_A_BREAK_S: Final = 0.002
 _LARGE: Final = 262_144
 _COPIES: Final = 4
 """While it is parsed, a body is there as bytes, as text and as values."""
@@ -114,13 +114,10 @@ class BodyReader:
 
 
 async def _scan(scan: JsonScan, part: bytes) -> None:
-    now = asyncio.get_running_loop().time
-    began = now()
+    time_slice = TimeSlice()
     for start in range(0, len(part), _SCANNED_AT_ONCE):
         scan.feed(part[start : start + _SCANNED_AT_ONCE])
-        if now() - began > _SCANNED_WITHOUT_A_BREAK_S:
-            await asyncio.sleep(0)
-            began = now()
+        await time_slice.checkpoint()
 
 
 def _json(body: bytes) -> Any:

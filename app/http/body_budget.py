@@ -25,7 +25,7 @@ class BodiesFull(Unavailable):
 
 
 class BodyBudget:
-    """Counts the bytes of bodies: those that are held, from their announcement on, and those of a time."""
+    """Limits the bytes of bodies: those held at once, from their announcement on, and those per second."""
 
     def __init__(self, *, total: int, per_account: int, rate: TokenBuckets) -> None:
         """`rate` is of bytes, by account."""

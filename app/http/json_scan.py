@@ -7,7 +7,7 @@ from app.errors import Invalid
 from app.http.strict_json import MAX_DEPTH, MAX_VALUES
 
 _MAX_MARKS: Final = 2 * MAX_VALUES
-"""Commas and opening brackets, and strings: of each at most twice as many as there are values."""
+"""Of commas and opening brackets together, and of strings: each is at most twice the number of values."""
 
 _STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _MARK: Final = re.compile(rb'[\[\]{},"]')

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from app.concurrency.fair_semaphore import FairSemaphore
 from app.errors import Unavailable
-from app.fair_places import FairPlaces
 from app.json_schema.document import SchemaDocument
 from app.json_schema.worker import REPLY, REQUEST
 
@@ -100,7 +100,7 @@ class WorkerPool:
 
     def __init__(self, *, workers: int, check_s: float) -> None:
         """`check_s` is the processor time of one check."""
-        self._places = FairPlaces(workers)
+        self._semaphore = FairSemaphore(workers)
         self._check_s = check_s
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -111,9 +111,9 @@ class WorkerPool:
     ) -> list[Any]:
         """Verdict, path and reason; raises `WorkerEnded`, `SchemasBusy`, and `OSError` without processes."""
         header = REQUEST.pack(document.dialect, self._check_s, len(document.text), len(value))
-        if most_waiting is not None and self._places.waiting(owner) >= most_waiting:
+        if most_waiting is not None and self._semaphore.waiting(owner) >= most_waiting:
             raise SchemasBusy(retry_after_s=1)
-        async with self._places.place(owner):
+        async with self._semaphore.slot(owner):
             worker = await self._ready()
             try:
                 answer = await worker.ask(header + document.text + value, self._check_s * _WALL_FACTOR)

@@ -23,11 +23,11 @@ log = structlog.get_logger(__name__)
 
 BEAT_S = 5.0
 SILENT_S = 20.0
-"""A run not heard of for this long is lost: its readers get their answer within 30 s."""
+"""A run without a heartbeat for this long is lost: its readers get their answer within 30 s."""
 
 
 class Reaper:
-    """Beats for the runs carried here and sees to those that nobody beats for."""
+    """Sends heartbeats for the runs carried here, and ends or resumes runs without a heartbeat."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Reaper:
     async def reap(self, *, silent_s: float = SILENT_S) -> int:
         """End runs that have been silent for so long, or begin their next attempt; returns how many.
 
-        Also such as this process has accepted without hearing so from the database: nobody carries them.
+        Includes runs that this process has accepted but whose commit the database never confirmed.
         Zero seconds takes every run of another process: right only where there can be no other.
         """
         ended: list[RunRecord] = []

@@ -288,7 +288,7 @@ async def stored_events(
 
 
 async def beat(tx: Transaction, process_id: UUID, carried: Sequence[RunKey]) -> None:
-    """Say that this process still carries these runs."""
+    """Record a heartbeat for these runs of this process."""
     await tx.execute(
         update(runs)
         .where(
@@ -301,7 +301,7 @@ async def beat(tx: Transaction, process_id: UUID, carried: Sequence[RunKey]) -> 
 
 
 async def orphaned_runs(tx: Transaction, *, silent_s: float, besides: Sequence[RunKey]) -> list[RunRecord]:
-    """Unfinished runs besides these that have not been heard of; locked for this caller."""
+    """Unfinished runs other than `besides` without a recent heartbeat; locked for this caller."""
     statement = (
         select(*_COLUMNS)
         .where(

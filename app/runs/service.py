@@ -8,16 +8,16 @@ from uuid import UUID, uuid5
 
 from app.billing.ledger import CreditLedger
 from app.billing.receipts import ReceiptWriter
+from app.concurrency.fair_semaphore import FairSemaphore
+from app.concurrency.offload import SMALL_BYTES
 from app.db import Database, Transaction
 from app.errors import Conflict, Unavailable
 from app.events import Done, RunError
 from app.executors.port import RunContext
-from app.fair_places import FairPlaces
 from app.graph import GraphFinal, GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.memory import MemoryCeiling
-from app.offload import SMALL_BYTES
 from app.paging import Cursor
 from app.principal import Principal
 from app.runs.carrier import Carrier
@@ -49,7 +49,7 @@ from app.workspaces.workspace import Upload
 
 _LARGE_BYTES = 1_048_576
 _LARGE_REQUESTS_AT_ONCE = 2
-"""To write many at once would leave the database and the event loop no time for small ones."""
+"""Writing more at once would leave the database and the event loop no time for small requests."""
 
 _ASK_AGAIN_S = 1.0
 """How often a reader of another process's run looks whether that run has ended."""
@@ -118,7 +118,7 @@ class RunService:
         self._require_sandbox = require_sandbox
         self._require_live_key = require_live_key
         self._process_id = process_id
-        self._large_requests = FairPlaces(_LARGE_REQUESTS_AT_ONCE)
+        self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
         self._closing = False
 
     async def start(
@@ -152,7 +152,7 @@ class RunService:
         await self._conversations.check_history(caller, request)
         with self._queue.admission(account_id) as admitted:
             try:
-                async with self._turn_of(request, account_id):
+                async with self._large_request_slot(request, account_id):
                     accepted = await self._accept(caller, request, context, fingerprint=fingerprint)
             except SessionBusy:
                 # Perhaps it is busy with this very run, posted twice at once.
@@ -256,11 +256,13 @@ class RunService:
         """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is taken."""
         self._require_open()
 
-    def _turn_of(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:
-        """What a request is accepted within: large ones of an account one after the other."""
+    def _large_request_slot(
+        self, request: GraphRunRequest, account_id: AccountId
+    ) -> AbstractAsyncContextManager[None]:
+        """Accept large requests of an account one after the other; a small one needs no slot."""
         if request.size <= _LARGE_BYTES:
             return nullcontext()
-        return self._large_requests.place(str(account_id))
+        return self._large_requests.slot(str(account_id))
 
     def _require_open(self) -> None:
         if self._closing:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
+from app.concurrency.time_slice import TimeSlice
 from app.tools.mcp_limits import MAX_VALUES, AnswerLimit, count_values
-from app.turns import Turns
 
 _RECONNECT_S = 1.0
 """The least time between two attempts to pick up a broken answer, whatever the server asks for."""
@@ -64,12 +64,12 @@ class _BoundedStream(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         held = values = 0
         line = bytearray()
-        turns = Turns()
+        time_slice = TimeSlice()
         async for chunk in self._chunks():
             held += len(chunk)
             if held > self._limit.max_bytes:
                 raise self._too_large()
-            await turns.take()
+            await time_slice.checkpoint()
             line += chunk
             # Only in what is new: an answer may come byte by byte.
             if end := max(line.rfind(mark, len(line) - len(chunk)) for mark in (b"\n", b"\r")) + 1:

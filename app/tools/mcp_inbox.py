@@ -13,7 +13,7 @@ from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 _MAX_REQUESTS = 1_000
 _MAX_MESSAGES = 10_000
-"""Of one connection, also those that answer nothing or are none; who says more is not listened to."""
+"""Of one connection, including invalid ones and those that answer no request; more end the connection."""
 
 _Incoming = SessionMessage | Exception
 

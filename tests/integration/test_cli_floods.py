@@ -10,8 +10,8 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
 from app.executors.claude_agent.directories import RunDirectory
-from app.executors.claude_agent.inbox import MAX_BYTES, CliFailed
-from app.executors.claude_agent.process import CliProcess
+from app.executors.claude_agent.message_buffer import MAX_BYTES
+from app.executors.claude_agent.process import CliFailed, CliProcess
 
 # Answers the SDK's requests, the interrupt as well, and pours out text for ever once it is asked.
 FLOOD = """#!{python}
@@ -53,7 +53,7 @@ async def test_a_cli_whose_words_nobody_reads_is_killed_at_a_bound(tmp_path: Pat
             await process.gone.wait()
         grown = psutil.Process().memory_info().rss - before
         heard, reading = 0, process.messages()
-        with pytest.raises(CliFailed, match="InboxFull"):  # noqa: PT012 - which one raises is the question
+        with pytest.raises(CliFailed, match="BufferFull"):  # noqa: PT012 - which one raises is the question
             while True:
                 await anext(reading)
                 heard += 1

@@ -2,11 +2,11 @@
 
 import pytest
 
+from app.concurrency.offload import SMALL_BYTES, Offload
 from app.db import Database
 from app.events import MeterReport
 from app.graph import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
-from app.offload import SMALL_BYTES, Offload
 from app.runs.repository import (
     NewRun,
     find_run,

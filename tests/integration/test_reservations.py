@@ -8,12 +8,12 @@ from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger, Terms
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
+from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AiEvent
 from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext
 from app.graph import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
-from app.offload import Offload
 from app.runs.relay import Relay
 from app.runs.repository import NewRun, finish_run, insert_run
 from app.runs.request_codec import RequestCodec

@@ -11,11 +11,11 @@ from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
+from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.control import MessageLimits, MessagesWaiting
 from app.ids import RunId, RunKey, new_uuid
-from app.offload import Offload
 from app.runs.carrier import Carrier
 from app.runs.command_repository import answer_command, commands_for, unanswered_commands
 from app.runs.commands import ChangeMode, RunCommands, Send

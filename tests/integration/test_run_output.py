@@ -7,12 +7,12 @@ from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
+from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AiEvent, AssistantFinal, MeterReport, TextDelta, UsageReport
 from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext
 from app.graph import GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
-from app.offload import Offload
 from app.runs.relay import Relay
 from app.runs.repository import NewRun, find_run, insert_run, stored_events
 from app.runs.request_codec import RequestCodec

@@ -4,18 +4,21 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
-from sqlalchemy import text
 
 from app.auth.accounts import Accounts
+from app.billing.pricing import Charge
+from app.billing.repository import NewReceipt, insert_receipts
 from app.db import Database
 from app.ids import ApiKeyId
 from app.runs.key_revocation import KeyRevocation
 from tests.e2e.stories import ASSISTANT, a_request
+from tests.factories import a_fact
 from tests.security.server import Target, a_target
 
 AT_ONCE_S = 1.0
@@ -23,20 +26,7 @@ AT_ONCE_S = 1.0
 SLACK_S = 1.0
 """What a busy machine of two cores may take on top."""
 RECEIPTS = 8000
-_RECEIPTS = text(
-    """
-    INSERT INTO charge_receipts (
-        id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
-        graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
-        cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
-        price_version, basis, output_estimated, origin, created_at, cache_savings_usd, note)
-    SELECT gen_random_uuid(), 'anthropic_sdk', CAST(:account AS uuid) || '-' || n, 'run-' || n, 0,
-           'msg_' || n, CAST(:account AS uuid), CAST(:key AS uuid), 'claude_agents:assistant',
-           'claude_sdk', 'claude-sonnet-4-6', 1, 1, 0, 0, 0, 0, 0.01, 100000, 'test', 'final', false,
-           'assistant', now(), 0, repeat('note ', 400)
-      FROM generate_series(1, :count) AS n
-    """
-)
+LONG_NOTE = "note " * 400
 SESSION = "/v1/browser-session"
 OURS = {"Sec-Fetch-Site": "same-origin"}
 
@@ -69,10 +59,13 @@ async def many_receipts(target: Target, key: str) -> None:
     """Receipts of this key, more than fits into what lies between the server and who does not read."""
     database = await Database.open(target.database_url)
     try:
-        owner = await Accounts(database).authenticate(key)
+        accounts = Accounts(database)
+        owner = await accounts.authenticate(key)
+        (record,), _ = await accounts.keys_of(owner.account_id, limit=1)
+        charge = Charge(Decimal("0.01"), 100_000, "test")
+        facts = (a_fact(record, f"msg_{n}", run=f"run-{n}", note=LONG_NOTE) for n in range(RECEIPTS))
         async with database.transaction() as tx:
-            names = {"account": owner.account_id, "key": owner.api_key_id, "count": RECEIPTS}
-            await tx.execute(_RECEIPTS, names)
+            await insert_receipts(tx, [NewReceipt(fact, charge, "final") for fact in facts])
     finally:
         await database.aclose()
 

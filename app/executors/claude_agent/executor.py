@@ -18,11 +18,10 @@ from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.control_groups import ControlGroups
 from app.executors.claude_agent.guard import Guard
 from app.executors.claude_agent.hooks import Hooks
-from app.executors.claude_agent.inbox import CliFailed
 from app.executors.claude_agent.mcp_bridge import McpBridge
 from app.executors.claude_agent.options import build_options
 from app.executors.claude_agent.permit import Permit
-from app.executors.claude_agent.process import CliProcess
+from app.executors.claude_agent.process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
 from app.executors.claude_agent.sandbox import Sandbox, SandboxUnavailable
 from app.executors.claude_agent.shown_options import shown

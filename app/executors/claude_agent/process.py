@@ -1,8 +1,8 @@
 """One CLI process for one run: started, spoken and listened to, interrupted, ended, cleaned up after.
 
-One task owns the SDK client from connect to disconnect and drains its messages into an inbox
-without ever waiting: the SDK's scopes belong to one task, and a hundred unread messages would
-block even its interrupt. A CLI that says more than is read of it is killed.
+One task owns the SDK client from connect to disconnect and drains its messages into a
+buffer without ever waiting: the SDK's scopes belong to one task, and a hundred unread messages
+would block even its interrupt. A CLI that sends messages faster than they are processed is killed.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.executors.claude_agent.confinement import Confinement
 from app.executors.claude_agent.directories import RunDirectory
-from app.executors.claude_agent.inbox import CliFailed, Inbox
 from app.executors.claude_agent.intake import taken_in
+from app.executors.claude_agent.message_buffer import MessageBuffer
 from app.executors.control import RunEnded
 from app.graph import Priority
 from app.large_json import dumps
@@ -41,6 +41,10 @@ log = structlog.get_logger(__name__)
 
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
+
+
+class CliFailed(Exception):
+    """The CLI could not be started, died or sent something nobody understands."""
 
 
 INTERRUPT_GRACE_S = 2.0
@@ -83,7 +87,7 @@ class CliProcess:
         """Whether it died by our hand."""
         self.gone = asyncio.Event()
         """Set when the process has ended and its folder is removed."""
-        self._inbox = Inbox()
+        self._buffer = MessageBuffer()
         self._unanswered = Unanswered()
         self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
@@ -135,7 +139,7 @@ class CliProcess:
             self.heard.set()
             self._turn_over.set()
             self._heard_all.set()
-            self._inbox.end(failure)
+            self._buffer.end(failure)
             with anyio.CancelScope(shield=True):
                 try:
                     await self._end()
@@ -157,9 +161,14 @@ class CliProcess:
             }
         )
 
-    def messages(self) -> AsyncIterator[Message]:
+    async def messages(self) -> AsyncIterator[Message]:
         """Everything the CLI says, up to its last result. Raises `CliFailed`."""
-        return self._inbox.messages()
+        try:
+            async for message in self._buffer.messages():
+                yield message
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise CliFailed(reason) from error
 
     @property
     def has_more_to_do(self) -> bool:
@@ -216,8 +225,8 @@ class CliProcess:
             sending.cancel()
 
     def _keep(self, message: Message) -> None:
-        if not self._inbox.put(message) and not self.killed:
-            log.error("the CLI says more than is read of it and is killed")
+        if not self._buffer.put(message) and not self.killed:
+            log.error("the CLI sends messages faster than they are processed and is killed")
             self.kill()
 
     async def _counted(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from app.events import Done, TextDelta
 from app.graph import FinalUsage
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.streams.memory import BATCH, REMEMBERED, MemoryEventLog, RunClosed
+from tests.bystander import a_bystander
 
 DONE = Done(usage=FinalUsage(), finish_reason="stop")
 
@@ -84,24 +85,15 @@ async def test_only_the_latest_forgotten_runs_are_known_by_name() -> None:
 
 
 async def test_a_writer_and_a_reader_that_never_wait_leave_others_their_turn() -> None:
-    log, run, turns = MemoryEventLog(), a_run(), 0
-
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    bystander = asyncio.create_task(take_turns())
+    log, run = MemoryEventLog(), a_run()
     await log.append(run, a_word())
-    async with aclosing(log.follow(run)) as batches:
+    async with a_bystander() as bystander, aclosing(log.follow(run)) as batches:
         async for batch in batches:
             if batch[-1].position < 500:
                 await log.append(run, a_word())
             elif not isinstance(batch[-1].event, Done):
                 await log.append(run, DONE)
-    bystander.cancel()
-    assert turns >= 500
+    assert bystander.turns >= 500
 
 
 async def test_a_writer_is_never_made_to_wait() -> None:

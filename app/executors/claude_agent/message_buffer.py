@@ -1,4 +1,4 @@
-"""Inbox: what a CLI has said and nobody has read yet."""
+"""MessageBuffer: the messages of a CLI that the run has not processed yet, bounded in bytes."""
 
 import asyncio
 import sys
@@ -9,19 +9,15 @@ from typing import Any, Final
 from claude_agent_sdk import Message
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of messages that wait, as Python holds them: some 40 000 pieces of text."""
+"""Of waiting messages, as Python holds them: some 40 000 pieces of text."""
 
 
-class CliFailed(Exception):
-    """The CLI could not be started, died or said something nobody understands."""
+class BufferFull(Exception):
+    """The CLI sends messages faster than they are processed."""
 
 
-class InboxFull(Exception):
-    """The CLI says more than is read of it."""
-
-
-class Inbox:
-    """Takes messages without waiting, or no more: to wait would block the SDK's interrupt."""
+class MessageBuffer:
+    """A queue that never makes its writer wait: waiting would block the SDK's interrupt."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._queue: asyncio.Queue[tuple[Message | Exception | None, int]] = asyncio.Queue()
@@ -30,9 +26,9 @@ class Inbox:
         self._full = False
 
     def put(self, message: Message) -> bool:
-        """Keep a message until it is read; one of any size if it is alone.
+        """Add a message; one of any size if it is alone.
 
-        False: there was no room for it or for an earlier one, and nothing is taken any more.
+        False: there was no room for it or for an earlier one. From then on nothing is added.
         """
         size = _size_of(message)
         self._full |= self._bytes > 0 and self._bytes + size > self._max_bytes
@@ -42,19 +38,18 @@ class Inbox:
         return not self._full
 
     def end(self, error: Exception | None = None) -> None:
-        """Nothing comes after what waits; `error` is why, unless there was no room."""
-        self._queue.put_nowait((InboxFull(InboxFull.__doc__) if self._full else error, 0))
+        """End after the messages that wait: with this error, or with `BufferFull` if there was no room."""
+        self._queue.put_nowait((BufferFull(BufferFull.__doc__) if self._full else error, 0))
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Every message up to the end. Raises `CliFailed`."""
+        """Every message up to the end. Raises the error it ended with."""
         while True:
             item, size = await self._queue.get()
             self._bytes -= size
             if item is None:
                 return
             if isinstance(item, Exception):
-                reason = f"{type(item).__name__}: {item}"
-                raise CliFailed(reason) from item
+                raise item
             yield item
 
 

@@ -1,4 +1,4 @@
-"""FairPlaces: a few places, handed out in turn: who asks much waits behind who asks little."""
+"""FairSemaphore: a few slots, granted to owners in rotation, so that no owner starves the others."""
 
 import asyncio
 from collections import Counter, deque
@@ -6,25 +6,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class FairPlaces:
-    """How many may do something at once; no owner has all places where there are two."""
+class FairSemaphore:
+    """Limits how many hold a slot at once. Where there are several slots, no owner gets all of them."""
 
-    def __init__(self, places: int) -> None:
-        self._free = places
-        self._share = max(1, places - 1)
+    def __init__(self, slots: int) -> None:
+        self._free = slots
+        self._share = max(1, slots - 1)
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     def waiting(self, owner: str) -> int:
-        """How many of an owner's wait for a place."""
+        """How many of an owner's tasks wait for a slot."""
         return len(self._waiting.get(owner, ()))
 
     @asynccontextmanager
-    async def place(self, owner: str) -> AsyncIterator[None]:
-        """Wait for a place, and hold it while the body runs."""
+    async def slot(self, owner: str) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it while the body runs."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(future)
-        self._hand_out()
+        self._grant()
         try:
             await future
         except asyncio.CancelledError:
@@ -33,14 +33,14 @@ class FairPlaces:
         try:
             yield
         finally:
-            self._give_back(owner)
+            self._release(owner)
 
-    def _hand_out(self) -> None:
+    def _grant(self) -> None:
         while self._free and (owner := self._next()) is not None:
             queue = self._waiting.pop(owner)
             future = queue.popleft()
             if queue:
-                # Behind everybody else who waits.
+                # Behind all other owners that wait.
                 self._waiting[owner] = queue
             if future.cancelled():
                 continue
@@ -53,8 +53,8 @@ class FairPlaces:
 
     def _forget(self, owner: str, future: asyncio.Future[None]) -> None:
         if not future.cancelled():
-            # It was given a place in the moment it was cancelled.
-            self._give_back(owner)
+            # The slot was granted in the moment the task was cancelled.
+            self._release(owner)
             return
         queue = self._waiting.get(owner, deque())
         if future in queue:
@@ -62,7 +62,7 @@ class FairPlaces:
         if not queue:
             self._waiting.pop(owner, None)
 
-    def _give_back(self, owner: str) -> None:
+    def _release(self, owner: str) -> None:
         self._free += 1
         self._held -= Counter({owner: 1})
-        self._hand_out()
+        self._grant()

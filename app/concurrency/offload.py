@@ -1,4 +1,4 @@
-"""Offload: work on large values in a thread, so that the event loop goes on meanwhile."""
+"""Offload: runs work on large values in a thread, so that the event loop is free meanwhile."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class Offload:
-    """One thread at a time: two would hold more memory, and keep the event loop from the interpreter."""
+    """One thread at a time: two would need more memory and pass the interpreter lock to each other."""
 
     def __init__(self) -> None:
         self._one = CapacityLimiter(1)
