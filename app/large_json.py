@@ -1,4 +1,4 @@
-"""JSON texts of values with long strings, written piece by piece so that other threads can run in between; pure."""
+"""JSON texts of values with long strings, written piece by piece so that other threads can run; pure."""
 
 import json
 import re
