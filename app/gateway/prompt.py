@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from app.large_json import count_parts
 from app.storable import identifier
 from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
@@ -73,7 +74,7 @@ class _Attached:
 
 def size_of(body: bytes) -> CallSize:
     """How much the call with this body may use; raises `PromptTooLarge`."""
-    if sum(body.count(part) for part in (b",", b"[", b"{")) > MOST_PARTS:
+    if count_parts(body) > MOST_PARTS:
         raise PromptTooLarge
     try:
         asked = from_json(body)

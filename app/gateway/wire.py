@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from app.ids import MessageId
+from app.large_json import count_parts
 from app.storable import identifier
 from app.usage import UNKNOWN_MODEL, TokenUsage, counted, estimated_tokens, merged, token_usage
 
@@ -249,7 +250,7 @@ def _served_by(usage: Any) -> str | None:
 
 
 def _parsed(data: bytes) -> Any:
-    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_PARTS:
+    if count_parts(data) > MOST_PARTS:
         return None
     try:
         return json.loads(data, parse_int=_int)

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from app.large_json import count_parts
+
 _PROTOCOL_BYTES = 1024 * 1024
 """For a page of tools with their schemas, and for what is wrapped around a result."""
 MAX_VALUES = 30_000
@@ -33,5 +35,4 @@ class AnswerLimit:
 
 def count_values(text: bytes | bytearray) -> int:
     """How many values JSON in these lines holds, or could be made to hold, in one pass."""
-    plain = _STRINGS.sub(b"", text)
-    return plain.count(b",") + plain.count(b"[") + plain.count(b"{")
+    return count_parts(_STRINGS.sub(b"", text))
