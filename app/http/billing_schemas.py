@@ -20,7 +20,7 @@ from app.http.parameters import NEVER_NULL
 from app.http.schemas import Moment, Money, Shape
 from app.ids import AccountId
 
-MOST_CREDITS = 10**17
+MOST_CREDITS = 10**17 - 1
 """Ten billion dollars: far from what the columns hold."""
 
 
@@ -137,7 +137,9 @@ class AccountBalance(BalanceShape, _OfAccount):
 def _is_whole_credits(dollars: Decimal) -> Decimal:
     amount = dollars * CREDITS_PER_DOLLAR
     if amount % 1 or abs(amount) > MOST_CREDITS:
-        message = f"must have at most 7 decimals and be at most {MOST_CREDITS // CREDITS_PER_DOLLAR} dollars"
+        message = (
+            f"must have at most 7 decimals and be below {(MOST_CREDITS + 1) // CREDITS_PER_DOLLAR} dollars"
+        )
         raise ValueError(message)
     return dollars
 
@@ -148,8 +150,8 @@ WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
 _NOT_NEGATIVE = {"anyOf": [*ABOVE_ZERO["anyOf"], {"enum": [0, "0"]}]}
 _EITHER_SIGN = {
     "anyOf": [
-        {"type": "string", "pattern": r"^-?([1-9][0-9]{0,8}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
-        {"type": "integer", "not": {"const": 0}, "minimum": -(10**9), "maximum": 10**9},
+        {"type": "string", "pattern": r"^-?([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "integer", "not": {"const": 0}, "minimum": -9_999_999_999, "maximum": 9_999_999_999},
     ]
 }
 """Dollars, for readers of the OpenAPI document."""

@@ -49,7 +49,8 @@ async def test_a_question_that_is_given_up_leaves_nothing(tmp_path: Path) -> Non
     asking.cancel()
     await asyncio.wait({asking})
 
+    pid = int(started.read_text())
     transports = [each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport)]
-    assert all(transport.is_closing() for transport in transports)
-    assert not psutil.pid_exists(int(started.read_text()))
+    assert all(transport.is_closing() for transport in transports if transport.get_pid() == pid)
+    assert not psutil.pid_exists(pid)
     assert sorted(os.listdir(tmp_path)) == ["claude", "started"]  # noqa: PTH208

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ from app.executors.claude_agent.jail import AGENT, COMMAND_SANDBOX, CONFIG, SYSC
 from app.executors.claude_agent.native import WORKSPACE
 
 log = structlog.get_logger(__name__)
+
+_REMOVALS = 20
+_REMOVAL_PAUSE_S = 0.05
 
 
 @contextmanager
@@ -33,7 +37,7 @@ def own_directory(parent: Path) -> Iterator[Path]:
         try:
             yield path
         finally:
-            shutil.rmtree(path)
+            _remove_tree(path)
             lock_file.unlink(missing_ok=True)
 
 
@@ -127,7 +131,17 @@ class RunDirectory:
         """Remove it with everything in it, and what the run left in a configuration that is not ours."""
         if self._keeps_config:
             shutil.rmtree(self.transcripts, ignore_errors=True)
-        shutil.rmtree(self.path)
+        _remove_tree(self.path)
+
+
+def _remove_tree(path: Path) -> None:
+    """Remove a folder; a thread that a cancelled task left behind may still be removing parts of it."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(_REMOVAL_PAUSE_S)
+    shutil.rmtree(path)
 
 
 def write_program(path: Path, text: str) -> Path:
