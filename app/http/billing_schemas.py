@@ -20,8 +20,8 @@ from app.http.parameters import NEVER_NULL
 from app.http.schemas import Moment, Money, Shape
 from app.ids import AccountId
 
-MOST_CREDITS = 10**17 - 1
-"""Ten billion dollars: far from what the columns hold."""
+MOST_CREDITS = 10**17
+"""Ten billion dollars, a power of ten: JSON readers that only know doubles see the same bound."""
 
 
 class UsageShape(Shape):
@@ -136,10 +136,8 @@ class AccountBalance(BalanceShape, _OfAccount):
 
 def _is_whole_credits(dollars: Decimal) -> Decimal:
     amount = dollars * CREDITS_PER_DOLLAR
-    if amount % 1 or abs(amount) > MOST_CREDITS:
-        message = (
-            f"must have at most 7 decimals and be below {(MOST_CREDITS + 1) // CREDITS_PER_DOLLAR} dollars"
-        )
+    if amount % 1 or abs(amount) >= MOST_CREDITS:
+        message = f"must have at most 7 decimals and be below {MOST_CREDITS // CREDITS_PER_DOLLAR} dollars"
         raise ValueError(message)
     return dollars
 
