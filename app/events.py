@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from app.graph import ErrorCode, FinalUsage, FinishReason, WireModel
+from app.requests import ErrorCode, FinalUsage, FinishReason, WireModel
 from app.usage import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]

@@ -34,7 +34,7 @@ import psutil
 
 from app.auth.keys import mint_key
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import SentMessage, Simulator
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from benchmarks.hostile_attacks import ATTACKS, Arena
 from benchmarks.hostile_tools import a_tool_server, graphs_with
 from tests.security.server import Target, Used, Watched, a_target, an_obedient_model

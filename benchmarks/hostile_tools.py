@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from app.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, listening, whole_body
 
 GRAPH = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"

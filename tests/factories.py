@@ -6,9 +6,9 @@ from typing import Any
 from app.auth.accounts import Accounts
 from app.auth.repository import KeyRecord
 from app.db import Database
-from app.executors.catalog import GraphSpec
+from app.graphs.catalog import GraphSpec
 from app.executors.port import RunContext
-from app.graph import RunLimits
+from app.requests import RunLimits
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.usage import Attribution, TokenUsage, UsageFact
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from standardwebhooks import Webhook as Signature
 
-from app.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, listening, whole_body
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from app.auth.repository import (
 from app.db import Database, Transaction
 from app.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId
-from app.paging import Cursor
+from app.pagination import Cursor
 from app.principal import SCOPES, Principal, Scope
 
 log = structlog.get_logger(__name__)

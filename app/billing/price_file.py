@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.billing.pricing import WEB_SEARCH_USD, ModelPrice, OwnPrice, Rate
 from app.errors import OperatorError
-from app.graph import Dollars
+from app.requests import Dollars
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 

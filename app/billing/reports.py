@@ -19,7 +19,7 @@ from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums, groupe
 from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
-from app.paging import Cursor
+from app.pagination import Cursor
 from app.usage import Spent, UsageTotal
 
 DEFAULT_TOP = 6

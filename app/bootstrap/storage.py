@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.billing.journal import Journal
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from app.settings import Settings
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog

@@ -9,7 +9,7 @@ from rich.table import Table
 from app.auth.accounts import Accounts
 from app.bootstrap.storage import attach_database
 from app.ids import ApiKeyId
-from app.runs.key_revocation import KeyRevocation
+from app.runs.revocation.service import KeyRevocation
 from app.settings import Settings
 
 

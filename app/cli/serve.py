@@ -15,9 +15,9 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.bootstrap.services import DRAIN_S, Services, open_services
 from app.errors import Unavailable
-from app.executors.claude_agent.cli import Cli
+from app.executors.claude_agent.process.cli import Cli
 from app.http.app import create_app
-from app.serving import ConnectionLimits, ConnectionTable, raise_open_files
+from app.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
 from app.settings import Settings
 
 if TYPE_CHECKING:

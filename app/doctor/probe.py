@@ -10,15 +10,15 @@ from uuid import UUID
 from app.billing.pricing import PriceList, UnknownPrice
 from app.doctor.report import Check
 from app.events import AssistantFinal, MeterReport, UsageReport
-from app.executors.catalog import GraphSpec
-from app.executors.claude_agent.billing import lane_limits
+from app.graphs.catalog import GraphSpec
+from app.executors.claude_agent.metering.hooks import lane_limits
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
-from app.executors.models import ModelRegistry
+from app.models.registry import ModelRegistry
 from app.executors.port import ExecutionFailed, RunContext
 from app.gateway.call import CallCost, LaneLinks
-from app.gateway.lane import LaneLimits
+from app.gateway.channel import LaneLimits
 from app.gateway.wire import MessageUsage
-from app.graph import GraphRunRequest, Message, RunLimits
+from app.requests import GraphRunRequest, Message, RunLimits
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.usage import Attribution, Meters, TokenUsage, UsageFact
 

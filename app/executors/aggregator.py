@@ -3,9 +3,9 @@
 from collections.abc import AsyncGenerator, Mapping
 
 from app.events import AiEvent
-from app.executors.catalog import GraphNotFound
+from app.graphs.catalog import GraphNotFound
 from app.executors.port import GraphExecutor, Preview, RunContext
-from app.graph import GraphRunRequest
+from app.requests import GraphRunRequest
 
 
 class ExecutorAggregator:

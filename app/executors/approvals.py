@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import ControlEvent, PermissionRequest, PermissionResolved, ResolvedBy
-from app.graph import PermissionMode
+from app.requests import PermissionMode
 from app.ids import new_uuid
 from app.storable import storable
 from app.tools.policy import CallDenied

@@ -9,7 +9,7 @@ import structlog
 from app.errors import AppError, Conflict, TooMany
 from app.events import ClientEvent, ControlEvent, Interrupted, StopKind, StopState, UserMessageTaken
 from app.executors.approvals import Approvals
-from app.graph import SentMessage
+from app.requests import SentMessage
 
 log = structlog.get_logger(__name__)
 

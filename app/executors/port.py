@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
 from app.events import AiEvent
-from app.executors.catalog import GraphSpec
+from app.graphs.catalog import GraphSpec
 from app.executors.control import RunControl
-from app.executors.models import ModelOptions
-from app.graph import ErrorCode, FinishReason, GraphRunRequest, RunLimits
+from app.models.registry import ModelOptions
+from app.requests import ErrorCode, FinishReason, GraphRunRequest, RunLimits
 from app.ids import RunKey
-from app.sessions.repository import Session
+from app.conversations.repository import Session
 from app.tools.tool import Tool
 from app.usage import NOTHING_SPENT, Attribution, Spent
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from app.loopback import Send
+from app.server.loopback import Send
 
 
 class ErrorAnswer(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from app.loopback import Receive, Scope
+from app.server.loopback import Receive, Scope
 
 BODY_BYTES: Final = 32 * 1024 * 1024
 """Of one request: what the Messages API takes."""

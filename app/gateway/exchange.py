@@ -11,9 +11,9 @@ from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.answers import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.call import Call
-from app.gateway.provider import Provider
+from app.gateway.upstream import Provider
 from app.gateway.wire import WHOLE_BYTES, AnswerTooLarge, StreamFold, whole_message
-from app.loopback import Dropped, Receive, Scope, Send, hung_up
+from app.server.loopback import Dropped, Receive, Scope, Send, hung_up
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")

@@ -15,10 +15,10 @@ from app.gateway.answers import ENDED, OF_BODIES, REFUSED, TOO_LARGE, UNKNOWN, s
 from app.gateway.bodies import Bodies, BodyRefused
 from app.gateway.call import LaneLinks
 from app.gateway.exchange import Exchange
-from app.gateway.lane import CallRefused, Lane, LaneLimits
-from app.gateway.prompt import PromptTooLarge, size_of
-from app.gateway.provider import COUNT_TOKENS, MESSAGES, Provider
-from app.loopback import Receive, Scope, Send, listening
+from app.gateway.channel import CallRefused, Lane, LaneLimits
+from app.gateway.estimate import PromptTooLarge, size_of
+from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Provider
+from app.server.loopback import Receive, Scope, Send, listening
 
 
 class Address(NamedTuple):

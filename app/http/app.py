@@ -9,14 +9,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.bootstrap.services import Services
 from app.http import problems
-from app.http.admission import literal_paths
-from app.http.bodies import BodyReader
-from app.http.body_budget import BodyBudget
-from app.http.buckets import TokenBuckets
-from app.http.limits import FailedKeys, Limits
+from app.http.admission.checks import literal_paths
+from app.http.admission.bodies import BodyReader
+from app.http.admission.body_budget import BodyBudget
+from app.http.admission.token_buckets import TokenBuckets
+from app.http.admission.limits import FailedKeys, Limits
 from app.http.middleware import Heads, RequestIds, SafeHeaders, UnexpectedErrors, UnreadBodies
 from app.http.openapi import ERRORS, DocumentedApp
-from app.http.readers import Readers
+from app.http.admission.readers import Readers
 from app.http.routes import (
     accounts,
     ag_ui,

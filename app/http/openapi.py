@@ -11,7 +11,7 @@ import yaml
 from fastapi import FastAPI
 
 from app.events import CLIENT_EVENTS, ClientEvent
-from app.http.ag_ui_openapi import ag_ui_schemas
+from app.http.ag_ui.openapi import ag_ui_schemas
 from app.http.parameters import without_null
 from app.http.problems import MEDIA_TYPE
 

@@ -9,7 +9,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.credential_monitor import CredentialRevoked
-from app.http.encoders.encoder import Encoder
+from app.http.encoder import Encoder
 from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from app.executors.catalog import GraphSpec
+from app.graphs.catalog import GraphSpec
 from app.executors.port import GraphExecutor, Preview, RunContext
-from app.graph import GraphRunRequest
+from app.requests import GraphRunRequest
 from app.ids import RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.principal import Principal
-from app.runs.plan import Planner
+from app.runs.planner import Planner
 from app.runs.response_schema import check_response_schema
 
 

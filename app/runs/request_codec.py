@@ -7,7 +7,7 @@ from functools import partial
 from pydantic_core import from_json
 
 from app.concurrency.offload import Offload
-from app.graph import GraphRunRequest
+from app.requests import GraphRunRequest
 from app.large_json import dumps, with_marks
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from app.loopback import Dropped, Receive, Scope, Send, hung_up, listening, whole_body
+from app.server.loopback import Dropped, Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 from app.storable import identifier

@@ -9,7 +9,7 @@ from uuid import UUID
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, new_uuid
-from app.paging import Cursor
+from app.pagination import Cursor
 from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import EVENTS, WebhookEvent, delivery_id, mint_secret
 from app.webhooks.repository import (

@@ -11,7 +11,7 @@ import structlog
 
 from app.db import Database, Transaction
 from app.errors import Gone, NotFound, Unavailable
-from app.graph import relative_path
+from app.requests import relative_path
 from app.ids import RunKey
 from app.workspaces.repository import (
     WorkspaceRecord,

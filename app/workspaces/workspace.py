@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from app.workspaces.harvest import Patience, PlainFile, content_of, plain_files, sha256_of
+from app.workspaces.outputs import Patience, PlainFile, content_of, plain_files, sha256_of
 from app.workspaces.mounts import Budget, Laid, MountCopy, lay
 from app.workspaces.spec import WorkspaceSpec
 

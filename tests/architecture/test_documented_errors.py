@@ -7,7 +7,7 @@ from typing import get_args
 
 import app
 from app.errors import AppError
-from app.graph import ErrorCode, FinishReason
+from app.requests import ErrorCode, FinishReason
 from app.http import problems
 from tests.architecture.tree import ROOT
 

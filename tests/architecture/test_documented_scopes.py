@@ -5,7 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from app.http import routes
-from app.http.admission import AdmittedRoute
+from app.http.admission.checks import AdmittedRoute
 from app.principal import SCOPES, Scope
 from tests.architecture.tree import ROOT
 

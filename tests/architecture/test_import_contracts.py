@@ -13,7 +13,7 @@ CONTRACTS = {contract["id"]: contract for contract in pyproject()["tool"]["impor
 
 PLANTS = {
     "layers": {"app/tools/planted.py": "import app.runs.service"},
-    "routes": {"app/http/routes/planted.py": "import app.http.routes.runs"},
+    "routes": {"app/http/routes/planted.py": "import app.http.api.runs.routes"},
     "cycles": {
         "app/tools/planted.py": "import app.tools.planted_too",
         "app/tools/planted_too.py": "import app.tools.planted",

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import TypeAlias
 
 from app.events import ClientEvent, Done, RunStarted, TextDelta
-from app.graph import FinalUsage
+from app.requests import FinalUsage
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.executors.claude_agent.cli import Cli, bundled_cli
+from app.executors.claude_agent.process.cli import Cli, bundled_cli
 
 _RECORDER = """#!/bin/sh
 record=$(mktemp {records}/XXXXXX)

@@ -16,7 +16,7 @@ import psutil
 
 from app.bootstrap.services import Services
 from app.cli.serve import listen, served, url_of
-from app.executors.claude_agent.cli import Cli
+from app.executors.claude_agent.process.cli import Cli
 from app.ids import AccountId, RunId, RunKey
 from app.settings import Settings
 from app.simulator.script import Responder

@@ -9,7 +9,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
 from app.billing.ledger import Terms
-from app.executors.claude_agent.options import only
+from app.executors.claude_agent.options.sdk_options import only
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import (
     ANALYST,

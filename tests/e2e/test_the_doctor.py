@@ -11,7 +11,7 @@ import pytest
 
 from app.bootstrap.services import open_services
 from app.doctor.examination import examine
-from app.executors.claude_agent.provider_variables import chooses_provider
+from app.executors.claude_agent.process.provider_variables import chooses_provider
 from app.settings import Settings
 from app.simulator.script import HttpError, Reply, Text, in_turn
 from app.simulator.server import Simulator

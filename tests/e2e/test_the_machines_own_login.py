@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.executors.claude_agent.cli import Cli
-from app.executors.claude_agent.provider_variables import chooses_provider
+from app.executors.claude_agent.process.cli import Cli
+from app.executors.claude_agent.process.provider_variables import chooses_provider
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts

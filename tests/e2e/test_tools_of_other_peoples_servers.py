@@ -9,7 +9,7 @@ import psutil
 import pytest
 import yaml
 
-from app.loopback import Receive, Scope, Send, listening
+from app.server.loopback import Receive, Scope, Send, listening
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.mcp_program import a_server
 from tests.e2e.stories import (

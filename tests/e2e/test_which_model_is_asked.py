@@ -7,7 +7,7 @@ import pytest
 
 from app.billing.ledger import Terms
 from app.errors import Invalid
-from app.executors.model_file import ModelFileError
+from app.models.file import ModelFileError
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
 from tests.e2e.stories import ANALYST, World, WorldOf, a_client, a_request
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, listening, whole_body
 
 SEARCH = {"name": "search", "description": "Searches.", "inputSchema": {"type": "object"}}
 _HELLO = {

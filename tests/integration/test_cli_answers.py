@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.executors.claude_agent.cli import PINNED_VERSION, Cli, CliSilent, bundled_cli
-from app.executors.claude_agent.environment import Login
+from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli, CliSilent, bundled_cli
+from app.executors.claude_agent.process.environment import Login
 from tests.e2e.recording_cli import a_login
 
 

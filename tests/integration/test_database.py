@@ -17,7 +17,7 @@ import app.billing.tables
 import app.runs.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, StatementFailed, metadata
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT_AND_KEY = """

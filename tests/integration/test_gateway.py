@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, listening, whole_body
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.usage import TokenUsage
 from tests.integration.gateway_seam import (

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from app.gateway.bodies import BODY_BYTES, RUN_BYTES, Bodies, BodyRefused
-from app.loopback import Receive, Scope, Send, listening
+from app.server.loopback import Receive, Scope, Send, listening
 from app.simulator.script import Hold, Reply, Text
 from tests.e2e.stories import PATIENCE_S, until
 from tests.integration.gateway_seam import ASKED, Seam, the_seam

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.gateway.call import COUNTED
-from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from app.usage import TokenUsage

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.gateway.wire import WHOLE_BYTES
-from app.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, listening, whole_body
 from tests.integration.gateway_seam import STREAMED, Seam, gateway_to
 from tests.integration.test_gateway_cut_short import a_start
 

@@ -13,7 +13,7 @@ import pytest
 
 from app.billing.pricing import PriceList
 from app.billing.repository import NewReceipt, insert_receipts
-from app.paging import MAX_PAGE
+from app.pagination import MAX_PAGE
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact, an_account

@@ -15,7 +15,7 @@ from app.auth.repository import KeyRecord
 from app.billing.pricing import Charge, ModelPrice, OwnPrice, PriceList, Rate
 from app.billing.repository import NewReceipt, insert_receipts
 from app.billing.repricing import reprice
-from app.paging import Cursor
+from app.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.db import Database
-from app.embedded import EmbeddedPostgres
+from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import WorldOf, a_client, a_request, a_world
 

@@ -10,7 +10,7 @@ import uvicorn
 
 from app.cli.serve import listen, url_of
 from app.http.app import create_app
-from app.http.encoders.encoder import HEARTBEAT, RETRY
+from app.http.encoder import HEARTBEAT, RETRY
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
 

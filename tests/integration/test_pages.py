@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.http.routes.pages import WEB
+from app.http.api.pages.routes import WEB
 from app.simulator.script import in_turn
 from tests.architecture.tree import ROOT, pyproject
 from tests.e2e.stories import WorldOf, a_client

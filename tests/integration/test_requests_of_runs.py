@@ -5,7 +5,7 @@ import pytest
 from app.concurrency.offload import SMALL_BYTES, Offload
 from app.db import Database
 from app.events import MeterReport
-from app.graph import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
 from app.runs.repository import (
     NewRun,
@@ -16,7 +16,7 @@ from app.runs.repository import (
     request_of,
 )
 from app.runs.request_codec import RequestCodec
-from app.runs.turn_repository import find_turns
+from app.runs.conversations.repository import find_turns
 from app.usage import Meters
 from tests.factories import an_account
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.executors.claude_agent.jail import (
+from app.executors.claude_agent.sandbox.bubblewrap import (
     COMMAND_SANDBOX,
     FIRST_FILE,
     JAILED_PATH,
@@ -17,7 +17,7 @@ from app.executors.claude_agent.jail import (
     command_sandbox,
     jail,
 )
-from app.executors.claude_agent.syscalls import refusing_filter
+from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.simulator.script import Answer, ApiRequest, Reply, Text
 from app.workspaces.spec import WorkspaceSpec
 from tests.e2e.stories import WorldOf, a_request, arguments_of, cli_processes

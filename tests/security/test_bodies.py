@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.http.admission import SMALL_BODY_BYTES
+from app.http.admission.checks import SMALL_BODY_BYTES
 from tests.e2e.stories import ASSISTANT, PATIENCE_S
 from tests.security.conftest import OpenTarget
 from tests.security.server import Target

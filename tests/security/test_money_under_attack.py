@@ -22,13 +22,13 @@ from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.billing.repository import Receipt
 from app.db import Database
-from app.executors.claude_agent.billing import RunBilling
-from app.gateway.lane import Lane
-from app.gateway.provider import Provider
+from app.executors.claude_agent.metering.hooks import RunBilling
+from app.gateway.channel import Lane
+from app.gateway.upstream import Provider
 from app.gateway.proxy import Gateway
 from app.gateway.wire import ANSWER_BYTES, WHOLE_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
-from app.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, hung_up, listening, whole_body
 from app.simulator import wire
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Responder, Text, in_turn
 from app.simulator.server import Simulator

@@ -16,7 +16,7 @@ from app.billing.pricing import Charge
 from app.billing.repository import NewReceipt, insert_receipts
 from app.db import Database
 from app.ids import ApiKeyId
-from app.runs.key_revocation import KeyRevocation
+from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import ASSISTANT, a_request
 from tests.factories import a_fact
 from tests.security.server import Target, a_target

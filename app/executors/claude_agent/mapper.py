@@ -26,10 +26,10 @@ from app.events import (
     ToolCallStart,
     UserMessageTaken,
 )
-from app.executors.claude_agent.names import STRUCTURED_OUTPUT, tool_id_of
-from app.executors.claude_agent.native import shown_args
+from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
+from app.executors.claude_agent.tools.builtin_tools import shown_args
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
-from app.graph import SentMessage
+from app.requests import SentMessage
 from app.tools.result import ToolResult
 
 

@@ -5,7 +5,7 @@ import structlog
 from app.errors import Unavailable
 from app.events import AssistantFinal
 from app.executors.port import ExecutionFailed
-from app.graph import ResponseFormat
+from app.requests import ResponseFormat
 from app.ids import AccountId
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable

@@ -4,9 +4,9 @@ import pytest
 
 from app.events import AiEvent, AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
-from app.executors.catalog import GraphNotFound
+from app.graphs.catalog import GraphNotFound
 from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext
-from app.graph import GraphRunRequest, Message
+from app.requests import GraphRunRequest, Message
 from tests.factories import a_context
 
 CONTEXT = a_context()

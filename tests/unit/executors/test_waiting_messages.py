@@ -2,7 +2,7 @@ import pytest
 
 from app.events import UserMessageTaken
 from app.executors.control import MessageLimits, MessagesWaiting, RunControl
-from app.graph import Message, SentMessage
+from app.requests import Message, SentMessage
 
 
 def a_message(number: int, text: str = "hello") -> SentMessage:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.gateway.call import CallCost, LaneLinks, Refusal
-from app.gateway.lane import CallRefused, Lane, LaneLimits
-from app.gateway.prompt import CallSize
+from app.gateway.channel import CallRefused, Lane, LaneLimits
+from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage import TokenUsage

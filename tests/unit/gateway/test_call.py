@@ -2,7 +2,7 @@ import asyncio
 from typing import Any
 
 from app.gateway.call import COUNTED, ESTIMATED, REPEATED, Call
-from app.gateway.lane import Lane
+from app.gateway.channel import Lane
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage import TokenUsage

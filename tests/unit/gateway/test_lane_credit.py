@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.gateway.call import CallCost, Refusal
-from app.gateway.lane import CallRefused
+from app.gateway.channel import CallRefused
 from tests.unit.gateway.calls import (
     FAR_S,
     PATIENCE_S,

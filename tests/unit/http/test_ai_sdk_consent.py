@@ -1,7 +1,7 @@
 """The AI SDK's wire, where a person is asked for consent."""
 
 from app.events import Step, ToolCallResult, ToolCallStart
-from app.http.encoders.ai_sdk import AiSdkEncoder
+from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.streams.port import LogEntry
 from tests.unit.http.ai_sdk_parts import (
     ARGS,

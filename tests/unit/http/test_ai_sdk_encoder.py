@@ -19,9 +19,9 @@ from app.events import (
     ToolCallStart,
     UserMessageTaken,
 )
-from app.graph import ErrorCode, FinalUsage
-from app.http.encoders.ai_sdk import AiSdkEncoder
-from app.http.encoders.encoder import Encoder
+from app.requests import ErrorCode, FinalUsage
+from app.http.ai_sdk.encoder import AiSdkEncoder
+from app.http.encoder import Encoder
 from tests.unit.http.ai_sdk_parts import (
     STARTED,
     STOPPED,

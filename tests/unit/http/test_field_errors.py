@@ -4,7 +4,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from app.graph import GraphRunRequest
+from app.requests import GraphRunRequest
 from app.http.field_errors import field_errors
 
 USER = {"role": "user", "content": "hi"}

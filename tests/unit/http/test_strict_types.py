@@ -12,9 +12,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from app.graph import RunLimits
+from app.requests import RunLimits
 from app.http import routes
-from app.http.ag_ui_input import Answer
+from app.http.ag_ui.input import Answer
 
 LOOK_ALIKES: dict[type, tuple[object, ...]] = {
     int: (True, "60", 60.0),

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from app.events import Done, TextDelta
-from app.graph import FinalUsage
+from app.requests import FinalUsage
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.streams.memory import BATCH, REMEMBERED, MemoryEventLog, RunClosed
 from tests.bystander import a_bystander

@@ -5,7 +5,7 @@ import pytest
 from app.events import AssistantFinal
 from app.executors.claude_agent.structured_output import require_match
 from app.executors.port import ExecutionFailed
-from app.graph import ResponseFormat
+from app.requests import ResponseFormat
 from app.ids import AccountId, new_uuid
 from app.json_schema.checker import SchemaChecker
 from tests.unit.json_schema.schemas import a_bomb

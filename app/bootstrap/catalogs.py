@@ -1,0 +1,56 @@
+"""What the operator's files and settings offer: graphs, tools and models."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from app.billing.pricing import PriceList
+from app.bootstrap.prices import price_list
+from app.models.deprecations import announced_ends
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.executors.control import MessageLimits
+from app.models.file import read_models
+from app.models.registry import ModelRegistry
+from app.runs.planner import Planner
+from app.settings import Settings
+from app.tools.catalog import ToolCatalog
+
+log = structlog.get_logger(__name__)
+
+
+def open_planner(settings: Settings) -> Planner:
+    """What plans runs of this server's graphs; raises what is wrong with them."""
+    tools = ToolCatalog.load(settings.tools)
+    graphs = GraphCatalog.load(
+        graph_directories(settings),
+        known_tools=tools.ids(),
+        known_secrets=settings.mcp_secrets,
+        host_roots=settings.allowed_host_roots,
+    )
+    prices = price_list(settings)
+    models = model_registry(settings, prices)
+    for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+        log.warning("a configured model ends", problem=said)
+    timeout = timedelta(seconds=settings.run_timeout_s)
+    return Planner(graphs, models, tools, prices, timeout, message_limits(settings))
+
+
+def message_limits(settings: Settings) -> MessageLimits:
+    """What may wait for the agent of a run."""
+    return MessageLimits(settings.max_waiting_messages, settings.max_body_bytes)
+
+
+def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
+    """The models of this server; raises `ModelFileError`, `UnknownModel` and `ModelNotPriced`."""
+    own = None if settings.models_file is None else read_models(settings.models_file)
+    return ModelRegistry(
+        settings.default_model,
+        own,
+        is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
+    )
+
+
+def graph_directories(settings: Settings) -> list[Path]:
+    """Where this server's graphs are."""
+    return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]

@@ -1,0 +1,268 @@
+"""The SQL of conversations and their transcripts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+from sqlalchemy import delete, exists, func, select, tuple_
+from sqlalchemy.dialects import postgresql
+
+from app.db import Reader, Transaction, member_of
+from app.ids import AccountId
+from app.conversations.tables import session_entries, sessions
+from app.conversations.transcript import Entry
+
+_entries = session_entries.c
+_PIECE = 1000
+_PIECE_BYTES = 2 * 2**20
+
+
+class Transcript(NamedTuple):
+    """Names one transcript: a session's own (`subpath` empty) or one of its subagents'."""
+
+    project_key: str
+    session_id: str
+    subpath: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation as it stands."""
+
+    account_id: AccountId
+    state_key: str
+    session_id: UUID
+    title: str | None
+    """How its first question begins; None where nobody knows."""
+    turns: int
+    forked_from: str | None
+    forked_at: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def transcript(self) -> Transcript:
+        """Where what was said in it is kept."""
+        return Transcript(str(self.account_id), str(self.session_id))
+
+
+async def take_turn(tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None) -> Session:
+    """Give the conversation one more turn, making it if there is none; with this title then.
+
+    Until the transaction ends nobody else takes one: turns are numbered in order of commitment.
+    """
+    statement = (
+        postgresql.insert(sessions)
+        .values(
+            account_id=account_id,
+            state_key=state_key,
+            session_id=uuid4(),
+            title=title,
+            turns=1,
+            created_at=func.now(),
+            updated_at=func.now(),
+        )
+        .on_conflict_do_update(
+            index_elements=[sessions.c.account_id, sessions.c.state_key],
+            set_={"turns": sessions.c.turns + 1, "updated_at": func.now()},
+        )
+        .returning(sessions)
+    )
+    return _session((await tx.execute(statement)).one())
+
+
+async def insert_session(tx: Transaction, session: Session) -> bool:
+    """Add a forked conversation; False when its key is taken."""
+    statement = (
+        postgresql.insert(sessions)
+        .values(
+            account_id=session.account_id,
+            state_key=session.state_key,
+            session_id=session.session_id,
+            title=session.title,
+            turns=session.turns,
+            forked_from=session.forked_from,
+            forked_at=session.forked_at,
+            created_at=session.created_at,
+            updated_at=session.updated_at,
+        )
+        .on_conflict_do_nothing()
+    )
+    return (await tx.execute(statement)).rowcount == 1
+
+
+async def find_session(reader: Reader, account_id: AccountId, state_key: str) -> Session | None:
+    """The account's conversation of this key."""
+    row = (await reader.execute(select(sessions).where(_is(account_id, state_key)))).one_or_none()
+    return None if row is None else _session(row)
+
+
+async def lock_session(tx: Transaction, account_id: AccountId, state_key: str) -> Session | None:
+    """The conversation, held so that it gets no turn before the transaction ends."""
+    statement = select(sessions).where(_is(account_id, state_key)).with_for_update()
+    row = (await tx.execute(statement)).one_or_none()
+    return None if row is None else _session(row)
+
+
+async def newest_sessions(
+    reader: Reader,
+    account_id: AccountId,
+    *,
+    limit: int,
+    before: tuple[datetime, str] | None,
+) -> list[Session]:
+    """Conversations of an account, those used last first, before (updated_at, state_key)."""
+    statement = (
+        select(sessions)
+        .where(sessions.c.account_id == account_id)
+        .order_by(sessions.c.updated_at.desc(), sessions.c.state_key.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(sessions.c.updated_at, sessions.c.state_key) < before)
+    return [_session(row) for row in await reader.execute(statement)]
+
+
+async def delete_session(tx: Transaction, session: Session) -> None:
+    """Remove a conversation with everything said in it."""
+    await tx.execute(delete(sessions).where(_is(session.account_id, session.state_key)))
+    await delete_entries(tx, session.transcript)
+
+
+async def touch_transcript(tx: Transaction, transcript: Transcript) -> None:
+    """Queue up behind everybody who writes this transcript: entries keep the order of their calls."""
+    await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
+
+
+async def append_entries(tx: Transaction, transcript: Transcript, entries: Sequence[Entry]) -> None:
+    """Add lines in this order; a line that is there already (by its `uuid`) is not added again."""
+    rows = [
+        {
+            **transcript._asdict(),
+            "entry_uuid": entry.line.get("uuid"),
+            "run_id": entry.run_id,
+            "entry": entry.line,
+        }
+        for entry in entries
+    ]
+    if rows:
+        await tx.execute(postgresql.insert(session_entries).on_conflict_do_nothing(), rows)
+
+
+class PlacedEntry(NamedTuple):
+    """A line of a transcript and where it stands."""
+
+    position: int
+    entry: Entry
+
+
+async def page_of_entries(
+    reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
+) -> list[PlacedEntry]:
+    """The lines after a position, in order; no more once they have so many bytes, but at least one."""
+    before = func.sum(_entries.bytes).over(order_by=_entries.position) - _entries.bytes
+    sized = (
+        select(_entries.position, _entries.entry, _entries.run_id, before.label("before"))
+        .where(_in(transcript), _entries.position > after)
+        .order_by(_entries.position)
+        .limit(limit)
+        .subquery()
+    )
+    statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
+    rows = await reader.execute(statement)
+    return [PlacedEntry(row.position, Entry(row.entry, row.run_id)) for row in rows]
+
+
+async def load_entries(reader: Reader, transcript: Transcript) -> list[Entry]:
+    """Every line of a transcript, in order."""
+    entries: list[Entry] = []
+    after = 0
+    # In pieces: other requests are served between them.
+    while piece := await page_of_entries(
+        reader, transcript, after=after, limit=_PIECE, max_bytes=_PIECE_BYTES
+    ):
+        entries += [placed.entry for placed in piece]
+        after = piece[-1].position
+    return entries
+
+
+async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:
+    """Where each run begins that has said something in a transcript."""
+    first = func.min(_entries.position)
+    statement = (
+        select(_entries.run_id, first)
+        .where(_in(transcript), _entries.run_id.is_not(None))
+        .group_by(_entries.run_id)
+        .order_by(first)
+    )
+    return {row[0]: row[1] for row in await reader.execute(statement)}
+
+
+async def run_at(reader: Reader, transcript: Transcript, position: int) -> str | None:
+    """The run that said the line at a position."""
+    statement = select(_entries.run_id).where(_in(transcript), _entries.position == position)
+    run_id: str | None = (await reader.execute(statement)).scalar_one_or_none()
+    return run_id
+
+
+async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
+    """How large a transcript is, its subagents' left out."""
+    statement = select(func.coalesce(func.sum(_entries.bytes), 0)).where(_in(transcript))
+    return int((await reader.execute(statement)).scalar_one())
+
+
+async def was_spoken(reader: Reader, transcript: Transcript) -> bool:
+    """Whether a user said anything in it; without reading all that was said."""
+    statement = select(exists().where(_in(transcript), member_of(_entries.entry, "type") == "user"))
+    found: bool = (await reader.execute(statement)).scalar_one()
+    return found
+
+
+async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, datetime]]:
+    """The sessions of a project and when each was written last; subagents do not count."""
+    statement = (
+        select(_entries.session_id, func.max(_entries.written_at))
+        .where(_entries.project_key == project_key, _entries.subpath == "")
+        .group_by(_entries.session_id)
+    )
+    return [(row[0], row[1]) for row in await reader.execute(statement)]
+
+
+async def subpaths_of(reader: Reader, project_key: str, session_id: str) -> list[str]:
+    """The subagents' transcripts of a session."""
+    statement = (
+        select(_entries.subpath)
+        .where(_entries.project_key == project_key, _entries.session_id == session_id, _entries.subpath != "")
+        .distinct()
+        .order_by(_entries.subpath)
+    )
+    return [row[0] for row in await reader.execute(statement)]
+
+
+async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
+    """Remove a transcript; a session's own takes its subagents' with it."""
+    statement = delete(session_entries).where(
+        _entries.project_key == transcript.project_key, _entries.session_id == transcript.session_id
+    )
+    if transcript.subpath:
+        statement = statement.where(_entries.subpath == transcript.subpath)
+    await tx.execute(statement)
+
+
+def _is(account_id: AccountId, state_key: str) -> Any:
+    return (sessions.c.account_id == account_id) & (sessions.c.state_key == state_key)
+
+
+def _in(transcript: Transcript) -> Any:
+    return (
+        (_entries.project_key == transcript.project_key)
+        & (_entries.session_id == transcript.session_id)
+        & (_entries.subpath == transcript.subpath)
+    )
+
+
+def _session(row: Any) -> Session:
+    columns = row._asdict()
+    return Session(**{**columns, "account_id": AccountId(columns["account_id"])})

@@ -1,0 +1,169 @@
+"""The SDK's transcript -> what was said, in our words; pure.
+
+The lines are the CLI's own and their format is not documented: what is not known is passed over.
+Texts that the CLI made up itself (errors of the provider among them) are never shown.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from app.conversations.history_text import Spoken, read
+
+MessageType = Literal["system_message", "user_message", "assistant_message", "tool_call"]
+
+INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
+"""The CLI's notes that it was interrupted; it writes them as if the user had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a transcript, as the SDK wrote it, and the run that said it."""
+
+    line: dict[str, Any]
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMessage:
+    """One thing said or done in a conversation."""
+
+    type: MessageType
+    run_id: str | None
+    at: str | None
+    """When, as the CLI wrote it; None for what was said before the conversation began here."""
+    content: str = ""
+    message_id: str | None = None
+    partial: bool = False
+    """Whether it was cut off."""
+    compaction: bool = False
+    """Whether everything before this was summed up for the model."""
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    args: Any = None
+    is_error: bool | None = None
+    """Whether the tool call failed; None while it has not been answered."""
+
+
+def has_turns(entries: Sequence[Entry]) -> bool:
+    """Whether there is anything to go on with."""
+    return any(entry.line.get("type") == "user" for entry in entries)
+
+
+def said_by(entries: Sequence[Entry], run_id: str) -> bool:
+    """Whether a run has put its question already."""
+    return any(entry.run_id == run_id and entry.line.get("type") == "user" for entry in entries)
+
+
+def last_entry_of(entries: Sequence[Entry], run_id: str) -> str | None:
+    """The id of the last thing a run said or was told."""
+    ids = [
+        _text(entry.line.get("uuid"))
+        for entry in entries
+        if entry.run_id == run_id and entry.line.get("type") in ("user", "assistant")
+    ]
+    return next(filter(None, reversed(ids)), None)
+
+
+def messages_of(
+    entries: Sequence[Entry], *, tool_id_of: Callable[[str], str], only_first: int | None = None
+) -> list[SessionMessage]:
+    """Everything said, in order; `tool_id_of` gives a tool's id for the model's name of it.
+
+    `only_first`: how many of the entries to read; in the others only the results of calls are looked for.
+    """
+    failed = dict(_tool_results(entries))
+    return [message for entry in entries[:only_first] for message in _read(entry, failed, tool_id_of)]
+
+
+def _read(
+    entry: Entry, failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
+) -> Iterator[SessionMessage]:
+    line = entry.line
+    if line.get("isMeta") or line.get("isSidechain"):
+        return
+    match line:
+        case {"type": "user", "message": {"content": content}}:
+            yield from _user(entry, content)
+        case {"type": "attachment", "attachment": {"type": "queued_command", "prompt": content}}:
+            yield from _user(entry, content)
+        case {"type": "assistant", "message": dict(message)} if message.get("model") != "<synthetic>":
+            yield from _assistant(entry, message, failed, tool_id_of)
+        case {"type": "system", "subtype": "compact_boundary"}:
+            yield SessionMessage("system_message", entry.run_id, _at(entry), compaction=True)
+        case _:
+            return
+
+
+def _user(entry: Entry, content: Any) -> Iterator[SessionMessage]:
+    texts = [content] if isinstance(content, str) else _texts(content)
+    if not texts or texts[0] in INTERRUPTED or entry.line.get("isCompactSummary"):
+        return
+    earlier = read(texts[0]) if len(texts) > 1 else None
+    for turn in earlier or []:
+        yield _earlier(entry, turn)
+    text = "\n\n".join(texts if earlier is None else texts[1:])
+    yield SessionMessage("user_message", entry.run_id, _at(entry), content=text)
+
+
+def _earlier(entry: Entry, turn: Spoken) -> SessionMessage:
+    kind: MessageType = "assistant_message" if turn.role == "assistant" else "user_message"
+    return SessionMessage(kind, entry.run_id, None, content=turn.text)
+
+
+def _assistant(
+    entry: Entry, message: Mapping[str, Any], failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
+) -> Iterator[SessionMessage]:
+    message_id = _text(message.get("id"))
+    for block in _blocks(message.get("content")):
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield SessionMessage(
+                    "assistant_message",
+                    entry.run_id,
+                    _at(entry),
+                    content=text,
+                    message_id=message_id,
+                    partial=message.get("stop_reason") is None,
+                )
+            case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
+                yield SessionMessage(
+                    "tool_call",
+                    entry.run_id,
+                    _at(entry),
+                    message_id=message_id,
+                    tool_call_id=call_id,
+                    tool_name=tool_id_of(name),
+                    args=block.get("input"),
+                    is_error=failed.get(call_id),
+                )
+            case _:
+                pass
+
+
+def _tool_results(entries: Sequence[Entry]) -> Iterator[tuple[str, bool]]:
+    for entry in entries:
+        message = entry.line.get("message")
+        for block in _blocks(message.get("content") if isinstance(message, dict) else None):
+            match block:
+                case {"type": "tool_result", "tool_use_id": str(call_id)}:
+                    yield call_id, bool(block.get("is_error"))
+                case _:
+                    pass
+
+
+def _texts(content: Any) -> list[str]:
+    texts = (block.get("text") for block in _blocks(content) if block.get("type") == "text")
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _blocks(content: Any) -> list[dict[str, Any]]:
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _at(entry: Entry) -> str | None:
+    return _text(entry.line.get("timestamp"))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,109 @@
+"""Tools, graphs, models and prices: read as the server reads them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from app.billing.price_file import PriceFileError
+from app.billing.pricing import LIBRARY_VERSION, PriceList
+from app.bootstrap.catalogs import graph_directories, message_limits, model_registry
+from app.bootstrap.prices import price_list
+from app.doctor.report import Check
+from app.errors import AppError, Invalid
+from app.models.deprecations import announced_ends
+from app.graphs.catalog import GraphCatalog
+from app.models.file import ModelFileError
+from app.models.registry import DEFAULT, ModelRegistry
+from app.requests import GraphRunRequest, Message
+from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.runs.planner import Planner
+from app.settings import Settings
+from app.tools.catalog import ToolCatalog, ToolCatalogError
+from app.tools.tool import ToolDefinitionError
+
+_NOBODY = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogues:
+    """What could be read, and how it is."""
+
+    checks: list[Check]
+    graphs: GraphCatalog
+    models: ModelRegistry | None
+    prices: PriceList
+
+
+def check_catalogues(settings: Settings) -> Catalogues:
+    """Read everything; what is wrong with one thing does not hide what is wrong with another."""
+    tools, of_tools = _tools(settings)
+    prices, of_prices = _prices(settings)
+    models, of_models = _models(settings, prices)
+    graphs, wrong = GraphCatalog.survey(
+        graph_directories(settings),
+        known_tools=tools.ids(),
+        known_secrets=settings.mcp_secrets,
+        host_roots=settings.allowed_host_roots,
+    )
+    of_graphs = [Check("graphs", "error", str(problem)) for problem in wrong]
+    if models is not None:
+        timeout = timedelta(seconds=settings.run_timeout_s)
+        planner = Planner(graphs, models, tools, prices, timeout, message_limits(settings))
+        of_graphs += _unrunnable(planner)
+        of_models += _ending(models, graphs)
+    if not of_graphs:
+        of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
+    return Catalogues([*of_tools, *of_graphs, *of_models, *of_prices], graphs, models, prices)
+
+
+def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
+    usable, wrong = [], []
+    for module in settings.tools:
+        try:
+            ToolCatalog.load([module])
+        except (ToolCatalogError, ToolDefinitionError) as error:
+            wrong.append(Check("tools", "error", str(error)))
+        else:
+            usable.append(module)
+    try:
+        tools = ToolCatalog.load(usable)
+    except ToolCatalogError as error:
+        return ToolCatalog.load(()), [*wrong, Check("tools", "error", str(error))]
+    return tools, wrong or [Check("tools", "ok", ", ".join(tool.id for tool in tools.all()))]
+
+
+def _prices(settings: Settings) -> tuple[PriceList, list[Check]]:
+    try:
+        prices = price_list(settings)
+    except PriceFileError as error:
+        return PriceList(markup=settings.markup), [Check("prices", "error", str(error))]
+    own = "" if settings.prices_file is None else f"{settings.prices_file}, then "
+    return prices, [Check("prices", "ok", f"{own}{LIBRARY_VERSION}; markup {settings.markup}")]
+
+
+def _models(settings: Settings, prices: PriceList) -> tuple[ModelRegistry | None, list[Check]]:
+    try:
+        models = model_registry(settings, prices)
+    except ModelFileError as error:
+        return None, [Check("models", "error", str(error))]
+    except Invalid as error:
+        return None, [Check("models", "error", error.detail)]
+    file = settings.models_file or "the shipped registry"
+    return models, [Check("models", "ok", f"{file}; {DEFAULT} is {models.resolve(None, None)}")]
+
+
+def _ending(models: ModelRegistry, graphs: GraphCatalog) -> Iterator[Check]:
+    for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+        yield Check("models", "warning", said)
+
+
+def _unrunnable(planner: Planner) -> Iterator[Check]:
+    """Plan a run of every graph: what stops it would stop a client's."""
+    nobody = RunKey(AccountId(_NOBODY), RunId("doctor"))
+    for graph in planner.graphs.all():
+        request = GraphRunRequest(graphId=graph.id, messages=[Message(role="user", content="hello")])
+        try:
+            planner.plan(nobody, request, api_key_id=ApiKeyId(_NOBODY), request_id=None)
+        except AppError as error:
+            yield Check("graphs", "error", f"graph {graph.id}: {error.detail}")

@@ -1,0 +1,170 @@
+"""The only meter of a run whose CLI uses the machine's own login: what the SDK says was used.
+
+There is no gateway between that CLI and the provider. Messages are noted when the SDK shows that
+they begin, before anybody else hears of them. What the CLI's own totals hold beyond the messages
+it showed came from hidden calls, and is stated as one more message per model.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import structlog
+from claude_agent_sdk import Message, ResultMessage, StreamEvent
+
+from app.executors.claude_agent.metering.meters import fact_of
+from app.executors.claude_agent.process.cli_process import CliProcess
+from app.executors.claude_agent.usage import MeteredMessage, is_message_id
+from app.executors.port import RunContext
+from app.gateway.channel import Lane
+from app.gateway.wire import MessageUsage
+from app.ids import MessageId
+from app.storable import identifier
+from app.usage import Meters, Origin, TokenUsage, UsageFact, counted, token_usage
+
+log = structlog.get_logger(__name__)
+
+Totals = Mapping[str, TokenUsage]
+"""What the CLI has counted since it was born, by the model asked for."""
+
+
+RESIDUAL = "the sum of messages that were never shown"
+
+
+@dataclass(slots=True)
+class SdkMeter:
+    """Feed it what the SDK shows and states; it tells the lane, which knows the limits."""
+
+    context: RunContext
+    lane: Lane
+    process: CliProcess
+    _after: Totals | None = None
+    _shown: set[MessageId] = field(default_factory=set)
+    _stated: list[MeteredMessage] = field(default_factory=list)
+    _drift: int = 0
+
+    def show(self, message: Message) -> None:
+        """Note a message that begins; raises when it cannot be noted, so that nobody hears of it."""
+        match message:
+            case StreamEvent(event={"type": "message_start", "message": dict(started)}):
+                if is_message_id(str(started["id"])):
+                    self._open(started)
+            case ResultMessage(model_usage=dict(totals)):
+                self._after = _totals(totals)
+            case _:
+                pass
+
+    def feed(self, message: MeteredMessage) -> Iterator[UsageFact]:
+        """A message the SDK is done with."""
+        self._shown.add(message.message_id)
+        self._stated.append(message)
+        seen = MessageUsage(
+            message.message_id,
+            message.model,
+            message.usage,
+            complete=message.final,
+            output_estimated=not message.final,
+        )
+        self.lane.close_message(seen)
+        parent = message.parent_tool_call_id
+        origin: Origin = "assistant" if parent is None else "subagent"
+        yield fact_of(
+            seen,
+            self.context,
+            origin=origin,
+            parent_tool_call_id=parent,
+        )
+
+    def close(self) -> Iterator[UsageFact]:
+        """State what the CLI's totals hold beyond what it showed."""
+        before = _totals(self.process.counted_before)
+        left = residuals(before, self._after or before, self._stated, asked=self.context.model)
+        for model, (hidden, is_exact) in left.items():
+            self._drift += 1
+            log.error("the SDK did not show everything it used", model=model, hidden=hidden)
+            message = MessageUsage(
+                MessageId(f"residual-{identifier(model)}"),
+                identifier(model),
+                hidden,
+                complete=True,
+                output_estimated=not is_exact,
+                note=RESIDUAL,
+            )
+            yield fact_of(message, self.context, origin="hidden")
+
+    def report(self) -> Meters:
+        """What the SDK showed; there is no other meter to disagree but its own totals."""
+        return Meters(sdk=len(self._shown), gateway=0, drift=self._drift)
+
+    def _open(self, started: Mapping[str, Any]) -> None:
+        message_id = MessageId(str(started["id"]))
+        if message_id in self._shown:
+            return
+        self._shown.add(message_id)
+        self.lane.links.opened(
+            MessageUsage(
+                message_id,
+                str(started["model"]),
+                token_usage(started.get("usage") or {}),
+                complete=False,
+                output_estimated=True,
+            ),
+            None,
+        )
+
+
+def residuals(
+    before: Totals, after: Totals, stated: list[MeteredMessage], *, asked: str
+) -> dict[str, tuple[TokenUsage, bool]]:
+    """Usage of calls that were not shown, by model, and whether it is exact.
+
+    Of a message that was cut off the totals hold an estimate of its output, or nothing at all. So
+    beside such a message only input betrays a hidden call.
+    """
+    shown: defaultdict[str, TokenUsage] = defaultdict(TokenUsage)
+    cut: set[str] = set()
+    for message in stated:
+        # The totals go by the model that was asked for, a message by the one that served it.
+        model = message.model if message.model in after else asked
+        shown[model] = _combined(shown[model], message.usage, sign=1)
+        if not message.final:
+            cut.add(model)
+    found: dict[str, tuple[TokenUsage, bool]] = {}
+    for model, total in after.items():
+        own = _combined(total, before.get(model, TokenUsage()), sign=-1)
+        hidden = _combined(own, shown[model], sign=-1)
+        is_exact = model not in cut
+        if hidden.prompt_tokens > 0 or (is_exact and hidden.total_tokens + hidden.web_search_requests > 0):
+            found[model] = (_without_negatives(hidden), is_exact)
+    return found
+
+
+def _combined(one: TokenUsage, other: TokenUsage, *, sign: int) -> TokenUsage:
+    names = [each.name for each in fields(TokenUsage)]
+    return TokenUsage(**{name: getattr(one, name) + sign * getattr(other, name) for name in names})
+
+
+def _without_negatives(usage: TokenUsage) -> TokenUsage:
+    return TokenUsage(**{each.name: max(0, getattr(usage, each.name)) for each in fields(TokenUsage)})
+
+
+def _totals(raw: Mapping[str, Any]) -> Totals:
+    return {model: _usage(counts) for model, counts in raw.items()}
+
+
+def _usage(counts: Mapping[str, Any]) -> TokenUsage:
+    return token_usage(
+        counted(
+            {
+                "input_tokens": counts.get("inputTokens"),
+                "output_tokens": counts.get("outputTokens"),
+                "cache_read_input_tokens": counts.get("cacheReadInputTokens"),
+                "cache_creation_input_tokens": counts.get("cacheCreationInputTokens"),
+                "cache_creation": {
+                    "ephemeral_1h_input_tokens": counts.get("cacheCreationEphemeral1hInputTokens"),
+                },
+                "server_tool_use": {"web_search_requests": counts.get("webSearchRequests")},
+            }
+        )
+    )

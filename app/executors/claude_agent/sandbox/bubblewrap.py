@@ -1,0 +1,167 @@
+"""The jail: what of this machine a CLI with native tools can see and use; pure but for what `/` looks like.
+
+The CLI's own sandbox confines its commands, not its file tools: those are held by rules alone, and
+a command that swaps a file for a link at the right moment gets past a rule. So the whole CLI lives in
+a file system that holds the system's programs, its own few files and the workspace, and nothing else.
+Everything that can be written to is in memory and has a size; nothing of this machine's paths shows.
+"""
+
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.executors.claude_agent.process.environment import PROGRAM_PATH
+from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
+from app.workspaces.spec import WorkspaceSpec
+
+AGENT = Path("/agent")
+"""Where the CLI finds what is its own."""
+
+CLI = AGENT / "claude"
+CONFIG = AGENT / "config"
+COMMAND_SANDBOX = AGENT / "bin" / "bwrap"
+SYSCALL_FILTER = AGENT / "syscalls"
+FIRST_FILE = 4
+JAILED_PATH = f"{COMMAND_SANDBOX.parent}:{PROGRAM_PATH}"
+"""The CLI starts its commands' sandbox by the name `bwrap`: the first one is ours."""
+
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
+_ALTERNATIVES = "/etc/alternatives"
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the jail's own
+_USER = "1000"
+
+TEMPORARY_DIRECTORIES = 4
+"""How many times `max_temporary_bytes` all directories besides the workspace may hold together."""
+
+CLI_TASKS = 64 + 2 * (os.cpu_count() or 1)
+"""Processes and threads of the CLI itself, which the kernel counts as well."""
+
+_ENVIRONMENT = ("HOME", "LANG", "PWD", "SHELL", "TMPDIR", "CLAUDECODE", "GIT_EDITOR")
+"""What a command gets of the CLI's environment: nothing by which the CLI reaches its model."""
+
+
+def jail(*, cli: Path, files: Sequence[Path], config_bytes: int, spec: WorkspaceSpec) -> list[str]:
+    """Bubblewrap's arguments for a CLI that finds copies of files in these places.
+
+    They come by the descriptors from `FIRST_FILE` on: a mount would show where they are on this
+    machine. `config_bytes` is what the CLI may keep of its conversation, and of long results.
+    The network is the machine's: the CLI must reach the gateway. Its commands have none, see below.
+    """
+    own = AGENT.as_posix()
+    scratch = spec.max_temporary_bytes
+    return [
+        # Without any privilege over the machine, also where the server is root; no process outlives it.
+        *("--unshare-user", "--uid", _USER, "--gid", _USER),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *("--die-with-parent", "--new-session", "--hostname", "workspace"),
+        *_programs(),
+        *("--dev", "/dev", "--proc", "/proc"),
+        # The kernel's settings: bubblewrap leaves them to root, whose they are also without privileges.
+        *("--ro-bind", "/proc/sys", "/proc/sys"),
+        *_in_memory(_SHARED_MEMORY, scratch),
+        *_in_memory("/tmp", scratch),  # noqa: S108 - the jail's own
+        *_in_memory(f"{own}/tmp", scratch),  # noqa: S108
+        *_in_memory(f"{own}/home", scratch),
+        *_in_memory(CONFIG.as_posix(), config_bytes),
+        *("--ro-bind", str(cli), str(CLI)),
+        *_in_memory(WORKSPACE, spec.size),
+        *(word for place in enumerate(files, FIRST_FILE) for word in _copied(*place)),
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--chdir", WORKSPACE),
+    ]
+
+
+def sandbox_settings() -> str:
+    """The CLI's settings for commands: no network, and of the jail the workspace and programs only.
+
+    The SDK's own `sandbox` option replaces the key and knows nothing of files.
+    """
+    sandbox = {
+        "enabled": True,
+        "failIfUnavailable": True,
+        "autoAllowBashIfSandboxed": True,
+        "allowUnsandboxedCommands": False,
+        # Only that it takes the jail's /proc instead of a fresh one, which a jail cannot have: there is
+        # nothing in it but the jail's own processes.
+        "enableWeakerNestedSandbox": True,
+        "network": {"allowedDomains": []},
+        "filesystem": {
+            "denyRead": ["/"],
+            "allowRead": [WORKSPACE, "/usr", "/bin", "/lib", "/lib64", _ALTERNATIVES],
+        },
+    }
+    return json.dumps({"sandbox": sandbox})
+
+
+def command_sandbox(spec: WorkspaceSpec) -> str:
+    """The program that stands in for `bwrap` inside the jail, where the CLI starts its commands with it.
+
+    It adds what the CLI has no setting for: limits, a size for every directory in memory, and an
+    environment without the run's token. In place of the jail's whole file system, whose mounts name
+    directories of this machine, a command gets the programs; the CLI adds the workspace and the rest.
+    """
+    limits = {
+        "nproc": spec.max_processes + CLI_TASKS,
+        "data": spec.max_memory_bytes,
+        "cpu": spec.max_cpu_s,
+        "fsize": max(spec.size, spec.max_temporary_bytes),
+        "nofile": 1024,
+        "core": 0,
+        "memlock": 0,
+        "msgqueue": 0,
+    }
+    # The option that comes before the root has been passed on when the root itself is met.
+    _, *programs = _programs()
+    size = ("--size", str(spec.max_temporary_bytes), "--tmpfs")
+    shared_memory = shlex.join((*size, _SHARED_MEMORY, "--remount-ro", "/dev"))
+    kept = " ".join(f'{name}="${name}"' for name in _ENVIRONMENT)
+    limited = shlex.join(["prlimit", *(f"--{name}={value}" for name, value in limits.items()), "--"])
+    return f"""#!/bin/sh
+options=yes option= source=
+for argument; do
+    shift
+    case "${{options:+$argument}}" in
+        --)
+            options=
+            set -- "$@" --seccomp 9 --remount-ro / -- ;;
+        --tmpfs) set -- "$@" {shlex.join(size)} ;;
+        /dev)
+            set -- "$@" /dev
+            [ "$source" != --dev ] || set -- "$@" {shared_memory} ;;
+        /)
+            if [ "$option" = --ro-bind ] && [ "$source" = / ]; then
+                set -- "$@" {shlex.join(programs)}
+            elif [ "$source" != --ro-bind ]; then
+                set -- "$@" /
+            fi ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+    option=$source source=$argument
+done
+# The first to go when memory runs out, and the last to get a processor.
+echo 1000 > /proc/self/oom_score_adj
+exec env -i PATH={PROGRAM_PATH} {kept} {limited} nice -n 10 bwrap "$@" 9< {SYSCALL_FILTER}
+"""
+
+
+def _programs() -> list[str]:
+    arguments: list[str] = []
+    for name in _PROGRAMS:
+        path = Path(name)
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), name]
+        elif path.is_dir():
+            arguments += ["--ro-bind", name, name]
+    for name in (_ALTERNATIVES, "/etc/ld.so.cache"):
+        arguments += ["--ro-bind-try", name, name]
+    return arguments
+
+
+def _copied(descriptor: int, place: Path) -> tuple[str, ...]:
+    return ("--perms", "0700", "--file", str(descriptor), place.as_posix())
+
+
+def _in_memory(path: str, size: int) -> tuple[str, ...]:
+    return ("--perms", "0700", "--size", str(size), "--tmpfs", path)

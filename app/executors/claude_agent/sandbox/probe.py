@@ -1,0 +1,111 @@
+"""Whether this machine can confine an agent that reads files and runs commands."""
+
+import asyncio
+import os
+import shlex
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from app.errors import Unavailable
+from app.executors.claude_agent.sandbox.control_groups import ControlGroups
+from app.executors.claude_agent.process.directory import write_program
+from app.executors.claude_agent.process.environment import PROGRAM_PATH
+from app.executors.claude_agent.sandbox.bubblewrap import (
+    CLI,
+    COMMAND_SANDBOX,
+    FIRST_FILE,
+    JAILED_PATH,
+    SYSCALL_FILTER,
+    command_sandbox,
+    jail,
+)
+from app.executors.claude_agent.sandbox.seccomp import refusing_filter
+from app.workspaces.spec import WorkspaceSpec
+
+log = structlog.get_logger(__name__)
+
+_PROBE_S = 10.0
+_COMMANDS = (
+    f"PATH={JAILED_PATH}; command -v socat >/dev/null"
+    " && bwrap --unshare-user --unshare-net --ro-bind / / --tmpfs /tmp --dev /dev -- true"
+)
+"""What the CLI's sandbox for commands needs, tried where it will need it: inside the jail."""
+
+_NO_GATEWAY = "with RUNTALLY_CLAUDE_AUTH=local_session a command could read the machine's login"
+
+
+class SandboxUnavailable(Unavailable):
+    """This graph's tools run in a sandbox only, and this server has none that works."""
+
+    code = "sandbox_unavailable"
+
+
+class Sandbox:
+    """Bubblewrap and socat, tried out."""
+
+    def __init__(self, *, behind_gateway: bool) -> None:
+        """`behind_gateway`: no key or login is where a command could read it."""
+        self._behind_gateway = behind_gateway
+        self._works = False
+        self._lock = asyncio.Lock()
+
+    async def look(self) -> None:
+        """Let the operator know early; graphs without native tools do not need it."""
+        with suppress(SandboxUnavailable):
+            await self.require()
+
+    async def require(self) -> None:
+        """Raise `SandboxUnavailable` unless a jail, and a sandbox inside it, can be made."""
+        async with self._lock:
+            # Only success is remembered: what is missing can be installed meanwhile.
+            if not self._works and (problem := await self.problem()) is not None:
+                log.error("there is no sandbox for native tools", reason=problem)
+                raise SandboxUnavailable
+            self._works = True
+
+    async def problem(self) -> str | None:
+        """Why native tools cannot be confined, in words for the operator; None when they can."""
+        return await _problem() if self._behind_gateway else _NO_GATEWAY
+
+
+def limits_in_force() -> str:
+    """What holds a jail's commands within their limits here, in words for the operator."""
+    if ControlGroups.delegated() is not None:
+        return "limits by the kernel, of all commands together by control groups"
+    together = "of all commands together by looking ten times a second"
+    if os.geteuid() == 0:
+        return f"limits by the kernel, {together}, and so of processes: the server should not be root"
+    return f"limits by the kernel, also of processes, {together}"
+
+
+async def _problem() -> str | None:
+    with tempfile.TemporaryDirectory(prefix="probe-") as name:
+        spec = WorkspaceSpec()
+        program = write_program(Path(name) / "bwrap", command_sandbox(spec))
+        refused = Path(name) / "syscalls"
+        refused.write_bytes(refusing_filter())
+        places = [COMMAND_SANDBOX, SYSCALL_FILTER]
+        arguments = jail(cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec)
+        given = f"{FIRST_FILE}< {shlex.quote(str(program))} {FIRST_FILE + 1}< {shlex.quote(str(refused))}"
+        start = f"exec {shlex.join(['bwrap', *arguments, '--', str(CLI), '-c', _COMMANDS])}"
+        try:
+            probe = await asyncio.create_subprocess_exec(
+                *("/bin/sh", "-c", f"{start} {given}"),
+                env={"PATH": PROGRAM_PATH},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            return f"/bin/sh: {error.strerror}"
+        try:
+            async with asyncio.timeout(_PROBE_S):
+                _, stderr = await probe.communicate()
+        except TimeoutError:
+            probe.kill()
+            await probe.wait()
+            return "the probe took too long"
+    return None if probe.returncode == 0 else stderr.decode(errors="replace").strip() or "socat is missing"

@@ -1,0 +1,131 @@
+"""Our tools as an in-process MCP server.
+
+A raw `mcp.server.Server` is used because the SDK's own helper hides the tool-call id, which the
+CLI sends as metadata, and checks arguments in its own way: here the ToolRunner decides both.
+"""
+
+import asyncio
+from typing import Any
+
+from claude_agent_sdk.types import McpSdkServerConfig
+from mcp import types
+from mcp.server import Server
+
+from app.events import AiEvent, ToolCallStart
+from app.executors.approvals import Reviewed
+from app.executors.claude_agent.tools.hooks import HookCall, HookName, Hooks
+from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
+from app.executors.claude_agent.tools.builtin_tools import NativeTool
+from app.executors.port import RunContext
+from app.gateway.channel import Lane
+from app.storable import storable
+from app.tools.policy import ToolPolicy
+from app.tools.result import ToolResult
+from app.tools.runner import ToolRunner
+from app.tools.tool import Tool, ToolContext
+
+_CALL_ID = "claudecode/toolUseId"
+_OBJECTIONS = {
+    "deadline": "This run's time is up; no tool is called any more.",
+    "budget": "This run's budget is used up; no tool is called any more.",
+}
+
+
+class McpBridge:
+    """One run's tools, and what they answered.
+
+    It may be offered to a CLI before it is known whose run it will be, but only `serve` makes it
+    that run's; `context` is then that of a run with the same graph and tools.
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._lane: Lane | None = None
+        self._hooks: Hooks | None = None
+        self._tools = {tool.id: tool for tool in context.tools}
+        policy = ToolPolicy(frozenset(self._tools), self.objection, self._review)
+        self._runner = ToolRunner(self._tools, policy)
+        self._told: dict[str, asyncio.Event] = {}
+        self.results: dict[str, ToolResult] = {}
+        """By tool-call id, from the moment a tool has answered until its event is told."""
+
+    def serve(self, context: RunContext, lane: Lane, hooks: Hooks) -> None:
+        """Belong to this run from now on."""
+        self._context, self._lane = context, lane
+        self._hooks = hooks
+
+    @property
+    def longest_call_s(self) -> float:
+        """The longest a call may take, with the person who is asked for consent."""
+        tool_s = max((tool.timeout_s for tool in self._tools.values()), default=0)
+        return tool_s + (self._context.spec.approval_timeout_s if self._context.spec.approve else 0)
+
+    def told(self, event: AiEvent) -> None:
+        """Clients have heard this event."""
+        if isinstance(event, ToolCallStart):
+            self._call(event.tool_call_id).set()
+
+    def server(self) -> McpSdkServerConfig | None:
+        """The server to offer; None for a run without tools."""
+        if not self._tools:
+            return None
+        instance: Server[Any] = Server(
+            SERVER_NAME,
+            version="1",
+            on_list_tools=self._list,
+            on_call_tool=self._run,
+        )
+        return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
+
+    def objection(self) -> str | None:
+        """Why no tool may be called now, in words for the model."""
+        if self._lane is None:
+            return "No tool is called before there is a run."
+        used_up = self._lane.used_up
+        return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
+
+    def _call(self, call_id: str) -> asyncio.Event:
+        return self._told.setdefault(call_id, asyncio.Event())
+
+    async def review_native(self, tool: NativeTool, args: object, call_id: str) -> object:
+        """The arguments to call one of the CLI's own tools with; raises `CallDenied`."""
+        return await self._review(tool, args, self._call_context(call_id))
+
+    async def _review(self, tool: Reviewed, args: object, context: ToolContext) -> object:
+        # Nobody can be asked about a call that nobody has heard of.
+        await self._call(context.tool_call_id).wait()
+        return await self._context.control.approvals.review(tool, args, context)
+
+    def _call_context(self, call_id: str) -> ToolContext:
+        request_id = self._context.request_id
+        return ToolContext(run=self._context.run, tool_call_id=call_id, request_id=request_id)
+
+    async def _notify(self, hook: HookName, tool_id: str, call_id: str) -> None:
+        if self._hooks is not None:
+            await self._hooks.notify_in_lean_mode(HookCall(hook, call_id, bridged_name(tool_id)))
+
+    async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
+
+    async def _run(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        meta: dict[str, Any] = dict(params.meta or {})
+        call_id = storable(str(meta[_CALL_ID]))
+        context = self._call_context(call_id)
+        await self._notify("PreToolUse", params.name, call_id)
+        result = await self._runner.run(params.name, storable(params.arguments or {}), context)
+        self.results[call_id] = result
+        await self._notify("PostToolUseFailure" if result.is_error else "PostToolUse", params.name, call_id)
+        text = types.TextContent(type="text", text=result.markdown)
+        return types.CallToolResult(content=[text], is_error=result.is_error)
+
+
+def _described(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.id,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        # The CLI runs calls of one message in parallel only when the tool says it reads only.
+        annotations=types.ToolAnnotations(read_only_hint=tool.effect == "read_only"),
+        # Above this many characters the CLI would show the model a preview instead of the result.
+        _meta={"anthropic/maxResultSizeChars": tool.max_result_bytes},
+    )

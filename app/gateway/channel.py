@@ -1,0 +1,201 @@
+"""One run's lane through the gateway: its token, its limits, what was observed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import structlog
+
+from app.gateway.call import Call, CallCost, LaneLinks, MessageNames, Refusal, Reserved
+from app.gateway.estimate import CallSize
+from app.gateway.wire import MessageUsage
+from app.ids import MessageId
+from app.usage import NOTHING_SPENT, Spent
+
+log = structlog.get_logger(__name__)
+
+GRACE_S = 1.0
+"""How long calls under way may take to end by themselves once the run has ended."""
+
+
+class CallRefused(Exception):
+    """A call was not let through."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLimits:
+    """Where a run must stop, whatever its agent does; None means no limit."""
+
+    deadline: float
+    """In the event loop's time."""
+    max_turns: int | None = None
+    max_total_tokens: int | None = None
+    max_budget_usd: Decimal | None = None
+    spent: Spent = NOTHING_SPENT
+    """What was used of them before the lane opened."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether it matters what calls use."""
+        return self.max_total_tokens is not None or self.max_budget_usd is not None
+
+    def reached_by(self, used: Reserved) -> bool:
+        """Whether this much reaches a budget."""
+        tokens, usd = self.max_total_tokens, self.max_budget_usd
+        return (tokens is not None and used.tokens >= tokens) or (usd is not None and used.usd >= usd)
+
+
+@dataclass(slots=True)
+class Lane:
+    """What one run may still call, and every message it was answered."""
+
+    run_id: str
+    """For the log."""
+    token: str
+    url: str
+    """What the agent takes for the API's base URL."""
+    limits: LaneLimits
+    links: LaneLinks
+    messages: dict[MessageId, MessageUsage] = field(default_factory=dict)
+    """Messages whose numbers are known."""
+    refused: Refusal | None = None
+    """Why the first call that was refused was."""
+    ended: bool = False
+    _barred: Refusal | None = None
+    _names: MessageNames = field(default_factory=MessageNames)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _calls: list[Call] = field(default_factory=list)
+    _change: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def budget_used(self) -> bool:
+        """Whether what was used has reached a budget."""
+        return self.limits.reached_by(self._spent())
+
+    @property
+    def used_up(self) -> Refusal | None:
+        """The limit that is reached, if one is."""
+        refusal = self._refusal()
+        # The tools of the last turn are part of it.
+        return None if refusal == "turns" else refusal
+
+    @asynccontextmanager
+    async def call(self, size: CallSize) -> AsyncIterator[Call]:
+        """Let one call through; raises `CallRefused`. Waits while others may use up the budget."""
+        call = await self._admit(size)
+        try:
+            if (objection := await self._objection(call) or self._refusal()) is not None:
+                raise self._refuse(objection)
+            yield call
+        finally:
+            self._calls.remove(call)
+            self._changed()
+
+    def close_message(self, message: MessageUsage) -> None:
+        """Note what a message used; the last word counts."""
+        self.messages[message.message_id] = message
+        self.links.closed(message)
+
+    def bar(self, reason: Refusal) -> None:
+        """Let no more calls through, for this reason; those under way go on."""
+        self._barred = self._barred or reason
+        self.refused = self.refused or reason
+
+    async def close(self) -> None:
+        """The run has ended: no more calls, and those under way end here. Nothing is noted later."""
+        self.ended = True
+        self._changed()
+        try:
+            async with asyncio.timeout(GRACE_S):
+                while self._calls:
+                    await self._change.wait()
+        except TimeoutError:
+            log.warning("calls outlived their run", calls=len(self._calls))
+        while self._calls:
+            tasks = [call.task for call in self._calls if call.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _admit(self, size: CallSize) -> Call:
+        reserved = Reserved(size.longest.total_tokens, self.links.cost_of(size.model, size.longest))
+        while (refusal := self._refusal()) is None and self._must_wait():
+            await self._change.wait()
+        if refusal is not None:
+            raise self._refuse(refusal)
+        call = Call(
+            size,
+            reserved,
+            links=self.links,
+            names=self._names,
+            close_message=self.close_message,
+            bar=self.bar,
+            task=asyncio.current_task(),
+        )
+        self._calls.append(call)
+        return call
+
+    async def _objection(self, call: Call) -> Refusal | None:
+        prompt = self.links.cost_of(call.size.model, call.size.about)
+        # One at a time: each answer is about all that the calls before it may cost.
+        async with self._asking:
+            while True:
+                change = self._change
+                covered = sum((other.reserved.usd for other in self._calls if other.covered), Decimal(0))
+                cost = CallCost(most=covered + call.reserved.usd, least=covered + prompt)
+                objection = await self.links.objection(cost)
+                if objection != "credit" or not covered or self._refusal() is not None:
+                    break
+                # The calls before it may cost less than was set aside for them.
+                await change.wait()
+            call.covered = objection is None
+        return objection
+
+    def _changed(self) -> None:
+        """Wake everybody who waits: never waits itself, so no cancellation can lose it."""
+        self._change.set()
+        self._change = asyncio.Event()
+
+    def _refuse(self, refusal: Refusal) -> CallRefused:
+        self.refused = self.refused or refusal
+        log.info("refused a call", reason=refusal)
+        return CallRefused(refusal)
+
+    def _refusal(self) -> Refusal | None:
+        limits = self.limits
+        if self.ended:
+            return "ended"
+        if asyncio.get_running_loop().time() >= limits.deadline:
+            return "deadline"
+        if self._barred is not None:
+            return self._barred
+        if self.budget_used:
+            return "budget"
+        if limits.max_turns is not None and self._turns() >= limits.max_turns:
+            return "turns"
+        return None
+
+    def _must_wait(self) -> bool:
+        """Whether calls under way may use up what is left: then they come first."""
+        spent, turns = self._spent(), self.limits.max_turns
+        for call in self._calls:
+            spent = spent.plus(call.reserved)
+        last_turn = turns is not None and self._turns() + len(self._calls) >= turns
+        return bool(self._calls) and (last_turn or self.limits.reached_by(spent))
+
+    def _spent(self) -> Reserved:
+        spent = Reserved(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
+        if self.limits.has_budget:
+            for message in self.messages.values():
+                cost = self.links.cost_of(message.model, message.usage)
+                spent = spent.plus(Reserved(message.usage.total_tokens, cost))
+        return spent
+
+    def _turns(self) -> int:
+        return self.limits.spent.turns + sum(message.is_turn for message in self.messages.values())

@@ -1,0 +1,63 @@
+"""Accounts and their credit, for operators: any account, with the scope `admin`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.http.admission.checks import AdmittedRoute, small_body
+from app.http.api.usage.schemas import AccountBalance, AccountShape, Adjustment, Grant, TermsChange
+from app.http.dependencies import Admin, IdempotencyKey, ServicesDep
+from app.http.schemas import Page
+from app.pagination import MAX_PAGE
+
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/accounts", tags=["accounts"])
+
+
+@router.get("", summary="List accounts")
+async def list_accounts(
+    services: ServicesDep,
+    _caller: Admin,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[AccountShape]:
+    """Every account, newest first."""
+    found, next_cursor = await services.accounts.list_accounts(limit=limit, cursor=cursor)
+    items = [AccountShape.model_validate(account) for account in found]
+    return Page[AccountShape](items=items, next_cursor=next_cursor)
+
+
+@router.get("/{account}", summary="Look up an account's credit")
+async def get_account(account: str, services: ServicesDep, _caller: Admin) -> AccountBalance:
+    """An account, by its name."""
+    found = await services.accounts.named(account)
+    return AccountBalance.of_account(found, await services.ledger.credit(found.id))
+
+
+@router.patch("/{account}", dependencies=[small_body], summary="Change how an account pays")
+async def change_terms(
+    account: str, body: TermsChange, services: ServicesDep, _caller: Admin
+) -> AccountBalance:
+    """Set mode and monthly budget; a budget of null takes it away."""
+    found = await services.accounts.named(account)
+    credit = await services.ledger.change_terms(found.id, body.applied_to)
+    return AccountBalance.of_account(found, credit)
+
+
+@router.post("/{account}/grants", status_code=201, dependencies=[small_body], summary="Grant credit")
+async def grant(
+    account: str, body: Grant, services: ServicesDep, _caller: Admin, key: IdempotencyKey
+) -> AccountBalance:
+    """Add credit; with an `Idempotency-Key`, once."""
+    found = await services.accounts.named(account)
+    credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key)
+    return AccountBalance.of_account(found, credit)
+
+
+@router.post("/{account}/adjustments", status_code=201, dependencies=[small_body], summary="Adjust credit")
+async def adjust(
+    account: str, body: Adjustment, services: ServicesDep, _caller: Admin, key: IdempotencyKey
+) -> AccountBalance:
+    """Correct an account; with an `Idempotency-Key`, once."""
+    found = await services.accounts.named(account)
+    credit = await services.ledger.adjust(found.id, body.amount, note=body.note, reference=key)
+    return AccountBalance.of_account(found, credit)

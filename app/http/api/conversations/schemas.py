@@ -1,0 +1,135 @@
+"""The JSON of conversations."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from app.billing.repository import RunTotals
+from app.requests import ErrorCode, FinishReason, InputModel
+from app.http.schemas import Moment, Money, Shape
+from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.runs.conversations.page import Said, SessionPage
+from app.runs.conversations.repository import TurnRecord
+from app.conversations.repository import Session
+from app.conversations.transcript import MessageType
+
+
+class SessionShape(Shape):
+    """A conversation."""
+
+    state_key: str
+    title: str | None
+    turns: int
+    forked_from: str | None
+    forked_at: str | None
+    created_at: Moment
+    updated_at: Moment
+
+    @classmethod
+    def of(cls, session: Session) -> "SessionShape":
+        """Show a conversation."""
+        return cls.model_validate(session)
+
+
+class MessageShape(Shape):
+    """Something said or done in a conversation; which fields are there depends on `type`."""
+
+    type: MessageType
+    run_id: str | None
+    at: str | None
+    content: str | None = None
+    message_id: str | None = None
+    partial: bool | None = None
+    compaction: bool | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    args: Any = None
+    result: Any = None
+    is_error: bool | None = None
+
+
+class ResultShape(Shape):
+    """How a run of the conversation ended; null while it has not.
+
+    `costUsd` is what it was charged so far; null for keys without `receipts:read`.
+    """
+
+    type: Literal["result"]
+    run_id: str
+    graph_id: str
+    ok: bool | None
+    error: ErrorCode | None
+    finish_reason: FinishReason | None
+    cost_usd: Money | None
+
+
+class SessionDetail(SessionShape):
+    """A conversation and a page of what was said in it, in order; `nextCursor` is null on the last."""
+
+    messages: Sequence[MessageShape | ResultShape]
+    next_cursor: str | None
+
+    @classmethod
+    def of_page(cls, page: SessionPage, totals: Mapping[str, RunTotals] | None) -> "SessionDetail":
+        """Show a page: after what a run said comes how it ended, and what it cost."""
+        shown = SessionShape.of(page.session)
+        return cls(**shown.model_dump(), messages=list(_messages(page, totals)), next_cursor=page.next_cursor)
+
+
+class Fork(InputModel):
+    """Where to copy a conversation to, and up to which run; without `at`, whole."""
+
+    at: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
+    state_key: Annotated[str, Field(pattern=STATE_KEY_PATTERN)] | None = None
+
+
+def _messages(
+    page: SessionPage, totals: Mapping[str, RunTotals] | None
+) -> Iterator[MessageShape | ResultShape]:
+    results: dict[str, ResultShape] = {run.key.run_id: _result(run, totals) for run in page.runs}
+    last = page.goes_on_with
+    for said in page.said:
+        run_id = said.message.run_id
+        if run_id != last and last in results:
+            yield results[last]
+        last = run_id
+        yield _message(said)
+    if last in results and last != page.next_run:
+        yield results[last]
+
+
+def _message(said: Said) -> MessageShape:
+    message = said.message
+    common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
+    match message.type:
+        case "tool_call":
+            return MessageShape(
+                **common,
+                message_id=message.message_id,
+                tool_call_id=message.tool_call_id,
+                tool_name=message.tool_name,
+                args=message.args,
+                result=None if said.result is None else said.result.result,
+                is_error=message.is_error if said.result is None else said.result.is_error,
+            )
+        case "assistant_message":
+            return MessageShape(
+                **common, content=message.content, message_id=message.message_id, partial=message.partial
+            )
+        case "system_message":
+            return MessageShape(**common, compaction=message.compaction)
+        case "user_message":
+            return MessageShape(**common, content=message.content)
+
+
+def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> ResultShape:
+    return ResultShape(
+        type="result",
+        run_id=run.key.run_id,
+        graph_id=run.graph_id,
+        ok=run.ok,
+        error=run.error,
+        finish_reason=run.finish_reason,
+        cost_usd=None if totals is None else totals[run.key.run_id].cost_usd,
+    )

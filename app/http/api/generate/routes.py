@@ -1,0 +1,90 @@
+"""Generate: one prompt, one answer, without tools; metered and kept like every run."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from sse_starlette import EventSourceResponse
+
+from app.bootstrap.services import Services
+from app.requests import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
+from app.http.admission.checks import AdmittedRoute, text_body
+from app.http.dependencies import HeartbeatS, IdempotencyKey, Reading, RequestId, ServicesDep, Writer
+from app.http.native.encoder import NativeEncoder
+from app.http.openapi import STREAM
+from app.http.disconnect import while_connected
+from app.http.schemas import GeneratedObject, GeneratedText
+from app.http.sse import event_stream
+from app.ids import RunKey
+from app.principal import Principal
+
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/generate", tags=["generate"])
+
+TEXT: dict[int | str, dict[str, Any]] = {
+    200: {**STREAM[200], "description": "The answer, or with `stream` the run's events."}
+}
+
+
+@router.post(
+    "/text",
+    dependencies=[text_body],
+    response_model=GeneratedText,
+    responses=TEXT,
+    summary="Generate a text",
+)
+async def generate_text(
+    body: GenerateTextRequest,
+    services: ServicesDep,
+    caller: Writer,
+    request_id: RequestId,
+    key: IdempotencyKey,
+    heartbeat_s: HeartbeatS,
+    *,
+    reading: Reading,
+    request: Request,
+) -> GeneratedText | EventSourceResponse:
+    """Answer a prompt. Leaving does not stop the run."""
+    run = await _start(services, caller, body, request_id, key)
+    if body.stream:
+        return event_stream(
+            services.runs.follow(run),
+            NativeEncoder(),
+            heartbeat_s=heartbeat_s,
+            within=reading(caller, run),
+        )
+    with reading(caller, run):
+        final = await while_connected(request, services.generator.text(run))
+    return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
+
+
+@router.post("/object", dependencies=[text_body], summary="Generate an object")
+async def generate_object(
+    body: GenerateObjectRequest,
+    services: ServicesDep,
+    caller: Writer,
+    request_id: RequestId,
+    key: IdempotencyKey,
+    *,
+    reading: Reading,
+    request: Request,
+) -> GeneratedObject:
+    """Answer a prompt with an object that matches a JSON schema. Leaving does not stop the run."""
+    run = await _start(services, caller, body, request_id, key)
+    with reading(caller, run):
+        final = await while_connected(request, services.generator.object(run, body.schema_))
+    return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
+
+
+async def _start(
+    services: Services,
+    caller: Principal,
+    body: GenerateRequest,
+    request_id: str,
+    idempotency_key: str | None,
+) -> RunKey:
+    run = await services.generator.start(
+        caller,
+        body,
+        request_id=request_id,
+        idempotency_key=idempotency_key,
+    )
+    return run.key

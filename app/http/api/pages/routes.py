@@ -1,0 +1,60 @@
+"""The pages, and the files they are made of."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.staticfiles import StaticFiles
+
+from app.http.admission.checks import AdmittedRoute
+from app.http.browser import DOCS_HEADERS, PAGE_HEADERS
+
+WEB = Path(__file__).parents[3] / "web"
+
+router = APIRouter(route_class=AdmittedRoute, include_in_schema=False)
+
+
+class PageFiles(StaticFiles):
+    """The files of `app/web`, under the rules pages live by."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=WEB)
+
+    def file_response(
+        self, full_path: Any, stat_result: os.stat_result, *args: Any, **kwargs: Any
+    ) -> Response:
+        """A file, or that the browser has it already."""
+        response = super().file_response(full_path, stat_result, *args, **kwargs)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+files = PageFiles()
+
+
+@router.get("/")
+async def chat_page(request: Request) -> Response:
+    """The chat page."""
+    return await files.get_response("chat.html", request.scope)
+
+
+@router.get("/billing")
+async def billing_page(request: Request) -> Response:
+    """The billing page."""
+    return await files.get_response("billing.html", request.scope)
+
+
+@router.get("/docs")
+async def docs_page(request: Request) -> Response:
+    """The API's document, to read and to try."""
+    response = await files.get_response("docs.html", request.scope)
+    response.headers.update(DOCS_HEADERS)
+    return response
+
+
+@router.get("/openapi.json")
+async def api_document(request: Request) -> Response:
+    """The API's document, for machines."""
+    document: bytes = await request.app.document()
+    return Response(document, media_type="application/json", headers={"Cache-Control": "no-cache"})

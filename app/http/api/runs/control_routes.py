@@ -1,0 +1,87 @@
+"""Runs under control: say something, stop, decide, change."""
+
+from typing import Annotated
+from uuid import uuid5
+
+from fastapi import APIRouter, Path
+
+from app.http.admission.checks import AdmittedRoute, large_body, small_body, text_body
+from app.http.api.runs.control_schemas import (
+    ChangedRun,
+    DecidedPermission,
+    MessageToRun,
+    PermissionDecision,
+    RunChange,
+    SentToRun,
+)
+from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
+from app.http.schemas import AcceptedRun
+from app.ids import new_uuid
+from app.runs.commands.service import ChangeMode, Decide, Send
+
+router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs/{runId}", tags=["control"])
+
+
+@router.post(
+    "/messages", status_code=202, dependencies=[large_body], summary="Say something to a running agent"
+)
+async def send_message(
+    run_id: RunIdParam, body: MessageToRun, services: ServicesDep, caller: Writer, key: IdempotencyKey
+) -> SentToRun:
+    """Heard `now`, at the `next` opportunity, or `later` in a turn of its own.
+
+    Answered when it has taken effect, or without a position after two seconds.
+    """
+    # The same key always means the same message of the same run.
+    message_id = str(new_uuid() if key is None else uuid5(caller.account_id, f"{run_id}/{key}"))
+    content = body.model_dump(mode="json", by_alias=True, include={"content"})["content"]
+    command = Send(message_id=message_id, content=content, priority=body.priority)
+    run = await services.runs.get(run_key(caller, run_id))
+    # The agent could be asked for what others have told it.
+    caller.require_reading(run.api_key_id)
+    answer = await services.commands.give(run.key, command)
+    return SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
+
+
+@router.post("/interrupt", status_code=202, summary="Stop the current turn")
+async def interrupt_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRun:
+    """Stop what the agent is doing. Messages that wait are answered; without any the run ends.
+
+    A run that has ended stays as it is.
+    """
+    run = await services.commands.stop(run_key(caller, run_id), "interrupt")
+    return AcceptedRun(run_id=run.key.run_id, status=run.status)
+
+
+@router.post("/cancel", status_code=202, summary="Cancel a run")
+async def cancel_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRun:
+    """Ask a run to stop: it ends with `error: aborted`. A run that has ended stays as it is."""
+    run = await services.commands.stop(run_key(caller, run_id), "cancel")
+    return AcceptedRun(run_id=run.key.run_id, status=run.status)
+
+
+@router.post("/permissions/{requestId}", dependencies=[text_body], summary="Decide about a tool call")
+async def decide(
+    run_id: RunIdParam,
+    request_id: Annotated[str, Path(alias="requestId")],
+    body: PermissionDecision,
+    services: ServicesDep,
+    caller: Approver,
+) -> DecidedPermission:
+    """Let a tool call that waits for consent go on, changed if you like, or deny it."""
+    command = Decide(request_id=request_id, decision=body.decision, args=body.args, message=body.message)
+    await services.commands.give(run_key(caller, run_id), command)
+    return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
+
+
+@router.patch("", dependencies=[small_body], summary="Change a running run")
+async def change_run(
+    run_id: RunIdParam, body: RunChange, services: ServicesDep, caller: Writer
+) -> ChangedRun:
+    """Call tools more or less freely from now on, within what the graph allows.
+
+    More freely needs `runs:approve` as well.
+    """
+    command = ChangeMode(mode=body.permission_mode, may_loosen=caller.may("runs:approve"))
+    await services.commands.give(run_key(caller, run_id), command)
+    return ChangedRun(run_id=run_id, permission_mode=body.permission_mode)

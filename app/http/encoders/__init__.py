@@ -1,1 +1,0 @@
-"""Turn events into the frames of one wire format."""

@@ -1,1 +1,0 @@
-"""One file of routes per noun."""

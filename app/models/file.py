@@ -1,0 +1,151 @@
+"""An operator's own model registry: a YAML file.
+
+aliases:
+  fast: claude-haiku-5-5
+roles:
+  triage: fast             # an alias or an id
+  summarizing: sonnet      # a role of your own
+models:                    # an id is tried before ids, ids before patterns; the first match wins
+  - id: claude-opus-5-5
+    effort: high           # low, medium, high, xhigh, max
+    fallback: sonnet       # asked when this one is overloaded, down or gone
+  - ids: [claude-sonnet-4-6, claude-opus-4-5]
+    thinking: 4096         # tokens, or adaptive, or disabled
+    max_output_tokens: 16000
+  - pattern: claude-haiku-.*
+    max_output_tokens: 4000
+closed: true               # no models but these; left out: every Claude model
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+
+from app.errors import OperatorError
+from app.graphs.catalog import UniqueKeys
+from app.models.registry import (
+    ALIASES,
+    CLAUDE_ID,
+    MAX_OUTPUT_TOKENS,
+    ROLES,
+    Effort,
+    ModelEntry,
+    ModelOptions,
+    OwnModels,
+    Thinking,
+)
+
+LEAST_THINKING = 1_024
+"""What the Messages API takes."""
+
+_MOST_OUTPUT = 128_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class ModelFileError(OperatorError):
+    """The model file is wrong; the text names RUNTALLY_MODELS_FILE and the key."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"RUNTALLY_MODELS_FILE: {problem}")
+
+
+def _thinking(value: object) -> Thinking:
+    if value == "disabled" or value == "adaptive":  # noqa: PLR1714 - mypy narrows this, not a set
+        return value
+    if type(value) is int and value >= LEAST_THINKING:
+        return value
+    message = f"must be disabled, adaptive or a number of tokens from {LEAST_THINKING}"
+    raise ValueError(message)
+
+
+def _pattern(value: object) -> re.Pattern[str]:
+    if not isinstance(value, str):
+        message = "must be a regular expression"
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError by field
+    try:
+        return re.compile(value)
+    except re.error as error:
+        message = f"is not a regular expression: {error.msg}"
+        raise ValueError(message) from error
+
+
+_Id = Annotated[str, Field(pattern=f"^{CLAUDE_ID.pattern}$", max_length=200)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: _Id | None = None
+    ids: Annotated[tuple[_Id, ...], Field(min_length=1)] | None = None
+    pattern: Annotated[re.Pattern[str], PlainValidator(_pattern)] | None = None
+    thinking: Annotated[Thinking, PlainValidator(_thinking)] = "disabled"
+    effort: Effort | None = None
+    max_output_tokens: Annotated[int, Field(ge=1, le=_MOST_OUTPUT, strict=True)] = MAX_OUTPUT_TOKENS
+    fallback: str | None = None
+
+    @model_validator(mode="after")
+    def _says_which(self) -> "_Entry":
+        if sum(match is not None for match in (self.id, self.ids, self.pattern)) != 1:
+            message = "must have one of id, ids and pattern"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _leaves_room_for_an_answer(self) -> "_Entry":
+        least = LEAST_THINKING if self.thinking == "adaptive" else self.thinking
+        if isinstance(least, int) and least >= self.max_output_tokens:
+            message = f"thinking needs max_output_tokens above {least}"
+            raise ValueError(message)
+        return self
+
+    def entry(self) -> ModelEntry:
+        """The entry as the registry wants it."""
+        match = next(match for match in (self.id, self.ids, self.pattern) if match is not None)
+        options = ModelOptions(self.thinking, self.effort, self.max_output_tokens, self.fallback)
+        return ModelEntry(match, options)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    aliases: dict[str, _Id] = {}
+    roles: dict[str, str] = {}
+    models: list[_Entry] = []
+    closed: Annotated[bool, Field(strict=True)] = False
+
+
+def read_models(path: Path) -> OwnModels:
+    """Read a model file; raises `ModelFileError`."""
+    try:
+        parsed = _File.model_validate(UniqueKeys(path.read_bytes()).get_single_data())
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        raise ModelFileError(problem) from error
+    except ValidationError as error:
+        detail = error.errors(include_input=False)[0]
+        raise _wrong(detail["loc"], detail["msg"].removeprefix("Value error, ")) from error
+    except (yaml.YAMLError, ValueError) as error:
+        # The YAML loader raises a plain ValueError for a date that does not exist.
+        problem = "is not valid YAML"
+        raise ModelFileError(problem) from error
+    _check_names("aliases", parsed.aliases, taken={*ROLES, *parsed.roles})
+    _check_names("roles", parsed.roles, taken=ALIASES)
+    entries = tuple(each.entry() for each in parsed.models)
+    return OwnModels(parsed.aliases, parsed.roles, entries, parsed.closed)
+
+
+def _check_names(section: str, names: Iterable[str], *, taken: Collection[str]) -> None:
+    for name in names:
+        if name in taken:
+            raise _wrong((section, name), "is the name of both an alias and a role")
+        if CLAUDE_ID.fullmatch(name) or not _NAME.fullmatch(name):
+            raise _wrong((section, name), "must be a name: letters, digits, . _ - and no model's id")
+
+
+def _wrong(path: Iterable[str | int], problem: str) -> ModelFileError:
+    key = ".".join(str(part) for part in path if part != "[key]")
+    return ModelFileError(f"{key}: {problem}" if key else problem)

@@ -1,0 +1,85 @@
+"""The SQL of runs as turns of a conversation: which there were and how they ended, not what was said."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Boolean, cast, select
+
+from app.db import Reader, member_of
+from app.requests import ErrorCode, FinishReason
+from app.ids import AccountId, RunId, RunKey
+from app.runs.event_codec import StoredEvents
+from app.runs.tables import run_events, runs
+from app.conversations.repository import Session
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A run of a conversation; how it ended is None while it has not."""
+
+    key: RunKey
+    graph_id: str
+    state_key: str | None
+    turn: int | None
+    created_at: datetime
+    question: str
+    """How it begins."""
+    ok: bool | None
+    error: ErrorCode | None
+    finish_reason: FinishReason | None
+
+
+async def turns_of(reader: Reader, session: Session) -> list[TurnRecord]:
+    """Every run a conversation was given, oldest first."""
+    statement = (
+        select(*_COLUMNS)
+        .where(
+            runs.c.account_id == session.account_id,
+            runs.c.state_key == session.state_key,
+            # Before that, another conversation had this key.
+            runs.c.created_at >= session.created_at,
+        )
+        .order_by(runs.c.turn)
+    )
+    return [_turn(row) for row in await reader.execute(statement)]
+
+
+async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:
+    """Those of these runs that this account has."""
+    statement = select(*_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
+    return [_turn(row) for row in await reader.execute(statement)]
+
+
+async def stored_results(
+    reader: Reader, account_id: AccountId, run_ids: Collection[str], *, calls: Collection[str]
+) -> list[StoredEvents]:
+    """The kept results of these tool calls of finished runs."""
+    statement = select(run_events.c.position, run_events.c.last_position, run_events.c.data).where(
+        run_events.c.account_id == account_id,
+        run_events.c.run_id.in_(run_ids),
+        member_of(run_events.c.data, "type") == "tool_call_result",
+        member_of(run_events.c.data, "toolCallId").in_(calls),
+    )
+    return [StoredEvents(*row) for row in await reader.execute(statement)]
+
+
+_COLUMNS = (
+    runs.c.account_id,
+    runs.c.run_id,
+    runs.c.graph_id,
+    runs.c.state_key,
+    runs.c.turn,
+    runs.c.created_at,
+    runs.c.question,
+    cast(member_of(runs.c.final, "ok"), Boolean).label("ok"),
+    member_of(runs.c.final, "error").label("error"),
+    member_of(runs.c.final, "finishReason").label("finish_reason"),
+)
+
+
+def _turn(row: Any) -> TurnRecord:
+    columns = row._asdict()
+    key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
+    return TurnRecord(**{**columns, "key": key, "question": columns["question"] or ""})

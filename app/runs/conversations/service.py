@@ -1,0 +1,243 @@
+"""Conversations: what was said in them, which run's turn it is, copies of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from app.db import Database, Reader, Transaction
+from app.errors import Conflict, NotFound
+from app.requests import GraphRunRequest
+from app.ids import AccountId, RunKey, new_uuid
+from app.pagination import Cursor
+from app.principal import Principal, ScopeMissing
+from app.runs.conversations.page import SessionPage, position_of, read_page
+from app.runs.revocation.repository import is_shared
+from app.runs.repository import RunRecord, find_runs, unfinished_turns
+from app.conversations.history_merge import unsaid
+from app.conversations.repository import (
+    Session,
+    delete_session,
+    find_session,
+    insert_session,
+    lock_session,
+    newest_sessions,
+    take_turn,
+    transcript_bytes,
+    was_spoken,
+)
+from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.transcript import Entry, has_turns, last_entry_of, messages_of
+from app.storage.service import StorageQuota
+
+_TITLE_CHARS = 120
+
+
+class SessionNotFound(NotFound):
+    """There is no conversation with this key."""
+
+    code = "session_not_found"
+
+
+class SessionBusy(Conflict):
+    """A run of this conversation has not ended yet."""
+
+    code = "session_busy"
+
+
+class SessionFull(Conflict):
+    """This conversation is as large as one may be; begin another one, or fork an earlier part of it."""
+
+    code = "session_full"
+
+
+class SessionExists(Conflict):
+    """There is a conversation with this key already."""
+
+    code = "session_exists"
+
+
+class NothingToFork(Conflict):
+    """Nothing was said in this conversation by that run, or nothing at all."""
+
+    code = "nothing_to_fork"
+
+
+class Conversations:
+    """Conversations of accounts."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: PostgresSessionStore,
+        *,
+        storage: StorageQuota,
+        max_bytes: int,
+        tool_id_of: Callable[[str], str],
+    ) -> None:
+        """`max_bytes`: from which size on a conversation gets no further turn.
+
+        `tool_id_of` gives a tool's id for the model's name of it.
+        """
+        self._database = database
+        self._store = store
+        self._storage = storage
+        self._max_bytes = max_bytes
+        self._tool_id_of = tool_id_of
+
+    async def list_sessions(
+        self, account_id: AccountId, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[Session], str | None]:
+        """Conversations of an account, those used last first, and the cursor of the next page."""
+        before = None if cursor is None else Cursor.decode(cursor)
+        async with self._database.snapshot() as reader:
+            found = await newest_sessions(reader, account_id, limit=limit + 1, before=before)
+        if len(found) <= limit:
+            return found, None
+        last = found[limit - 1]
+        return found[:limit], Cursor(last.updated_at, last.state_key).encode()
+
+    async def view(
+        self, account_id: AccountId, state_key: str, *, limit: int, cursor: str | None = None
+    ) -> SessionPage:
+        """A page of what was said in a conversation; raises `SessionNotFound`, and `Invalid` for a cursor."""
+        after = position_of(cursor)
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, state_key)
+            if session is None:
+                raise SessionNotFound
+            return await read_page(reader, session, after=after, limit=limit, tool_id_of=self._tool_id_of)
+
+    async def fork(
+        self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
+    ) -> Session:
+        """A copy of a conversation up to and with a run, or whole.
+
+        Raises `SessionNotFound`, `SessionExists`, `NothingToFork`, `StorageFull`, and `SessionBusy`
+        where the whole is asked for while a run is adding to it.
+        """
+        session = await self._get(account_id, state_key)
+        async with self._database.snapshot() as reader:
+            size = await transcript_bytes(reader, session.transcript)
+            await self._storage.require_room(reader, account_id, size)
+        entries = await self._store.entries(session.transcript)
+        last = at or next(reversed(_in_order(entries)), None)
+        await self._require_quiet(session, last)
+        up_to = None if last is None else last_entry_of(entries, last)
+        if up_to is None:
+            raise NothingToFork
+        now = datetime.now(UTC)
+        copy = Session(
+            account_id=account_id,
+            state_key=new_key or str(new_uuid()),
+            session_id=await self._store.fork(session, up_to_entry=up_to),
+            title=session.title,
+            turns=0,
+            forked_from=state_key,
+            forked_at=last,
+            created_at=now,
+            updated_at=now,
+        )
+        async with self._database.transaction() as tx:
+            if await insert_session(tx, copy):
+                return copy
+            # Nobody will ask for the copy.
+            await delete_session(tx, replace(copy, state_key=""))
+        raise SessionExists
+
+    async def delete(self, caller: Principal, state_key: str) -> None:
+        """Forget what was said; runs and receipts stay.
+
+        Raises `SessionNotFound`, `SessionBusy`, and `ScopeMissing` where the caller may not read it.
+        """
+        async with self._database.transaction() as tx:
+            session = await lock_session(tx, caller.account_id, state_key)
+            if session is None:
+                raise SessionNotFound
+            await _require_reading(tx, session, caller)
+            if await unfinished_turns(tx, session):
+                raise SessionBusy
+            await delete_session(tx, session)
+
+    async def check_history(self, caller: Principal, request: GraphRunRequest) -> None:
+        """Raise `HistoryContradicts` where the request's earlier messages are not what was said.
+
+        While another run is adding to the conversation nothing can be said about that: then it is
+        checked when the run's turn comes. Raises `ScopeMissing` where the caller may not read those.
+        """
+        spoken = [message for message in request.messages if message.role != "system"]
+        if request.state_key is None or len(spoken) == 1:
+            return
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, caller.account_id, request.state_key)
+            if session is None:
+                return
+            await _require_reading(reader, session, caller)
+            if await unfinished_turns(reader, session):
+                return
+        entries = await self._store.entries(session.transcript)
+        if has_turns(entries):
+            unsaid(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
+
+    async def under_way(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
+        """The runs of a conversation that have not ended, oldest first; none where there is none."""
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, state_key)
+            keys = [] if session is None else await unfinished_turns(reader, session)
+            return await find_runs(reader, account_id, [key.run_id for key in keys])
+
+    async def goes_on(self, account_id: AccountId, state_key: str) -> bool:
+        """Whether another run of it would find that something was said before, once its turn comes."""
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, state_key)
+            if session is None:
+                return False
+            busy = bool(await unfinished_turns(reader, session))
+            return busy or await was_spoken(reader, session.transcript)
+
+    async def take_turn(
+        self, tx: Transaction, caller: Principal, state_key: str, *, request: GraphRunRequest
+    ) -> tuple[Session, list[RunKey]]:
+        """The next turn of a conversation, and the runs to interrupt for it.
+
+        Raises `SessionFull`, `SessionBusy` for a run that does not want to wait, and `ScopeMissing`
+        where the agent could be asked for what the caller may not read.
+        """
+        session = await take_turn(tx, caller.account_id, state_key, title=_title(request))
+        await _require_reading(tx, session, caller)
+        if await transcript_bytes(tx, session.transcript) >= self._max_bytes:
+            raise SessionFull
+        earlier = await unfinished_turns(tx, session, before=session.turns)
+        if earlier and request.on_conflict == "reject":
+            raise SessionBusy
+        return session, earlier if request.on_conflict == "interrupt" else []
+
+    async def _get(self, account_id: AccountId, state_key: str) -> Session:
+        async with self._database.snapshot() as reader:
+            session = await find_session(reader, account_id, state_key)
+        if session is None:
+            raise SessionNotFound
+        return session
+
+    async def _require_quiet(self, session: Session, last: str | None) -> None:
+        async with self._database.snapshot() as reader:
+            if any(run.run_id == last for run in await unfinished_turns(reader, session)):
+                raise SessionBusy
+
+
+async def _require_reading(reader: Reader, session: Session, caller: Principal) -> None:
+    """Raise `ScopeMissing` unless the caller may read the conversation, or alone has said all of it."""
+    if caller.may("runs:read"):
+        return
+    # Only who may read a conversation can fork it.
+    if session.forked_from is not None or await is_shared(reader, session, caller.api_key_id):
+        raise ScopeMissing.of("runs:read")
+
+
+def _in_order(entries: Sequence[Entry]) -> dict[str, None]:
+    """The runs that said something, in the order they did."""
+    return {entry.run_id: None for entry in entries if entry.run_id is not None}
+
+
+def _title(request: GraphRunRequest) -> str | None:
+    words = " ".join(request.messages[-1].text.split())
+    return words[:_TITLE_CHARS] or None

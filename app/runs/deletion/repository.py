@@ -1,0 +1,51 @@
+"""The SQL of deleting what runs hold; the runs themselves stay, and so do their receipts."""
+
+from datetime import timedelta
+
+from sqlalchemy import and_, delete, func, null, select, tuple_, update
+
+from app.db import Transaction
+from app.requests import GraphFinal
+from app.ids import AccountId, RunId, RunKey
+from app.runs.tables import run_commands, run_events, runs
+
+
+async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
+    """Whether a run has ended, held until the transaction ends; None where there is none."""
+    statement = (
+        select(runs.c.ended_at.is_not(None))
+        .where(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
+        .with_for_update()
+    )
+    ended: bool | None = (await tx.execute(statement)).scalar_one_or_none()
+    return ended
+
+
+async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
+    """Runs that ended so long ago and have their contents still; none that another server deletes."""
+    statement = (
+        select(runs.c.account_id, runs.c.run_id)
+        .where(runs.c.contents_deleted_at.is_(None), runs.c.ended_at < func.now() - older_than)
+        .order_by(runs.c.ended_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await tx.execute(statement)]
+
+
+async def delete_contents(tx: Transaction, key: RunKey) -> None:
+    """Remove request, answer, events and commands of a run that has ended."""
+    is_run = and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
+    found = await tx.execute(select(runs.c.final).where(is_run))
+    final = GraphFinal.model_validate(found.scalar_one())
+    emptied = final.model_copy(update={"content": "", "structured_output": None})
+    values = {
+        "request": null(),
+        "question": None,
+        "final": emptied.model_dump(mode="json", by_alias=True),
+        "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
+    }
+    await tx.execute(update(runs).where(is_run).values(values))
+    for table in (run_events, run_commands):
+        of_run = tuple_(table.c.account_id, table.c.run_id) == tuple_(key.account_id, key.run_id)
+        await tx.execute(delete(table).where(of_run))

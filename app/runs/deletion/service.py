@@ -1,0 +1,89 @@
+"""RunContents: deletes what ended runs hold, when somebody asks for it or after a time."""
+
+import asyncio
+from datetime import timedelta
+
+import structlog
+
+from app.db import Database
+from app.errors import Conflict, Gone, Unavailable
+from app.ids import RunKey
+from app.runs.commands.repository import delete_old_commands
+from app.runs.commands.service import RunNotFound
+from app.runs.deletion.repository import delete_contents, lock_ended_run, lock_old_runs
+from app.storage.service import StorageQuota
+from app.workspaces.service import Workspaces
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 60.0
+_RUNS_AT_ONCE = 20
+_COMMANDS_KEPT = timedelta(hours=1)
+
+
+class RunNotEnded(Conflict):
+    """This run has not ended; cancel it first."""
+
+    code = "run_not_ended"
+
+
+class RunDeleted(Gone):
+    """What this run held was deleted."""
+
+    code = "run_deleted"
+
+
+class RunContents:
+    """Requests, answers, events and files of ended runs. Runs and receipts stay: a run id is used once."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        workspaces: Workspaces,
+        storage: StorageQuota,
+        keep: timedelta | None,
+    ) -> None:
+        """`keep`: how long after a run's end; None for ever."""
+        self._database = database
+        self._workspaces = workspaces
+        self._storage = storage
+        self._keep = keep
+
+    async def delete(self, run: RunKey) -> None:
+        """Delete what a run holds; raises `RunNotFound`, `RunNotEnded`."""
+        async with self._database.transaction() as tx:
+            ended = await lock_ended_run(tx, run)
+            if ended is None:
+                raise RunNotFound
+            if not ended:
+                raise RunNotEnded
+            await delete_contents(tx, run)
+            await self._workspaces.delete(tx, run)
+
+    async def delete_old(self) -> int:
+        """Delete what some runs hold that ended long ago; returns of how many."""
+        if self._keep is None:
+            return 0
+        async with self._database.transaction() as tx:
+            old = await lock_old_runs(tx, older_than=self._keep, most=_RUNS_AT_ONCE)
+            for run in old:
+                await delete_contents(tx, run)
+                await self._workspaces.delete(tx, run)
+        return len(old)
+
+    async def sweep(self) -> None:
+        """Delete what is old, until cancelled; several servers may do so at once."""
+        while True:
+            try:
+                while await self.delete_old() == _RUNS_AT_ONCE:
+                    pass
+                async with self._database.transaction() as tx:
+                    await delete_old_commands(tx, older_than=_COMMANDS_KEPT)
+                await self._storage.add_up()
+            except Unavailable as error:
+                log.warning("old contents cannot be deleted yet", reason=error.detail)
+            except Exception:
+                # The server must not end of it, and the next try may go well.
+                log.exception("could not delete old contents")
+            await asyncio.sleep(_EVERY_S)

@@ -1,0 +1,169 @@
+"""Generator: one prompt, one answer; each is a run of the shipped graph `generate`."""
+
+from contextlib import aclosing
+from typing import Any
+
+from app.errors import (
+    AppError,
+    Conflict,
+    Invalid,
+    InvalidOutput,
+    NotFound,
+    PaymentRequired,
+    TimedOut,
+    TooMany,
+    Unavailable,
+)
+from app.events import Step
+from app.models.registry import ModelRegistry, UnknownModel
+from app.requests import (
+    ErrorCode,
+    GenerateObjectRequest,
+    GenerateRequest,
+    GraphFinal,
+    GraphRunRequest,
+    Message,
+    ResponseFormat,
+)
+from app.ids import RunKey
+from app.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.json_schema.document import SchemaUnusable
+from app.principal import Principal
+from app.runs.repository import RunRecord
+from app.runs.response_schema import check_response_schema
+from app.runs.service import RunService
+
+GRAPH = "claude_agents:generate"
+
+
+class NoMatchingObject(InvalidOutput):
+    """The model answered, but not with an object that matches the schema."""
+
+
+class RunOutOfTime(TimedOut):
+    """The time or the turns of the run were used up before it had an answer."""
+
+
+class RunAborted(Conflict):
+    """The run was cancelled before it had an answer."""
+
+    code = "aborted"
+
+
+class RunOutOfCredit(PaymentRequired):
+    """The account's credit was used up before the run had an answer."""
+
+
+class RunHeldBack(TooMany):
+    """The run's budget was used up, or the provider takes no more requests for now."""
+
+
+class ProviderUnavailable(Unavailable):
+    """The model's provider cannot be used now; try again later."""
+
+    code = "provider_unavailable"
+
+
+class RefusedByProvider(Invalid):
+    """The model's provider calls the request invalid."""
+
+
+class RunFailed(AppError):
+    """The run ended without an answer."""
+
+
+FAILURES: dict[ErrorCode, type[AppError]] = {
+    "invalid_request": RefusedByProvider,
+    "not_found": NotFound,
+    "timeout": RunOutOfTime,
+    "aborted": RunAborted,
+    "rate_limit": RunHeldBack,
+    "internal": RunFailed,
+    "insufficient_credits": RunOutOfCredit,
+    "provider_unavailable": ProviderUnavailable,
+}
+"""What a caller who waits for an answer is told of each way a run can end without one."""
+
+
+class Generator:
+    """Starts such runs and waits for their answers."""
+
+    def __init__(self, runs: RunService, models: ModelRegistry, schemas: SchemaChecker) -> None:
+        self._runs = runs
+        self._models = models
+        self._schemas = schemas
+
+    async def start(
+        self,
+        caller: Principal,
+        request: GenerateRequest,
+        *,
+        request_id: str | None,
+        idempotency_key: str | None = None,
+    ) -> RunRecord:
+        """Accept the run, or join the one there is; raises what `RunService.start` does."""
+        if request.role is not None and request.role not in self._models.roles:
+            known = ", ".join(self._models.roles)
+            raise UnknownModel.field("role", f"there is no role {request.role!r}; known are {known}")
+        if isinstance(request, GenerateObjectRequest):
+            await check_response_schema(
+                self._schemas, request.schema_, field="schema", account_id=caller.account_id
+            )
+        return await self._runs.start(
+            caller,
+            _as_run(request),
+            request_id=request_id,
+            idempotency_key=idempotency_key,
+        )
+
+    async def text(self, run: RunKey) -> GraphFinal:
+        """The answer; raises what stands for a failure in `FAILURES`."""
+        final = await self._runs.wait(run)
+        _require_answer(final)
+        return final
+
+    async def object(self, run: RunKey, schema: dict[str, Any]) -> GraphFinal:
+        """The answer with its object, which matches; raises `NoMatchingObject`, or as `text` does."""
+        final = await self._runs.wait(run)
+        if not final.ok and await self._has_answered(run, final):
+            raise NoMatchingObject(run_id=run.run_id)
+        _require_answer(final)
+        # The executor has looked as well, but this is what we promise, whoever executes.
+        owner = str(run.account_id)
+        try:
+            mismatch = await self._schemas.mismatch(schema, final.structured_output, owner=owner)
+        except (SchemaUnusable, ValueUncheckable) as error:
+            raise NoMatchingObject(run_id=run.run_id) from error
+        if mismatch is not None:
+            raise NoMatchingObject(run_id=run.run_id)
+        return final
+
+    async def _has_answered(self, run: RunKey, final: GraphFinal) -> bool:
+        """Whether a run failed only because no message of the model's held the object."""
+        if final.error != "internal" and final.finish_reason != "max_turns":
+            return False
+        async with aclosing(self._runs.follow(run)) as batches:
+            async for batch in batches:
+                if any(isinstance(entry.event, Step) for entry in batch):
+                    return True
+        return False
+
+
+def _as_run(request: GenerateRequest) -> GraphRunRequest:
+    wanted = None
+    if isinstance(request, GenerateObjectRequest):
+        wanted = ResponseFormat.of(type="json_schema", schema_=request.schema_)
+    system = [] if request.system is None else [Message.of(role="system", content=request.system)]
+    return GraphRunRequest.of(
+        run_id=request.run_id,
+        graph_id=GRAPH,
+        messages=[*system, Message.of(role="user", content=request.prompt)],
+        model=request.model if request.role is None else request.role,
+        response_format=wanted,
+        limits=request.limits,
+    )
+
+
+def _require_answer(final: GraphFinal) -> None:
+    if final.error is not None:
+        raise FAILURES[final.error](run_id=final.run_id)

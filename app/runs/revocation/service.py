@@ -1,0 +1,35 @@
+"""KeyRevocation: an API key is worth nothing from now on, and its runs are stopped if wanted."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from app.db import Database
+from app.ids import ApiKeyId
+from app.runs.commands.repository import insert_command, unanswered_commands
+from app.runs.commands.service import Stop
+from app.runs.revocation.repository import unfinished_runs_of
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRevocation:
+    """Works on the database alone: the processes that carry the runs find out by themselves."""
+
+    database: Database
+    revoke_key: Callable[[ApiKeyId], Awaitable[None]]
+    """Has committed when it returns: no run of the key is accepted any more."""
+
+    async def revoke(self, key_id: ApiKeyId, *, stop_runs: bool) -> int:
+        """Revoke a key; returns how many runs were asked to stop. Raises `KeyNotFound`.
+
+        May be repeated, also to stop the runs of a key that is revoked already.
+        """
+        await self.revoke_key(key_id)
+        if not stop_runs:
+            return 0
+        stop = Stop(kind="cancel")
+        async with self.database.transaction() as tx:
+            runs = await unfinished_runs_of(tx, key_id)
+            for run in runs:
+                if stop.kind not in (await unanswered_commands(tx, run)).stops:
+                    await insert_command(tx, run, stop.model_dump(mode="json", by_alias=True))
+        return len(runs)

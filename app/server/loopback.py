@@ -1,0 +1,115 @@
+"""An ASGI app on a free loopback port, inside this process."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias, cast
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from app.server.protocol import ConnectionLimits, ConnectionTable
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+_GRACE_S = 1.0
+
+
+class Dropped(Exception):
+    """Raised by an app to drop its connection in the middle of an answer, on purpose."""
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], Dropped))
+
+
+# uvicorn writes a traceback for every connection that is dropped, and has no other way to drop one.
+logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
+
+
+CONNECTIONS: Final = 512
+"""At a time, those without a request making room for others; each agent has a few."""
+
+_HEADERS_S = 10.0
+_READS_S = 300.0
+"""How long an agent may take nothing of what it is answered: it may be stopped, or wait for the disk."""
+
+
+@asynccontextmanager
+async def listening(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIterator[str]:
+    """Serve while the body runs; yields the URL. Whoever still reads at the end is cut off.
+
+    uvicorn's protocol without its server: that takes signals over and looks ten times a second whether
+    it should stop.
+    """
+    config = uvicorn.Config(
+        app,
+        interface="asgi3",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        ws="none",
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=60,
+    )
+    table = ConnectionTable(
+        ConnectionLimits(
+            connections=connections,
+            per_address=connections,
+            header_timeout_s=_HEADERS_S,
+            write_timeout_s=_READS_S,
+            # There is one address only.
+            is_proxy=lambda _: True,
+        )
+    )
+    # uvicorn takes whatever makes a protocol, and says that it takes its class.
+    config.http = cast("type[asyncio.Protocol]", table.protocol)
+    config.load()
+    state = ServerState()
+
+    def connected() -> asyncio.Protocol:
+        return config.http_protocol_class(config=config, server_state=state, app_state={})  # type: ignore[call-arg]
+
+    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
+    try:
+        host, port = server.sockets[0].getsockname()[:2]
+        yield f"http://{host}:{port}"
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        await _ended(state.tasks)
+        await server.wait_closed()
+
+
+async def _ended(answers: set[asyncio.Task[None]]) -> None:
+    """Let answers under way come to their end, but not for long."""
+    if answers:
+        await asyncio.wait(answers, timeout=_GRACE_S)
+    for answer in (late := list(answers)):
+        answer.cancel()
+    if late:
+        await asyncio.wait(late)
+
+
+async def whole_body(receive: Receive) -> bytes:
+    """The request's body; what came until the client left, when it did."""
+    parts: list[bytes] = []
+    more = True
+    while more:
+        part = await receive()
+        parts.append(part.get("body", b""))
+        more = part.get("more_body", False)
+    return b"".join(parts)
+
+
+async def hung_up(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

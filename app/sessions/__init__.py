@@ -1,1 +1,0 @@
-"""Conversations that outlive their runs: whose they are, and what was said in them."""

@@ -1,0 +1,76 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.requests import Message
+from app.conversations.history_merge import HistoryContradicts, unsaid
+from app.conversations.transcript import MessageType, SessionMessage
+
+WORDS = st.text("abc ", min_size=1).filter(str.strip)
+CONVERSATIONS = st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=3)), max_size=4)
+
+
+@given(CONVERSATIONS, st.data())
+def test_the_end_of_a_conversation_is_recognised(
+    turns: list[tuple[str, list[str]]], data: st.DataObject
+) -> None:
+    """However much of it a client posts, and whether it kept all an agent said or its last words."""
+    kept = data.draw(st.integers(0, len(turns)))
+    posted: list[Message] = []
+    for question, answers in turns[len(turns) - kept :]:
+        answer = data.draw(st.sampled_from(["".join(answers), answers[-1], "\n\n".join(answers)]))
+        posted += [a_message("user", question), a_message("assistant", answer)]
+    new = a_message("user", "new")
+
+    assert unsaid([*posted, new], said_in(turns)) == [new]
+
+
+@given(CONVERSATIONS.filter(bool), WORDS)
+def test_one_word_more_contradicts(turns: list[tuple[str, list[str]]], word: str) -> None:
+    question, answers = turns[-1]
+    posted = [
+        a_message("user", question + word),
+        a_message("assistant", answers[-1]),
+        a_message("user", "new"),
+    ]
+
+    with pytest.raises(HistoryContradicts):
+        unsaid(posted, said_in(turns))
+
+
+def test_system_messages_are_always_new() -> None:
+    system, new = a_message("system", "Be brief."), a_message("user", "new")
+    posted = [system, a_message("user", "hi"), a_message("assistant", "ho"), new]
+
+    assert unsaid(posted, said_in([("hi", ["ho"])])) == [system, new]
+
+
+@pytest.mark.parametrize("answer", ["one two", "one", "one two three"])
+def test_of_words_cut_off_a_beginning_is_enough(answer: str) -> None:
+    said = [a_turn("user_message", "count"), a_turn("assistant_message", "one two", partial=True)]
+    new = a_message("user", "new")
+
+    assert unsaid([a_message("user", "count"), a_message("assistant", answer), new], said) == [new]
+
+
+def test_a_question_that_was_never_answered_may_be_followed_by_another() -> None:
+    said = [a_turn("user_message", "first"), a_turn("user_message", "second")]
+    new = a_message("user", "third")
+
+    assert unsaid([a_message("user", "first"), a_message("user", "second"), new], said) == [new]
+
+
+def said_in(turns: list[tuple[str, list[str]]]) -> list[SessionMessage]:
+    said: list[SessionMessage] = []
+    for question, answers in turns:
+        said.append(a_turn("user_message", question))
+        said += [a_turn("assistant_message", answer) for answer in answers]
+    return said
+
+
+def a_turn(kind: MessageType, text: str, *, partial: bool = False) -> SessionMessage:
+    return SessionMessage(kind, "r", None, content=text, partial=partial)
+
+
+def a_message(role: str, text: str) -> Message:
+    return Message.model_validate({"role": role, "content": text})

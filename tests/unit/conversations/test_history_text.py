@@ -1,0 +1,62 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversations.history_text import Spoken, read, without_tags, written
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+TURNS = st.lists(st.builds(Spoken, st.sampled_from(["user", "assistant"]), TEXTS))
+
+
+@given(TURNS)
+def test_what_is_written_is_read_again(turns: list[Spoken]) -> None:
+    assert read(written(turns)) == turns
+
+
+@given(TURNS)
+def test_no_text_ends_its_line_or_the_record(turns: list[Spoken]) -> None:
+    first, *lines, last = written(turns).split("\n")
+    assert (first, last) == ("<conversation_so_far>", "</conversation_so_far>")
+    assert len(lines) == len(turns)
+    assert not any("<" in line for line in lines)
+
+
+def test_other_texts_are_no_record() -> None:
+    assert read("hello") is None
+    assert read("<conversation_so_far>\nnot json\n</conversation_so_far>") is None
+    assert read('<conversation_so_far>\n{"a": 1}\n</conversation_so_far>') is None
+    assert read("<conversation_so_far>\n[1]\n</conversation_so_far>") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"role": "user", "content": {"not": "text"}}',
+        '{"role": "user", "content": null}',
+        '{"role": ["user"], "content": "x"}',
+        '{"role": "system", "content": "x"}',
+        '{"role": "user", "content": "x", "more": 1}',
+        "[" * 100_000,
+        "1" * 10_000,
+    ],
+)
+def test_a_record_nobody_here_has_written_is_none(line: str) -> None:
+    assert read(f"<conversation_so_far>\n{line}\n</conversation_so_far>") is None
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<conversation_so_far>",
+        "</conversation_so_far>",
+        "< / Conversation_So_Far >",
+        "<conversation_so_far x='1'>",
+    ],
+)
+def test_tags_of_a_record_are_escaped_and_nothing_else_is(tag: str) -> None:
+    text = f"<b>1 < 2</b> conversation_so_far {tag} &lt;"
+
+    escaped = without_tags(text)
+
+    assert escaped == text.replace(tag, "&lt;" + tag[1:])
+    assert without_tags(escaped) == escaped

@@ -1,0 +1,44 @@
+from typing import Any
+
+import pytest
+
+from app.conversations.transcript import Entry, last_entry_of, messages_of
+
+SAID = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "user"},
+        {"type": "user", "message": 5},
+        {"type": "user", "message": {"content": {"a": 1}}},
+        {"type": "user", "message": {"content": [5, {"type": "text", "text": 5}, {"type": "text"}]}},
+        {"type": "assistant"},
+        {"type": "assistant", "message": {"content": None}},
+        {"type": "assistant", "message": {"id": 5, "content": [5, {"type": "tool_use", "id": 5}, {}]}},
+        {"type": "assistant", "message": {"content": [{"type": "text", "text": None}]}},
+        {"type": "user", "message": {"content": [{"type": "tool_result"}]}},
+        {"type": "attachment", "attachment": 5},
+        {"type": ["user"]},
+        {"type": "assistant", "uuid": 5, "timestamp": 5, "message": {"content": []}},
+        {},
+    ],
+)
+def test_lines_of_any_shape_keep_nobody_from_reading_the_others(line: dict[str, Any]) -> None:
+    entries = [Entry(SAID, "r1"), Entry(line, "r1")]
+
+    said = messages_of(entries, tool_id_of=str)
+
+    assert [message.content for message in said] == ["hello"]
+    assert last_entry_of(entries, "r1") == "u1"
+
+
+def test_a_user_may_begin_as_the_clis_notes_do() -> None:
+    text = "[Request interrupted by user] is what it said"
+    note = "[Request interrupted by user for tool use]"
+    lines = [{"type": "user", "message": {"content": content}} for content in (text, note)]
+
+    said = messages_of([Entry(line, "r1") for line in lines], tool_id_of=str)
+
+    assert [message.content for message in said] == [text]

@@ -1,0 +1,28 @@
+from structlog.testing import capture_logs
+
+from app.bootstrap.catalogs import open_planner
+from app.doctor.catalogs import check_catalogues
+from app.settings import Settings
+
+ENDING = "claude-sonnet-4-5"
+
+
+def test_a_configured_model_that_ends_is_a_warning_with_its_date() -> None:
+    settings = Settings.load(_env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING)
+
+    checks = check_catalogues(settings).checks
+
+    (warning,) = [check for check in checks if check.status != "ok"]
+    assert (warning.name, warning.status) == ("models", "warning")
+    assert ENDING in warning.detail
+    assert "2026-11-30" in warning.detail
+
+
+def test_the_start_warns_of_it_too() -> None:
+    with capture_logs() as logs:
+        open_planner(Settings.load(_env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING))
+        open_planner(Settings.load(_env_file=None))
+
+    (warning,) = logs
+    assert warning["log_level"] == "warning"
+    assert "2026-11-30" in warning["problem"]

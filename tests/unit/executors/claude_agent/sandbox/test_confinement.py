@@ -1,0 +1,38 @@
+import os
+
+import pytest
+
+from app.executors.claude_agent.sandbox.confinement import Confinement, JailUnreachable
+from app.executors.claude_agent.sandbox.probe import limits_in_force
+from app.workspaces.spec import WorkspaceSpec
+from app.workspaces.workspace import Workspace
+
+
+def test_a_jail_whose_run_is_over_is_not_entered() -> None:
+    confinement = Confinement(Workspace(WorkspaceSpec(), [], []), None)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - no path of ours
+
+    confinement.close()
+    with pytest.raises(JailUnreachable, match="over"):
+        confinement.enter(os.getpid())
+
+    assert not confinement.filled
+    assert confinement.excess() is None
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_a_process_that_is_no_jail_is_not_entered() -> None:
+    confinement = Confinement(Workspace(WorkspaceSpec(), [], []), None)
+
+    with pytest.raises(JailUnreachable, match="gone"):
+        confinement.enter(os.getpid())
+
+    assert not confinement.filled
+
+
+def test_an_operator_is_told_what_holds_a_jail_and_that_root_is_not_counted() -> None:
+    said = limits_in_force()
+
+    assert "limits by the kernel" in said
+    if "control groups" not in said:
+        assert ("should not be root" in said) is (os.geteuid() == 0)

@@ -1,0 +1,52 @@
+"""How a run ends that was sent messages its agent never took up."""
+
+import pytest
+from claude_agent_sdk import UserMessage
+
+from app.executors.claude_agent.metering.meters import TwoMeters
+from app.executors.claude_agent.run_stream import Turn
+from app.executors.port import ABORTED, Ending, ExecutionFailed
+from app.requests import Message, SentMessage
+from tests.factories import a_context
+from tests.unit.executors.claude_agent.frames import a_result
+from tests.unit.gateway.calls import Billing, a_lane
+
+SENT = SentMessage("3f3cf38e-4b6b-4f0e-a0fa-f0f3bb3c1a11", Message(role="user", content="and this"), "later")
+
+
+def a_turn() -> Turn:
+    """A turn that has answered."""
+    context = a_context()
+    turn = Turn(context, wanted=None, results={}, meters=TwoMeters(context, a_lane(Billing())))
+    assert list(turn.feed(a_result())) == []
+    return turn
+
+
+async def test_the_last_answer_stands_when_everything_was_taken_up() -> None:
+    assert a_turn().answer(None).content == "hello"
+    # A wish to stop that came too late changes nothing.
+    assert a_turn().answer(ABORTED).content == "hello"
+
+
+@pytest.mark.parametrize(
+    ("stopped", "error"), [(ABORTED, "aborted"), (None, "internal")], ids=["cancelled", "the CLI died"]
+)
+async def test_an_answer_to_an_earlier_message_is_none_to_one_never_taken_up(
+    stopped: Ending | None, error: str
+) -> None:
+    turn = a_turn()
+    turn.expect(SENT)
+
+    with pytest.raises(ExecutionFailed) as failed:
+        turn.answer(stopped)
+
+    assert failed.value.ending[0] == error
+
+
+async def test_once_taken_up_and_answered_the_answer_stands() -> None:
+    turn = a_turn()
+    turn.expect(SENT)
+    list(turn.feed(UserMessage(content="and this", uuid=SENT.message_id)))
+    list(turn.feed(a_result(result="and that")))
+
+    assert turn.answer(None).content == "and that"

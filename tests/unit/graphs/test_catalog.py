@@ -1,0 +1,226 @@
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from app.errors import NotFound
+from app.graphs.catalog import (
+    SHIPPED_GRAPHS,
+    GraphCatalog,
+    GraphDefinitionError,
+    GraphNotFound,
+    GraphSpec,
+)
+from app.requests import RunLimits
+from app.tools.catalog import ToolCatalog
+
+HEAD = "description: Does things."
+FULL = """\
+description: Does things.
+provider: claude_agents
+model: sonnet
+tools: [demo__a, demo__b]
+max_turns: 8
+max_budget_usd: "0.50"
+timeout_s: 120
+thinking_budget_tokens: 2048
+show_thinking: true"""
+
+
+def load(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> GraphSpec:
+    (directory / name).write_text(f"---\n{head}\n---\n{prompt}\n", encoding="utf-8")
+    catalog = GraphCatalog.load([directory], known_tools={"demo__a", "demo__b"})
+    return catalog.get(f"claude_agents:{Path(name).stem}")
+
+
+def fault(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> str:
+    with pytest.raises(GraphDefinitionError) as caught:
+        load(directory, head, prompt=prompt, name=name)
+    return str(caught.value)
+
+
+def test_a_graph_says_all_its_file_says(tmp_path: Path) -> None:
+    spec = load(tmp_path, FULL)
+    assert (spec.id, spec.name, spec.provider) == (
+        "claude_agents:planner",
+        "planner",
+        "claude_agents",
+    )
+    assert (spec.description, spec.model, spec.tools) == (
+        "Does things.",
+        "sonnet",
+        ("demo__a", "demo__b"),
+    )
+    assert (spec.thinking_budget_tokens, spec.show_thinking) == (2048, True)
+    assert spec.system_prompt == "You help."
+
+
+def test_the_limits_of_a_graph_are_those_of_its_file(tmp_path: Path) -> None:
+    assert load(tmp_path, FULL).limits == RunLimits.of(
+        timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50")
+    )
+
+
+def test_a_description_and_a_prompt_are_enough(tmp_path: Path) -> None:
+    spec = load(tmp_path, HEAD)
+    assert (spec.model, spec.tools, spec.limits) == (None, (), RunLimits())
+    assert (spec.thinking_budget_tokens, spec.show_thinking) == (None, False)
+
+
+def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) -> None:
+    assert load(tmp_path, HEAD, prompt="One\n\n---\n\nTwo").system_prompt == "One\n\n---\n\nTwo"
+
+
+@pytest.mark.parametrize(
+    ("head", "key"),
+    [
+        ("model: sonnet", "description"),
+        ('description: ""', "description"),
+        (f"{HEAD}\ncolour: red", "colour"),
+        (f"{HEAD}\nname: other", "name"),
+        (f"{HEAD}\nsystem_prompt: other", "system_prompt"),
+        (f"{HEAD}\nprovider: messages", "provider"),
+        (f"{HEAD}\ntools: demo__a", "tools"),
+        (f"{HEAD}\ntools: [demo__c]", "tools: there is no tool 'demo__c'"),
+        (f"{HEAD}\nmax_turns: many", "max_turns"),
+        (f"{HEAD}\nmax_turns: 0", "max_turns"),
+        (f"{HEAD}\nmax_turns: true", "max_turns"),
+        (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a decimal in quotes"),
+        (f'{HEAD}\nmax_budget_usd: "cheap"', "max_budget_usd"),
+        (f'{HEAD}\nmax_budget_usd: "-1"', "max_budget_usd"),
+        (f"{HEAD}\ntimeout_s: 0", "timeout_s"),
+        (f"{HEAD}\ntimeout_s: .inf", "timeout_s"),
+        (f"{HEAD}\nthinking_budget_tokens: 1023", "thinking_budget_tokens"),
+        ('description: " "', "description"),
+        (f"{HEAD}\ntools: [demo__a, demo__a]", "tools: names a tool twice"),
+        (f"{HEAD}\nmax_turns: 1\nmax_turns: 9", "front matter"),
+        (f"{HEAD}\n1: one", "1"),
+        (f'{HEAD}\ntimeout_s: "120"', "timeout_s"),
+        (f'{HEAD}\nshow_thinking: "yes"', "show_thinking"),
+        ("description: 2026-13-45", "front matter"),
+        ("description: [unclosed", "front matter"),
+        ("- a list", "front matter"),
+    ],
+)
+def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, head: str, key: str) -> None:
+    text = fault(tmp_path, head)
+    assert "planner.md" in text
+    assert key in text
+    assert str(tmp_path) not in text
+
+
+def test_a_graph_without_a_prompt_is_refused(tmp_path: Path) -> None:
+    text = fault(tmp_path, HEAD, prompt="  \n")
+    assert "planner.md: system_prompt" in text
+
+
+def test_a_file_name_that_cannot_be_a_graph_id_is_refused(tmp_path: Path) -> None:
+    assert "my planner.md: name" in fault(tmp_path, HEAD, name="my planner.md")
+
+
+def test_a_file_without_front_matter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("Just text.", encoding="utf-8")
+    with pytest.raises(GraphDefinitionError, match=r"notes\.md: description"):
+        GraphCatalog.load([tmp_path], known_tools=())
+
+
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "planner.md").write_bytes(b"---\ndescription: \xff\n---\nHi")
+    with pytest.raises(GraphDefinitionError, match=r"planner\.md"):
+        GraphCatalog.load([tmp_path], known_tools=())
+
+
+def test_graphs_of_every_directory_are_listed_by_id(tmp_path: Path) -> None:
+    for name in ("second", "first"):
+        (tmp_path / name).mkdir()
+        load(tmp_path / name, HEAD, name=f"{name}.md")
+    catalog = GraphCatalog.load([tmp_path / "second", tmp_path / "first"], known_tools=())
+    assert [graph.id for graph in catalog.all()] == ["claude_agents:first", "claude_agents:second"]
+
+
+def test_the_same_graph_in_two_directories_is_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        load(tmp_path / name, HEAD)
+    with pytest.raises(GraphDefinitionError, match=r"planner\.md: .*claude_agents:planner"):
+        GraphCatalog.load([tmp_path / "one", tmp_path / "two"], known_tools=())
+
+
+def test_only_markdown_files_are_graphs(tmp_path: Path) -> None:
+    (tmp_path / "planner.txt").write_text("not a graph", encoding="utf-8")
+    assert GraphCatalog.load([tmp_path], known_tools=()).all() == []
+
+
+def test_an_unknown_graph_is_not_found() -> None:
+    with pytest.raises(GraphNotFound) as caught:
+        GraphCatalog([]).get("claude_agents:nobody")
+    assert isinstance(caught.value, NotFound)
+    assert caught.value.code == "graph_not_found"
+
+
+def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:
+    catalog = GraphCatalog.load([SHIPPED_GRAPHS], known_tools=ToolCatalog.load([]).ids())
+    assistant = catalog.get("claude_agents:assistant")
+    assert assistant.tools == ("core__get_current_time",)
+    assert assistant.limits == RunLimits.of(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
+    assert len(catalog.all()) == 4
+
+
+def test_a_shipped_graph_naming_a_missing_tool_is_refused() -> None:
+    with pytest.raises(GraphDefinitionError, match="there is no tool"):
+        GraphCatalog.load([SHIPPED_GRAPHS], known_tools=())
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "planner.md").mkdir()
+    with pytest.raises(GraphDefinitionError, match=r"planner\.md: file: cannot be read"):
+        GraphCatalog.load([tmp_path], known_tools=())
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "planner.md").write_text(f"\ufeff---\n{HEAD}\n---\nHi", encoding="utf-8")
+    assert GraphCatalog.load([tmp_path], known_tools=()).all()[0].system_prompt == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("head", "key"),
+    [
+        ("native_tools: [Read, WebFetch]", "native_tools.1"),
+        ("native_tools: [Read, Read]", "native_tools"),
+        ("workspace: {max_bytes: 5}", "workspace"),
+        ("native_tools: [Read]\nworkspace: {max_byte: 5}", "workspace.max_byte"),
+        ("native_tools: [Read]\nworkspace: {max_files: 0}", "workspace.max_files"),
+        ("native_tools: [Read]\nworkspace: {mounts: [{host_path: a}]}", "workspace.mounts.0.host_path"),
+        ("native_tools: [Read]\nworkspace: {mounts: [{host_path: /}]}", "workspace.mounts"),
+        ("native_tools: [Read]\nworkspace: {mounts: [{host_path: /etc}]}", "workspace.mounts.0.host_path"),
+        (
+            "native_tools: [Read]\nworkspace: {mounts: [{host_path: /etc, mount_path: ../x}]}",
+            "workspace.mounts.0.mount_path",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_workspace_is_named(tmp_path: Path, head: str, key: str) -> None:
+    assert fault(tmp_path, f"{HEAD}\n{head}").startswith(f"graph file planner.md: {key}: ")
+
+
+def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agents(tmp_path: Path) -> None:
+    agents = "agents: {helper: {description: Helps., prompt: Help., tools: [Read]}}"
+
+    spec = load(tmp_path, f"{HEAD}\nnative_tools: [Read, Bash]\napprove: [Bash]\n{agents}")
+
+    assert spec.native_tools == ("Read", "Bash")
+    assert spec.needs_full_cli
+    assert "no tool of this graph" in fault(tmp_path, f"{HEAD}\nnative_tools: [Bash]\n{agents}")
+
+
+def test_mounts_come_from_where_the_operator_allows(tmp_path: Path) -> None:
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "files").mkdir()
+    head = f"native_tools: [Read]\nworkspace: {{mounts: [{{host_path: {tmp_path / 'files'}}}]}}"
+    (tmp_path / "graphs" / "g.md").write_text(f"---\n{HEAD}\n{head}\n---\nHi\n")
+
+    catalog = GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path])
+
+    assert catalog.all()[0].workspace.mounts[0].place == "files"
+    with pytest.raises(GraphDefinitionError, match="RUNTALLY_ALLOWED_HOST_ROOTS"):
+        GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path / "graphs"])

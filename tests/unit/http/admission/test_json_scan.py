@@ -1,0 +1,71 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import Invalid
+from app.http.admission.json_scan import JsonScan
+from app.http.admission.strict_json import MAX_DEPTH, MAX_VALUES
+
+documents = st.recursive(
+    st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+def scan(text: bytes, *, piece: int = 1000) -> None:
+    """Feed a text in pieces."""
+    counting = JsonScan()
+    for start in range(0, len(text), piece):
+        counting.feed(text[start : start + piece])
+
+
+@given(documents, st.integers(1, 9))
+def test_ordinary_json_passes_in_whatever_pieces(document: Any, piece: int) -> None:
+    scan(json.dumps(document).encode(), piece=piece)
+
+
+@given(st.text(alphabet='[]{},"\\x'), st.integers(1, 9))
+def test_what_is_in_a_string_does_not_count(text: str, piece: int) -> None:
+    deep = json.dumps([text * 100, "," * 1000]).encode()
+
+    scan(deep, piece=piece)
+    with pytest.raises(Invalid):
+        scan(deep + b"[" * (MAX_DEPTH + 1), piece=piece)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+def test_levels_are_counted(piece: int) -> None:
+    scan((b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) * 3, piece=piece)
+
+    with pytest.raises(Invalid, match="nested deeper than 64 levels"):
+        scan(b'{"a":' * (MAX_DEPTH + 1), piece=piece)
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "0", '"x"', '{"a":0}'])
+def test_too_many_values_are_noticed_soon(value: str) -> None:
+    scan(("[" + ",".join([value] * (MAX_VALUES // 2 - 1)) + "]").encode())
+    endless = JsonScan()
+
+    piece = (value + ",") * MAX_VALUES
+
+    with pytest.raises(Invalid, match="holds more than 100000 values"):
+        endless.feed(f"[{piece}{piece}{piece}".encode())
+
+
+@pytest.mark.parametrize("endless", ['""', '"\\n"', '"a":', "]", "}"])
+def test_what_is_no_json_is_not_looked_at_for_long(endless: str) -> None:
+    with pytest.raises(Invalid):
+        scan((endless * (2 * MAX_VALUES + 2)).encode())
+
+
+def test_a_text_of_many_escapes_is_passed_quickly() -> None:
+    scan(b'"' + b'\\"' * 1_000_000 + b'"', piece=16_384)
+
+
+def test_an_escape_that_is_cut_in_two_stays_one() -> None:
+    counting = JsonScan()
+    counting.feed(b'["\\')
+    counting.feed(b"")
+    counting.feed(b'"' + b"[" * 100 + b'"]')

@@ -1,0 +1,59 @@
+import pytest
+
+from app.http.admission.token_buckets import MAX_KNOWN, TokenBuckets
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_is_full_at_first_and_fills_again() -> None:
+    clock = Clock()
+    buckets = TokenBuckets(per_s=2, burst=3, clock=clock)
+
+    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    clock.now += 0.5
+    assert buckets.wait_s("a") == 0
+    assert [buckets.take("a") for _ in range(2)] == [0, 0.5]
+    clock.now += 60
+    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
+
+
+def test_everybody_has_a_bucket_of_their_own() -> None:
+    buckets = TokenBuckets(per_s=1, burst=1, clock=Clock())
+
+    assert (buckets.take("a"), buckets.take("b"), buckets.take("a")) == (0, 0, 1)
+
+
+def test_a_clock_that_jumps_back_takes_nothing_away() -> None:
+    clock = Clock()
+    buckets = TokenBuckets(per_s=1, burst=2, clock=clock)
+    buckets.take("a")
+    clock.now -= 50
+
+    assert buckets.take("a") == 0
+
+
+def test_the_table_is_bounded() -> None:
+    buckets = TokenBuckets(per_s=1, burst=1, clock=Clock())
+    for number in range(MAX_KNOWN + 1):
+        buckets.take(number)
+
+    assert buckets.take(0) == 0
+    assert buckets.take(MAX_KNOWN) == pytest.approx(1)
+
+
+def test_more_than_a_bucket_holds_is_taken_from_a_full_one() -> None:
+    clock = Clock()
+    buckets = TokenBuckets(per_s=2, burst=4, clock=clock)
+
+    assert [buckets.take("a", 3), buckets.take("a", 3), buckets.take("a", 9)] == [0, 1, 1.5]
+    clock.now += 1.5
+    assert buckets.take("a", 9) == 0
+    assert buckets.take("a") == 0.5

@@ -1,0 +1,152 @@
+"""What the AI SDK's chats post, as runs of ours."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.errors import Invalid
+from app.requests import GraphRunRequest, ImagePart, Message, TextPart
+from app.http.ai_sdk.input import ChatRequest
+
+PIXEL = "iVBORw0KGgo="
+GRAPH = "claude_agents:assistant"
+
+
+def says(content: str, message_id: str = "u1", role: str = "user") -> dict[str, Any]:
+    return {"id": message_id, "role": role, "parts": [{"type": "text", "text": content}]}
+
+
+def a_chat(*messages: dict[str, Any], **fields: Any) -> ChatRequest:
+    return ChatRequest.model_validate({"id": "chat-1", "messages": list(messages), **fields})
+
+
+def run_of(*messages: dict[str, Any], whole: bool = True, **fields: Any) -> GraphRunRequest:
+    return a_chat(*messages, **fields).to_run(GRAPH, "r-1", whole=whole)
+
+
+def spoken(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages]
+
+
+def refused(*messages: dict[str, Any]) -> tuple[str, str]:
+    with pytest.raises(Invalid) as raised:
+        run_of(*messages)
+    (error,) = raised.value.errors
+    return error.field, error.message
+
+
+def test_a_chat_is_a_conversation_and_its_body_may_say_more_of_the_run() -> None:
+    run = run_of(says("hi"), model="haiku", limits={"maxTurns": 2}, onConflict="reject")
+
+    assert (run.graph_id, run.run_id, run.state_key, run.model) == (GRAPH, "r-1", "chat-1", "haiku")
+    assert (run.limits.max_turns, run.on_conflict) == (2, "reject")
+    assert spoken(run.messages) == [("user", "hi")]
+
+
+def test_of_a_history_only_what_was_said_is_sent_along() -> None:
+    answer = {
+        "id": "a1",
+        "role": "assistant",
+        "metadata": {"any": "thing"},
+        "parts": [
+            {"type": "step-start"},
+            {"type": "reasoning", "text": "hm", "state": "done"},
+            {"type": "text", "text": "Let me see."},
+            {"type": "tool-x", "toolCallId": "t", "state": "output-available", "input": {}, "output": 1},
+            {"type": "data-permission", "id": "p", "data": {}},
+            {"type": "text", "text": "It is 5."},
+        ],
+    }
+    silent = {"id": "a2", "role": "assistant", "parts": [{"type": "step-start"}]}
+    system = says("Be brief.", "s", "system")
+    messages = [system, says("the time"), answer, says("again", "u2"), silent, says("and now", "u3")]
+
+    assert spoken(run_of(*messages).messages) == [
+        ("system", "Be brief."),
+        ("user", "the time"),
+        ("assistant", "Let me see.\n\nIt is 5."),
+        ("user", "again"),
+        ("user", "and now"),
+    ]
+    assert spoken(run_of(*messages, whole=False).messages) == [("system", "Be brief."), ("user", "and now")]
+
+
+@pytest.mark.parametrize("media_type", ["image/png", "image"])
+def test_images_come_in_data_urls(media_type: str) -> None:
+    file = {"type": "file", "mediaType": media_type, "url": f"data:image/png;base64,{PIXEL}"}
+    message = {"id": "u", "role": "user", "parts": [file, {"type": "text", "text": "What is it?"}]}
+
+    (asked,) = run_of(message).messages
+
+    assert asked.parts == [
+        ImagePart.of(type="image", media_type="image/png", data=PIXEL),
+        TextPart(type="text", text="What is it?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("https://example.org/x.png", "data: URL"),
+        (None, "data: URL"),
+        (f"data:application/pdf;base64,{PIXEL}", "image/png"),
+        ("data:image/png;base64,???", "base64"),
+        ("data:image/png;base64,", "base64"),
+    ],
+)
+def test_other_files_are_refused_by_their_place(url: str | None, said: str) -> None:
+    file = {"type": "file", "mediaType": "image/png", "url": url}
+
+    field, message = refused({"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}, file]})
+
+    assert field == "messages.0.parts.1.url"
+    assert said in message
+
+
+def test_a_file_of_an_earlier_turn_matters_only_where_that_turn_is_sent() -> None:
+    file = {"id": "u1", "role": "user", "parts": [{"type": "file", "url": "https://example.org/x"}]}
+
+    assert spoken(run_of(file, says("go on", "u2"), whole=False).messages) == [("user", "go on")]
+    assert refused(file, says("go on", "u2"))[0] == "messages.0.parts.0.url"
+
+
+def test_the_last_message_is_the_users_and_says_something() -> None:
+    assert refused(says("hi"), says("ho", "a", "assistant"))[0] == "messages.1"
+    assert refused(says("hi"), {"id": "u2", "role": "user", "parts": []})[0] == "messages.1.parts"
+
+
+@pytest.mark.parametrize(
+    "change", [{"id": "not/a key"}, {"messages": []}, {"trigger": "resume-stream"}, {"temperature": 1}]
+)
+def test_what_no_chat_posts_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ChatRequest.model_validate({"id": "c", "messages": [says("hi")], **change})
+
+
+def consents(message_id: str, *states: str) -> dict[str, Any]:
+    parts = [
+        {"type": "tool-x", "state": state, "approval": {"id": f"{message_id}-{state}", "approved": True}}
+        for state in states
+    ]
+    return {"id": message_id, "role": "assistant", "parts": parts}
+
+
+def test_an_answer_to_a_request_for_consent_is_known_by_its_state() -> None:
+    asked = consents("a1", "output-available", "approval-responded", "approval-requested")
+
+    message = a_chat(says("hi"), asked).answered
+
+    assert message is not None
+    assert [answer.id for answer in message.answers] == ["a1-approval-responded"]
+
+
+def test_an_earlier_message_is_answered_where_it_is_named() -> None:
+    history = (says("hi"), consents("a1", "approval-responded"), says("ho", "u2"))
+
+    named = a_chat(*history, messageId="a1").answered
+
+    assert named is not None
+    assert named.id == "a1"
+    assert a_chat(*history).answered is None
+    assert a_chat(*history, messageId="u2").answered is None

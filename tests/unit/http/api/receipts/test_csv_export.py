@@ -1,0 +1,46 @@
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.http.api.receipts.csv_export import csv_line, wants_csv
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("text/csv", True),
+        ("TEXT/CSV; charset=utf-8", True),
+        ("text/csv, application/json;q=0.9", True),
+        ("application/json, text/csv", True),
+        ("application/json, text/csv;q=0.5", False),
+        ("text/csv;q=0", False),
+        ("text/csv;q=much", False),
+        ("text/csvx", False),
+        ("*/*", False),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", False),
+        ("", False),
+    ],
+)
+def test_csv_is_sent_to_those_who_name_it(accept: str, wanted: bool) -> None:  # noqa: FBT001
+    assert wants_csv(accept) is wanted
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_no_text_poses_as_a_formula(start: str) -> None:
+    (cell,) = next(csv.reader(io.StringIO(csv_line([f"{start}cmd()"]), newline="")))
+
+    assert cell == f"'{start}cmd()"
+
+
+def test_numbers_and_nothing_stay_as_they_are() -> None:
+    assert csv_line([-1, None, "0.0031500000", 'say "hi", now']) == '-1,,0.0031500000,"say ""hi"", now"\r\n'
+
+
+@given(st.lists(st.text(), min_size=2))
+def test_a_line_is_one_row_whatever_it_holds(values: list[str]) -> None:
+    (row,) = csv.reader(io.StringIO(csv_line(values), newline=""))
+
+    assert [cell.removeprefix("'") for cell in row] == [value.removeprefix("'") for value in values]

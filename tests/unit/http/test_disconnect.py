@@ -1,0 +1,73 @@
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import Request
+
+from app.errors import Unavailable
+from app.http.admission.bodies import ClientLeft
+from app.http.disconnect import while_connected
+
+
+class Client:
+    """Somebody who waits for an answer, and may leave."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        self.request = Request({"type": "http", "headers": []}, self.messages.get)
+
+    def leave(self) -> None:
+        self.messages.put_nowait({"type": "http.disconnect"})
+
+
+class Work:
+    """Something that takes until it is told, and knows whether it was given up."""
+
+    def __init__(self) -> None:
+        self.begun, self.done = asyncio.Event(), asyncio.Event()
+        self.given_up = False
+
+    async def result(self) -> int:
+        self.begun.set()
+        try:
+            await self.done.wait()
+        except asyncio.CancelledError:
+            self.given_up = True
+            raise
+        return 7
+
+
+async def test_who_stays_is_answered() -> None:
+    work = Work()
+    work.done.set()
+
+    assert await while_connected(Client().request, work.result()) == 7
+
+
+async def test_who_leaves_is_not_waited_for() -> None:
+    client, work = Client(), Work()
+    client.leave()
+
+    with pytest.raises(ClientLeft):
+        await while_connected(client.request, work.result())
+    assert work.given_up
+
+
+async def test_what_goes_wrong_is_told() -> None:
+    async def fails() -> None:
+        raise Unavailable
+
+    with pytest.raises(Unavailable):
+        await while_connected(Client().request, fails())
+
+
+async def test_nothing_goes_on_when_the_wait_is_given_up() -> None:
+    work = Work()
+    waiting = asyncio.create_task(while_connected(Client().request, work.result()))
+    await work.begun.wait()
+    waiting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert work.given_up

@@ -1,0 +1,73 @@
+import re
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+from anthropic.resources.messages.messages import DEPRECATED_MODELS
+
+from app.models.deprecations import ENDS, announced_ends
+from app.graphs.catalog import AgentSpec, GraphSpec
+from app.models.registry import ALIASES, ModelEntry, ModelOptions, ModelRegistry, OwnModels
+from app.settings import Settings
+
+ENDING = "claude-sonnet-4-5"
+TODAY = date(2026, 11, 22)
+
+
+def a_registry(default: str = "sonnet", **own: Any) -> ModelRegistry:
+    return ModelRegistry(default, OwnModels(**own), is_priced=lambda _: True)
+
+
+def a_graph(**fields: Any) -> GraphSpec:
+    return GraphSpec(name="planner", description="d", system_prompt="p", **fields)
+
+
+def test_the_table_is_that_of_the_providers_own_client() -> None:
+    announced = {
+        model: datetime.strptime(re.sub(r"(?<=\d)(st|nd|rd|th)", "", day), "%B %d, %Y").date()  # noqa: DTZ007
+        for model, day in DEPRECATED_MODELS.items()
+    }
+
+    assert announced == ENDS
+
+
+def test_nothing_that_is_shipped_ends() -> None:
+    shipped = {Settings.model_fields["default_model"].default, *ALIASES.values()}
+
+    assert not shipped & set(ENDS)
+    assert announced_ends(a_registry(), [a_graph()], today=TODAY) == []
+
+
+@pytest.mark.parametrize(
+    ("registry", "graph", "named_by"),
+    [
+        (a_registry(ENDING, roles={"triage": "opus"}), {}, "role default"),
+        (a_registry(roles={"mine": ENDING}), {}, "role mine"),
+        (a_registry(aliases={"fast": ENDING}), {}, "alias fast"),
+        (a_registry(entries=(ModelEntry(ENDING),)), {}, "an entry of the models file"),
+        (
+            a_registry(entries=(ModelEntry("claude-a-1", ModelOptions(fallback=ENDING)),)),
+            {},
+            "an entry of the models file",
+        ),
+        (a_registry(), {"model": ENDING}, "graph claude_agents:planner"),
+        (
+            a_registry(),
+            {"agents": {"helper": AgentSpec(description="d", prompt="p", model=ENDING)}},
+            "graph claude_agents:planner",
+        ),
+    ],
+)
+def test_whatever_names_a_model_that_ends_is_told(
+    registry: ModelRegistry, graph: dict[str, Any], named_by: str
+) -> None:
+    (said,) = announced_ends(registry, [a_graph(**graph)], today=TODAY)
+
+    assert said.startswith(f"{ENDING} will be retired on 2026-11-30; named by ")
+    assert named_by in said
+
+
+def test_a_model_that_is_gone_is_said_to_be_gone() -> None:
+    (said,) = announced_ends(a_registry(ENDING), [], today=date(2026, 11, 30))
+
+    assert "was retired on 2026-11-30" in said

@@ -1,0 +1,90 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from app.executors import model_file
+from app.models.file import ModelFileError, read_models
+from app.models.registry import ModelEntry, ModelOptions, OwnModels
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "models.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_file_that_the_module_shows_is_read(tmp_path: Path) -> None:
+    _, _, shown = str(model_file.__doc__).partition("\n\n")
+
+    own = read_models(written(tmp_path, shown))
+
+    assert own == OwnModels(
+        aliases={"fast": "claude-haiku-5-5"},
+        roles={"triage": "fast", "summarizing": "sonnet"},
+        entries=(
+            ModelEntry("claude-opus-5-5", ModelOptions(effort="high", fallback="sonnet")),
+            ModelEntry(
+                ("claude-sonnet-4-6", "claude-opus-4-5"),
+                ModelOptions(thinking=4096, max_output_tokens=16_000),
+            ),
+            ModelEntry(re.compile("claude-haiku-.*"), ModelOptions(max_output_tokens=4000)),
+        ),
+        closed=True,
+    )
+
+
+@pytest.mark.parametrize("text", ["{}", "aliases: {}\nroles: {}\nmodels: []"])
+def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
+    assert read_models(written(tmp_path, text)) == OwnModels()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "should be a valid dictionary"),
+        ("[:", "is not valid YAML"),
+        ("aliases: {a: 2026-02-31}", "is not valid YAML"),
+        ("roles: {triage: opus, triage: haiku}", "is not valid YAML"),
+        ("model: []", "model: Extra inputs"),
+        ("aliases: {fast: gpt-5}", "aliases.fast: "),
+        ("aliases: {on: claude-haiku-5-5}", "should be a valid string"),
+        ("aliases: {claude-x-1: claude-haiku-5-5}", "aliases.claude-x-1: must be a name"),
+        ("aliases: {'a b': claude-haiku-5-5}", "aliases.a b: must be a name"),
+        ("aliases: {triage: claude-haiku-5-5}", "aliases.triage: is the name of both"),
+        ("{aliases: {x: claude-haiku-5-5}, roles: {x: opus}}", "aliases.x: is the name of both"),
+        ("roles: {sonnet: opus}", "roles.sonnet: is the name of both"),
+        ("roles: {'': opus}", "must be a name"),
+        ("roles: {triage: [opus]}", "roles.triage: "),
+        ("models: [{effort: low}]", "models.0: must have one of id, ids and pattern"),
+        ("models: [{id: claude-a-1, pattern: x}]", "models.0: must have one of id, ids and pattern"),
+        ("models: [{id: gpt-5}]", "models.0.id: "),
+        ("models: [{ids: []}]", "models.0.ids: "),
+        ("models: [{ids: [claude-a-1, gpt-5]}]", "models.0.ids.1: "),
+        ("models: [{pattern: '('}]", "models.0.pattern: is not a regular expression"),
+        ("models: [{pattern: 5}]", "models.0.pattern: must be a regular expression"),
+        ("models: [{id: claude-a-1, effort: huge}]", "models.0.effort: "),
+        ("models: [{id: claude-a-1, thinking: 1023}]", "models.0.thinking: must be disabled, adaptive"),
+        ("models: [{id: claude-a-1, thinking: true}]", "models.0.thinking: "),
+        ("models: [{id: claude-a-1, thinking: 32000}]", "models.0: thinking needs max_output_tokens above"),
+        (
+            "models: [{id: claude-a-1, thinking: adaptive, max_output_tokens: 1024}]",
+            "models.0: thinking needs max_output_tokens above 1024",
+        ),
+        ("models: [{id: claude-a-1, max_output_tokens: 0}]", "models.0.max_output_tokens: "),
+        ("models: [{id: claude-a-1, max_output_tokens: '500'}]", "models.0.max_output_tokens: "),
+        ("models: [{id: claude-a-1, seed: 1}]", "models.0.seed: Extra inputs"),
+        ("closed: 'yes'", "closed: "),
+    ],
+)
+def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ModelFileError) as caught:
+        read_models(written(tmp_path, text))
+
+    assert str(caught.value).startswith("RUNTALLY_MODELS_FILE: ")
+    assert problem in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match=r"RUNTALLY_MODELS_FILE: cannot be read: No such file"):
+        read_models(tmp_path / "missing.yaml")

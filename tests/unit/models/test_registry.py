@@ -1,0 +1,213 @@
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import Invalid
+from app.models.registry import (
+    ALIASES,
+    ROLES,
+    ModelEntry,
+    ModelNotPriced,
+    ModelOptions,
+    ModelRegistry,
+    OwnModels,
+    UnknownModel,
+)
+
+PRICED = frozenset(
+    {
+        "claude-sonnet-4-6",
+        "claude-haiku-4-5-20251001",
+        "claude-opus-5-5",
+        "claude-haiku-5-5",
+        "claude-sonnet-5-5",
+    }
+)
+SONNET = "claude-sonnet-4-6"
+
+
+def a_registry(
+    default: str = SONNET, *, is_priced: Callable[[str], bool] = PRICED.__contains__, **own: Any
+) -> ModelRegistry:
+    return ModelRegistry(default, OwnModels(**own), is_priced=is_priced)
+
+
+def an_entry(match: str | tuple[str, ...] | re.Pattern[str], number: int = 1, **options: Any) -> ModelEntry:
+    """An entry that is told from others by its number."""
+    return ModelEntry(match, ModelOptions(max_output_tokens=number, **options))
+
+
+@pytest.mark.parametrize(
+    ("requested", "of_graph", "model"),
+    [
+        (None, None, "claude-sonnet-4-6"),
+        (None, "haiku", "claude-haiku-5-5"),
+        ("opus", "haiku", "claude-opus-5-5"),
+        ("claude-haiku-4-5-20251001", None, "claude-haiku-4-5-20251001"),
+        ("triage", "opus", "claude-sonnet-4-6"),
+        (None, "curator", "claude-sonnet-4-6"),
+    ],
+)
+def test_the_request_wins_over_the_graph_and_the_graph_over_the_default(
+    requested: str | None, of_graph: str | None, model: str
+) -> None:
+    assert a_registry().resolve(requested, of_graph) == model
+
+
+@pytest.mark.parametrize("alias", sorted(ALIASES))
+def test_an_alias_becomes_a_full_id(alias: str) -> None:
+    assert a_registry().resolve(alias, None) == f"claude-{alias}-5-5"
+
+
+def test_the_default_may_be_an_alias() -> None:
+    assert a_registry("haiku").resolve(None, None) == "claude-haiku-5-5"
+    assert a_registry("fast", aliases={"fast": "claude-opus-5-5"}).resolve(None, None) == "claude-opus-5-5"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_nobody_chose_a_model_for_is_the_default_model(role: str) -> None:
+    assert a_registry().resolve(role, None) == SONNET
+    assert a_registry(roles={"default": "haiku"}).resolve(role, None) == "claude-haiku-5-5"
+
+
+def test_an_operators_roles_and_aliases_come_before_the_shipped_ones() -> None:
+    registry = a_registry(
+        aliases={"sonnet": SONNET, "fast": "claude-haiku-5-5"},
+        roles={"triage": "fast", "summarizing": "sonnet", "repair": "claude-opus-5-5"},
+    )
+
+    asked = ["sonnet", "fast", "triage", "summarizing", "repair", "curator", "opus"]
+    assert [registry.resolve(name, None) for name in asked] == [
+        *(SONNET, "claude-haiku-5-5", "claude-haiku-5-5", SONNET, "claude-opus-5-5", SONNET),
+        "claude-opus-5-5",
+    ]
+    assert registry.roles == (*ROLES, "summarizing")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "gpt-5", "Sonnet", "claude-sonnet-4-6[1m]", "claude-sonnet-4-6\n", "--model", "Triage"],
+)
+def test_what_is_no_model_is_refused(name: str) -> None:
+    with pytest.raises(UnknownModel) as caught:
+        a_registry(entries=(an_entry(re.compile(".*")),)).resolve(name, None)
+    assert isinstance(caught.value, Invalid)
+    assert caught.value.code == "unknown_model"
+    assert [error.field for error in caught.value.errors] == ["model"]
+    assert repr(name) in caught.value.detail
+
+
+def test_what_merely_looks_priced_is_refused() -> None:
+    registry = a_registry(is_priced=lambda _: True)
+    for name in ("gpt-5", "anthropic/claude-sonnet-4-6", "us.anthropic.claude-sonnet-4-6-v1:0"):
+        with pytest.raises(UnknownModel):
+            registry.resolve(name, None)
+
+
+@pytest.mark.parametrize("name", ["opus", "claude-unpriced-1"])
+def test_a_model_we_cannot_bill_is_refused(name: str) -> None:
+    registry = a_registry(is_priced={SONNET}.__contains__)
+    with pytest.raises(ModelNotPriced) as caught:
+        registry.resolve(name, None)
+    assert caught.value.code == "model_not_priced"
+    assert [error.field for error in caught.value.errors] == ["model"]
+
+
+def test_a_wrong_default_names_its_variable() -> None:
+    with pytest.raises(UnknownModel, match="RUNTALLY_DEFAULT_MODEL"):
+        a_registry("gpt-5")
+
+
+@pytest.mark.parametrize(
+    ("own", "key"),
+    [
+        ({"aliases": {"fast": "claude-unpriced-1"}}, "aliases.fast"),
+        ({"roles": {"triage": "gpt-5"}}, "roles.triage"),
+        ({"roles": {"triage": "curator"}}, "roles.triage"),
+        ({"roles": {"mine": "claude-unpriced-1"}}, "roles.mine"),
+        ({"entries": (an_entry(SONNET, fallback="claude-unpriced-1"),)}, "models.0.fallback"),
+        ({"entries": (an_entry(SONNET), an_entry("claude-x-1", fallback="gpt-5"))}, "models.1.fallback"),
+    ],
+)
+def test_what_the_file_names_must_be_usable(own: dict[str, Any], key: str) -> None:
+    with pytest.raises(Invalid, match=rf"RUNTALLY_MODELS_FILE: {key}: ") as caught:
+        a_registry(**own)
+
+    assert caught.value.code in {"unknown_model", "model_not_priced"}
+
+
+def test_a_fallback_may_be_an_alias() -> None:
+    registry = a_registry(entries=(an_entry(SONNET, fallback="haiku"),))
+
+    assert registry.options(SONNET).fallback == "claude-haiku-5-5"
+
+
+def test_a_model_no_entry_names_is_asked_in_the_usual_way() -> None:
+    assert a_registry(entries=(an_entry(SONNET),)).options("claude-opus-5-5") == ModelOptions()
+
+
+def test_a_closed_registry_has_no_other_models() -> None:
+    registry = a_registry(entries=(an_entry((SONNET, "claude-haiku-5-5")),), closed=True)
+
+    assert registry.resolve("haiku", None) == "claude-haiku-5-5"
+    for name in ("opus", "claude-opus-5-5"):
+        with pytest.raises(UnknownModel, match=name):
+            registry.resolve(name, None)
+    assert [model.id for model in registry.known(["opus"])] == ["claude-haiku-5-5", SONNET]
+    with pytest.raises(UnknownModel, match="RUNTALLY_DEFAULT_MODEL"):
+        a_registry(entries=(an_entry("claude-haiku-5-5"),), closed=True)
+
+
+MATCHES = st.sampled_from(
+    [
+        *(SONNET, "claude-opus-5-5"),
+        *((SONNET, "claude-haiku-5-5"), ("claude-opus-5-5", SONNET)),
+        *(re.compile(r"claude-.*"), re.compile(r"claude-sonnet-.*"), re.compile("sonnet")),
+    ]
+)
+
+
+@given(st.lists(MATCHES, max_size=6), st.sampled_from(sorted(PRICED)))
+def test_an_exact_id_beats_a_list_and_a_list_a_pattern_and_then_the_first_wins(
+    matches: list[str | tuple[str, ...] | re.Pattern[str]], model: str
+) -> None:
+    def fits(match: str | tuple[str, ...] | re.Pattern[str]) -> bool:
+        if isinstance(match, re.Pattern):
+            return match.fullmatch(model) is not None
+        return model == match or (isinstance(match, tuple) and model in match)
+
+    def matching(kind: type) -> list[int]:
+        numbered = enumerate(matches, start=1)
+        return [number for number, match in numbered if isinstance(match, kind) and fits(match)]
+
+    entries = tuple(an_entry(match, number) for number, match in enumerate(matches, start=1))
+    expected = next((found[0] for kind in (str, tuple, re.Pattern) if (found := matching(kind))), None)
+
+    options = a_registry(entries=entries).options(model)
+
+    assert options == (ModelOptions() if expected is None else ModelOptions(max_output_tokens=expected))
+
+
+def test_a_model_is_known_with_everything_it_is_called() -> None:
+    registry = a_registry(
+        aliases={"fast": "claude-haiku-5-5"},
+        roles={"triage": "fast"},
+        entries=(
+            an_entry("claude-listed-1"),
+            an_entry(re.compile("claude-.*"), fallback="claude-haiku-4-5-20251001"),
+        ),
+    )
+
+    known = {model.id: model for model in registry.known(["claude-graph-1", "fast", "curator", "gpt-5"])}
+
+    assert list(known) == sorted(
+        {*PRICED, "claude-listed-1", "claude-graph-1"},
+    )
+    assert known["claude-haiku-5-5"].aliases == ("haiku", "fast")
+    assert known["claude-haiku-5-5"].roles == ("triage",)
+    assert known[SONNET].roles == tuple(role for role in ROLES if role != "triage")
+    assert known["claude-graph-1"].options.fallback == "claude-haiku-4-5-20251001"

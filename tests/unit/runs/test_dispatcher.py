@@ -1,0 +1,244 @@
+import asyncio
+from contextlib import ExitStack
+
+import pytest
+
+from app.ids import AccountId, ApiKeyId, new_uuid
+from app.runs.dispatcher import Capacity, Holder, QueueFull, RunQueue
+
+ACME, UMBRELLA, INITECH = (AccountId(new_uuid()) for _ in range(3))
+
+
+class Traffic:
+    """Runs that hold their places until they are told to leave."""
+
+    def __init__(
+        self,
+        concurrent: int = 1,
+        *,
+        per_account: int | None = None,
+        per_key: int | None = None,
+        capacity: Capacity | None = None,
+    ) -> None:
+        most = per_account or concurrent
+        self.queue = RunQueue(capacity or Capacity(concurrent, 100, most, per_key or most))
+        self.started: list[str] = []
+        self.positions: dict[str, int] = {}
+        self.leave: dict[str, asyncio.Event] = {}
+        self.stop: dict[str, asyncio.Event] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def arrive(self, account_id: AccountId, *names: str, key: ApiKeyId | None = None) -> None:
+        holder = Holder(account_id, key or ApiKeyId(account_id))
+        for name in names:
+            self.leave[name], self.stop[name] = asyncio.Event(), asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._run(holder, name))
+            await settled()
+
+    async def depart(self, *names: str) -> None:
+        for name in names:
+            self.leave[name].set()
+            await settled()
+
+    async def _run(self, holder: Holder, name: str) -> None:
+        async def waits(position: int) -> None:
+            self.positions[name] = position
+
+        async with self.queue.place(holder, self.stop[name], waits=waits):
+            self.started.append(name)
+            await self.leave[name].wait()
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_runs_of_one_account_come_in_order() -> None:
+    traffic = Traffic(concurrent=1)
+
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+    await traffic.depart("a1", "a2", "a3")
+
+    assert traffic.started == ["a1", "a2", "a3"]
+    assert traffic.positions == {"a2": 1, "a3": 2}
+
+
+async def test_an_account_with_many_runs_does_not_starve_the_others() -> None:
+    traffic = Traffic(concurrent=2)
+
+    await traffic.arrive(ACME, "a1", "a2", "a3", "a4")
+    await traffic.arrive(UMBRELLA, "u1", "u2")
+    await traffic.arrive(INITECH, "i1")
+    await traffic.depart("a1", "a2")
+
+    assert traffic.started == ["a1", "a2", "u1", "i1"]
+    await traffic.depart("u1", "i1")
+    assert traffic.started[4:] == ["a3", "u2"]
+    await traffic.depart("a3", "u2", "a4")
+    assert traffic.started[-1] == "a4"
+
+
+async def test_a_stopped_run_gives_way() -> None:
+    traffic = Traffic(concurrent=1)
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+
+    traffic.stop["a2"].set()
+    await settled()
+
+    # It needs no place to end, and holds none.
+    assert traffic.started == ["a1", "a2"]
+    await traffic.depart("a2", "a1")
+    assert traffic.started == ["a1", "a2", "a3"]
+
+
+async def test_a_cancelled_run_leaves_nothing_behind() -> None:
+    traffic = Traffic(concurrent=1)
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+
+    for name in ("a2", "a1"):
+        traffic.tasks[name].cancel()
+        await settled()
+
+    assert traffic.started == ["a1", "a3"]
+
+
+def test_more_than_may_wait_are_refused() -> None:
+    queue = RunQueue(Capacity.of(1, 2))
+
+    with ExitStack() as stack:
+        for account_id in (ACME, UMBRELLA, INITECH):
+            stack.enter_context(queue.admission(account_id))
+        with pytest.raises(QueueFull) as refused, queue.admission(AccountId(new_uuid())):
+            pass
+        assert refused.value.limit == 3
+
+    with queue.admission(ACME):
+        pass
+
+
+async def test_one_account_cannot_fill_the_queue() -> None:
+    queue = RunQueue(Capacity.of(1, 4))
+    stop = asyncio.Event()
+
+    async def waits(_position: int) -> None:
+        pass
+
+    with ExitStack() as stack:
+        stack.enter_context(queue.admission(ACME))
+        async with queue.place(Holder(ACME, ApiKeyId(ACME)), stop, waits=waits):
+            stack.enter_context(queue.admission(ACME))
+            stack.enter_context(queue.admission(ACME))
+            with pytest.raises(QueueFull), queue.admission(ACME):
+                pass
+            stack.enter_context(queue.admission(UMBRELLA))
+
+
+def test_an_admission_that_is_kept_counts_until_it_is_discharged() -> None:
+    queue = RunQueue(Capacity.of(1, 0))
+    with queue.admission(ACME) as admitted:
+        admitted.pop_all()
+
+    with pytest.raises(QueueFull), queue.admission(ACME):
+        pass
+    queue.discharge(ACME)
+
+    with queue.admission(ACME):
+        pass
+
+
+async def test_one_account_cannot_hold_every_place() -> None:
+    traffic = Traffic(concurrent=4, per_account=3)
+
+    await traffic.arrive(ACME, "a1", "a2", "a3", "a4")
+    await traffic.arrive(UMBRELLA, "u1")
+
+    assert traffic.started == ["a1", "a2", "a3", "u1"]
+
+
+async def test_the_last_place_is_for_an_account_that_has_none() -> None:
+    traffic = Traffic(concurrent=4, per_account=3)
+
+    await traffic.arrive(ACME, "a1", "a2")
+    await traffic.arrive(UMBRELLA, "u1", "u2")
+    await traffic.arrive(INITECH, "i1")
+
+    assert traffic.started == ["a1", "a2", "u1", "i1"]
+    await traffic.depart("a1")
+    assert traffic.started == ["a1", "a2", "u1", "i1"], "the last free place waits for a newcomer"
+    await traffic.depart("a2")
+    assert traffic.started[4:] == ["u2"]
+
+
+async def test_places_are_shared_from_the_second_account_on() -> None:
+    traffic = Traffic(capacity=Capacity.of(4, 100))
+
+    await traffic.arrive(ACME, "a1", "a2", "a3", "a4", "a5")
+    assert traffic.started == ["a1", "a2", "a3", "a4"], "there is nobody to share with"
+    traffic.queue.share()
+    await traffic.depart("a1")
+    assert traffic.started == ["a1", "a2", "a3", "a4"], "the last free place is for somebody else"
+    await traffic.arrive(UMBRELLA, "u1")
+
+    assert traffic.started[4:] == ["u1"]
+
+
+def test_a_second_account_is_noticed_when_it_comes() -> None:
+    queue = RunQueue(Capacity.of(4, 0))
+
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(queue.admission(ACME))
+        with queue.admission(UMBRELLA):
+            pass
+        with pytest.raises(QueueFull), queue.admission(ACME):
+            pass
+
+
+async def test_a_limit_that_an_operator_sets_holds_for_a_lone_account_too() -> None:
+    traffic = Traffic(capacity=Capacity.of(4, 100, per_account=2))
+
+    await traffic.arrive(ACME, "a1", "a2", "a3")
+
+    assert traffic.started == ["a1", "a2"]
+
+
+async def test_one_key_cannot_hold_every_place_of_its_account() -> None:
+    traffic = Traffic(concurrent=4, per_account=3, per_key=2)
+    website, laptop = (ApiKeyId(new_uuid()) for _ in range(2))
+
+    await traffic.arrive(ACME, "w1", "w2", "w3", key=website)
+    await traffic.arrive(ACME, "l1", key=laptop)
+
+    assert traffic.started == ["w1", "w2", "l1"]
+    await traffic.depart("w1")
+    assert traffic.started[3:] == ["w3"]
+
+
+@pytest.mark.parametrize(
+    ("concurrent", "per_account", "reserved"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (8, 6, 1), (64, 48, 1)]
+)
+def test_an_account_may_hold_three_quarters_of_the_places(
+    concurrent: int, per_account: int, reserved: int
+) -> None:
+    capacity = Capacity.of(concurrent, 256)
+
+    assert (capacity.per_account, capacity.per_key, capacity.reserved) == (per_account, per_account, reserved)
+
+
+def test_an_operator_may_give_one_account_every_place() -> None:
+    capacity = Capacity.of(8, 256, per_account=100)
+
+    assert (capacity.per_account, capacity.reserved) == (8, 0)
+
+
+def test_without_a_queue_one_account_is_refused_while_others_find_a_place() -> None:
+    queue = RunQueue(Capacity.of(4, 0))
+    queue.share()
+
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(queue.admission(ACME))
+        with pytest.raises(QueueFull), queue.admission(ACME):
+            pass
+        stack.enter_context(queue.admission(UMBRELLA))

@@ -1,0 +1,122 @@
+"""A finished run's events are kept small and come back exactly."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.events import (
+    AssistantFinal,
+    ClientEvent,
+    Done,
+    Status,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallStart,
+)
+from app.requests import FinalUsage
+from app.http.native.encoder import NativeEncoder
+from app.runs.event_codec import DELTAS_PER_ROW, StoredEvents, pack, unpack
+from app.streams.port import LogEntry
+
+message_ids = st.sampled_from(["msg_1", "msg_2"])
+parents = st.sampled_from([None, "toolu_1"])
+texts = st.text(max_size=6)
+floats = st.floats(allow_nan=False, allow_infinity=False)
+events: st.SearchStrategy[ClientEvent] = st.one_of(
+    st.builds(TextDelta, messageId=message_ids, delta=texts, parentToolCallId=parents),
+    st.builds(ThinkingDelta, messageId=message_ids, delta=texts, parentToolCallId=parents),
+    st.builds(Status, phase=st.just("tool_use"), label=texts),
+    st.builds(
+        ToolCallStart,
+        toolCallId=texts,
+        toolName=texts,
+        args=st.dictionaries(texts, floats | texts | st.none(), max_size=3),
+    ),
+    st.builds(AssistantFinal, content=texts, structuredOutput=st.lists(floats, max_size=2)),
+)
+
+
+def numbered(told: list[ClientEvent], first: int = 1) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(told, start=first)]
+
+
+def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
+    """What a JSON column gives back."""
+    return [StoredEvents(row.position, row.last_position, json.loads(json.dumps(row.data))) for row in rows]
+
+
+@given(st.lists(events, max_size=30), st.integers(1, 1000))
+def test_what_was_packed_comes_back_exactly(told: list[ClientEvent], first: int) -> None:
+    entries = numbered(told, first)
+    rows = pack(entries)
+    back = unpack(through_the_database(rows))
+    assert back == entries
+    assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
+    covered = [position for row in rows for position in range(row.position, row.last_position + 1)]
+    assert covered == [entry.position for entry in entries]
+
+
+def test_ten_thousand_words_of_one_message_are_ten_rows() -> None:
+    entries = numbered([TextDelta(message_id="msg_1", delta=f" word{number}") for number in range(10_000)])
+    rows = pack(entries)
+    assert [(row.position, row.last_position) for row in rows] == [
+        (start, start + 999) for start in range(1, 10_000, 1000)
+    ]
+    assert sum(len(json.dumps(row.data)) for row in rows) < 2 * sum(
+        len(f" word{number}") for number in range(10_000)
+    )
+    assert unpack(rows) == entries
+
+
+def test_an_event_alone_is_kept_as_its_own_json() -> None:
+    done = Done(usage=FinalUsage(prompt_tokens=1, completion_tokens=2), finish_reason="stop")
+    assert pack(numbered([TextDelta(message_id="m", delta="hi"), done], first=7)) == [
+        StoredEvents(7, 7, {"type": "text_delta", "messageId": "m", "delta": "hi"}),
+        StoredEvents(
+            8,
+            8,
+            {
+                "type": "done",
+                "usage": {"promptTokens": 1, "completionTokens": 2},
+                "finishReason": "stop",
+            },
+        ),
+    ]
+
+
+def test_only_neighbours_of_one_kind_message_and_parent_share_a_row() -> None:
+    told: list[ClientEvent] = [
+        TextDelta(message_id="a", delta="1"),
+        TextDelta(message_id="a", delta=""),
+        TextDelta(message_id="b", delta="2"),
+        TextDelta(message_id="b", delta="3", parent_tool_call_id="p"),
+        ThinkingDelta(message_id="b", delta="4", parent_tool_call_id="p"),
+        ThinkingDelta(message_id="b", delta="\U0001f6005", parent_tool_call_id="p"),
+        Status(phase="thinking", label="x"),
+        Status(phase="thinking", label="x"),
+        TextDelta(message_id="a", delta="6"),
+    ]
+    rows = pack(numbered(told))
+    assert [(row.position, row.last_position) for row in rows] == [
+        (1, 2), (3, 3), (4, 4), (5, 6), (7, 7), (8, 8), (9, 9),
+    ]  # fmt: skip
+    assert rows[0].data["delta"] == "1"
+    assert rows[0].data["cuts"] == [1, 0]
+    assert rows[3].data["delta"] == "4\U0001f6005"
+    assert rows[3].data["cuts"] == [1, 2]
+
+
+def test_halves_of_a_character_replay_as_they_were_streamed() -> None:
+    entries = numbered([TextDelta(message_id="m", delta=half) for half in ("a\ud83d", "\ude00b")])
+    back = unpack(through_the_database(pack(entries)))
+    assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
+
+
+def test_a_long_text_is_kept_in_rows_of_bounded_length() -> None:
+    entries = numbered([TextDelta(message_id="m", delta=f"{n} ") for n in range(2 * DELTAS_PER_ROW + 1)])
+
+    rows = pack(entries)
+
+    assert [row.last_position - row.position + 1 for row in rows] == [DELTAS_PER_ROW, DELTAS_PER_ROW, 1]
+    assert unpack(rows) == entries

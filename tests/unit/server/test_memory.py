@@ -1,0 +1,57 @@
+import asyncio
+
+import pytest
+
+from app.server.memory import MemoryCeiling, Overloaded, memory_limit
+
+MB = 2**20
+
+
+def test_work_is_taken_below_the_ceiling_and_refused_above_it() -> None:
+    held = 99 * MB
+    ceiling = MemoryCeiling(100 * MB, held=lambda: held)
+
+    ceiling.require_room()
+    held = 101 * MB
+
+    with pytest.raises(Overloaded) as refused:
+        ceiling.require_room()
+    assert refused.value.retry_after_s
+
+
+def test_what_is_announced_counts_before_it_is_held() -> None:
+    ceiling = MemoryCeiling(100 * MB, held=lambda: 90 * MB)
+
+    ceiling.require_room(10 * MB)
+    with pytest.raises(Overloaded):
+        ceiling.require_room(11 * MB)
+
+
+def test_memory_is_measured_anew_each_time() -> None:
+    ceiling = MemoryCeiling(2**40)
+    before = ceiling.held()
+    block = bytearray(64 * MB)
+
+    assert ceiling.held() - before > 50 * MB
+    assert len(block) == 64 * MB
+
+
+def test_without_a_setting_the_ceiling_is_half_of_what_there_is() -> None:
+    assert MemoryCeiling().max_bytes == pytest.approx(memory_limit() / 2)
+
+
+async def test_freed_memory_goes_back_to_the_system_before_the_ceiling_is_reached() -> None:
+    # Too small to be mapped each on its own; the last one keeps the heap from shrinking by itself.
+    blocks = [bytearray(60 * 1024) for _ in range(2000)]
+    *freed, _kept = blocks
+    full = MemoryCeiling(2**40).held()
+    del blocks, freed
+    ceiling = MemoryCeiling(full)
+
+    watching = asyncio.create_task(ceiling.watch())
+    try:
+        async with asyncio.timeout(10):
+            while ceiling.held() > full - 80 * MB:
+                await asyncio.sleep(0.02)
+    finally:
+        watching.cancel()

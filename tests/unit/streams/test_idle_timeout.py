@@ -1,0 +1,61 @@
+"""A log that says nothing for a while is told from one that has ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from app.events import TextDelta
+from app.streams.port import LogEntry
+from app.streams.idle_timeout import with_silence
+
+FIRST = [LogEntry(1, TextDelta(message_id="msg_1", delta="one"))]
+SECOND = [LogEntry(2, TextDelta(message_id="msg_1", delta="two"))]
+
+
+async def test_silence_is_heard_and_loses_no_batch() -> None:
+    speak = asyncio.Event()
+
+    async def batches() -> AsyncGenerator[Sequence[LogEntry], None]:
+        yield FIRST
+        await speak.wait()
+        yield SECOND
+
+    heard = with_silence(batches(), lambda: 0.01)
+    assert [await anext(heard) for _ in range(3)] == [FIRST, None, None]
+    speak.set()
+    assert [batch async for batch in heard if batch is not None] == [SECOND]
+
+
+async def test_what_a_log_fails_with_is_raised_and_the_log_closed() -> None:
+    closed = False
+
+    async def batches() -> AsyncGenerator[Sequence[LogEntry], None]:
+        nonlocal closed
+        try:
+            yield FIRST
+            raise ConnectionError
+        finally:
+            closed = True
+
+    heard = with_silence(batches(), lambda: None)
+    assert await anext(heard) == FIRST
+    with pytest.raises(ConnectionError):
+        await anext(heard)
+    assert closed
+
+
+async def test_a_reader_who_leaves_in_the_middle_of_a_silence_closes_the_log() -> None:
+    closed = asyncio.Event()
+
+    async def batches() -> AsyncGenerator[Sequence[LogEntry], None]:
+        try:
+            yield FIRST
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    async with aclosing(with_silence(batches(), lambda: 0.01)) as heard:
+        assert [await anext(heard) for _ in range(2)] == [FIRST, None]
+    assert closed.is_set()
