@@ -29,8 +29,8 @@ from app.billing.journal import Journal
 from app.billing.pricing import PriceList
 from app.gateway.call import CallCost, LaneLinks, Refusal
 from app.gateway.channel import LaneLimits
-from app.gateway.upstream import MESSAGES, Provider
 from app.gateway.proxy import Gateway
+from app.gateway.upstream import MESSAGES, Provider
 from app.gateway.wire import MessageUsage
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.simulator.script import ApiRequest, Reply, Text

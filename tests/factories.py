@@ -6,10 +6,10 @@ from typing import Any
 from app.auth.accounts import Accounts
 from app.auth.repository import KeyRecord
 from app.db import Database
-from app.graphs.catalog import GraphSpec
 from app.executors.port import RunContext
-from app.requests import RunLimits
+from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
+from app.requests import RunLimits
 from app.usage import Attribution, TokenUsage, UsageFact
 
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import GatewayAccess, LoginAccess, ModelAccess
+from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.metering.hooks import LaneBilling
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
-from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.process.directory import own_directory
 from app.executors.claude_agent.process.environment import Login
-from app.executors.claude_agent.executor import ClaudeAgentExecutor
+from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import Sandbox
-from app.executors.claude_agent.process.starter import CliStarter
-from app.gateway.upstream import Provider
+from app.executors.claude_agent.starter import CliStarter
 from app.gateway.proxy import Gateway
-from app.requests import GraphRunRequest, Message
+from app.gateway.upstream import Provider
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.json_schema.checker import SchemaChecker
+from app.requests import GraphRunRequest, Message
 from app.runs.planner import Planner
-from app.conversations.sdk_store import PostgresSessionStore
 from app.settings import Settings
 from app.tools.mcp_servers import McpConnector
 from app.workspaces.service import Workspaces

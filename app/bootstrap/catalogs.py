@@ -7,9 +7,9 @@ import structlog
 
 from app.billing.pricing import PriceList
 from app.bootstrap.prices import price_list
-from app.models.deprecations import announced_ends
-from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.executors.control import MessageLimits
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
 from app.runs.planner import Planner

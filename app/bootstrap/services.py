@@ -21,32 +21,32 @@ from app.bootstrap.agent import Agent, open_agent, open_schemas, warm_up
 from app.bootstrap.catalogs import open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.concurrency.offload import Offload
+from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
-from app.graphs.catalog import GraphCatalog
 from app.executors.claude_agent.metering.hooks import RunBilling
 from app.executors.claude_agent.process.cli import Cli
-from app.executors.claude_agent.tools.names import tool_id_of
 from app.executors.claude_agent.readiness import AccessWatch
-from app.models.registry import ModelRegistry
+from app.executors.claude_agent.tools.names import tool_id_of
+from app.graphs.catalog import GraphCatalog
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
-from app.server.memory import MemoryCeiling
-from app.runs.supervisor import Carrier
+from app.models.registry import ModelRegistry
 from app.runs.commands.service import RunCommands
-from app.runs.deletion.service import RunContents
 from app.runs.conversations.service import Conversations
+from app.runs.deletion.service import RunContents
+from app.runs.dispatcher import Capacity, RunQueue
 from app.runs.generate import Generator
-from app.runs.revocation.service import KeyRevocation
 from app.runs.planner import Planner
 from app.runs.preview import Previewer
-from app.runs.dispatcher import Capacity, RunQueue
 from app.runs.recovery import Reaper
-from app.runs.worker import Relay
 from app.runs.request_codec import RequestCodec
-from app.runs.service import RunService
 from app.runs.resumption import Succession
-from app.conversations.sdk_store import PostgresSessionStore
+from app.runs.revocation.service import KeyRevocation
+from app.runs.service import RunService
+from app.runs.supervisor import Carrier
+from app.runs.worker import Relay
+from app.server.memory import MemoryCeiling
 from app.settings import Settings
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog

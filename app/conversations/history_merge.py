@@ -9,10 +9,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from app.errors import Conflict
-from app.requests import Message
 from app.conversations.history_text import without_tags
 from app.conversations.transcript import SessionMessage
+from app.errors import Conflict
+from app.requests import Message
 
 
 class HistoryContradicts(Conflict):

@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 from sqlalchemy import delete, exists, func, select, tuple_
 from sqlalchemy.dialects import postgresql
 
-from app.db import Reader, Transaction, member_of
-from app.ids import AccountId
 from app.conversations.tables import session_entries, sessions
 from app.conversations.transcript import Entry
+from app.db import Reader, Transaction, member_of
+from app.ids import AccountId
 
 _entries = session_entries.c
 _PIECE = 1000

@@ -17,8 +17,6 @@ from claude_agent_sdk import (
     fork_session_via_store,
 )
 
-from app.db import Database
-from app.ids import RunKey
 from app.conversations.repository import (
     Session,
     Transcript,
@@ -30,6 +28,8 @@ from app.conversations.repository import (
     transcripts_of,
 )
 from app.conversations.transcript import Entry
+from app.db import Database
+from app.ids import RunKey
 
 
 class PostgresSessionStore:

@@ -11,12 +11,12 @@ from app.bootstrap.catalogs import graph_directories, message_limits, model_regi
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
-from app.models.deprecations import announced_ends
 from app.graphs.catalog import GraphCatalog
+from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.models.deprecations import announced_ends
 from app.models.file import ModelFileError
 from app.models.registry import DEFAULT, ModelRegistry
 from app.requests import GraphRunRequest, Message
-from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.runs.planner import Planner
 from app.settings import Settings
 from app.tools.catalog import ToolCatalog, ToolCatalogError

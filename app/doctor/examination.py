@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 from app.bootstrap.agent import open_access, open_agent, open_schemas
 from app.bootstrap.storage import attach_database, open_log
+from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.doctor.catalogs import Catalogues, check_catalogues
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
@@ -12,10 +13,9 @@ from app.doctor.probe import ProbeBilling, probe
 from app.doctor.report import Check, Report, without_secrets
 from app.doctor.variables import check_variables
 from app.errors import AppError, OperatorError
-from app.graphs.catalog import GraphSpec
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import own_directory
-from app.conversations.sdk_store import PostgresSessionStore
+from app.graphs.spec import GraphSpec
 from app.settings import Settings
 from app.tools.mcp_servers import McpConnector, McpServerAway, remote_ids
 from app.workspaces.service import Workspaces

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from app.bootstrap.storage import open_journal
 from app.doctor.report import Check
-from app.graphs.catalog import GraphSpec
 from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli
 from app.executors.claude_agent.sandbox.probe import Sandbox, limits_in_force
+from app.graphs.spec import GraphSpec
 from app.ids import new_uuid
 from app.settings import Settings
 

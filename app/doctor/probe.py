@@ -10,16 +10,16 @@ from uuid import UUID
 from app.billing.pricing import PriceList, UnknownPrice
 from app.doctor.report import Check
 from app.events import AssistantFinal, MeterReport, UsageReport
-from app.graphs.catalog import GraphSpec
-from app.executors.claude_agent.metering.hooks import lane_limits
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
-from app.models.registry import ModelRegistry
+from app.executors.claude_agent.metering.hooks import lane_limits
 from app.executors.port import ExecutionFailed, RunContext
 from app.gateway.call import CallCost, LaneLinks
 from app.gateway.channel import LaneLimits
 from app.gateway.wire import MessageUsage
-from app.requests import GraphRunRequest, Message, RunLimits
+from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.models.registry import ModelRegistry
+from app.requests import GraphRunRequest, Message, RunLimits
 from app.usage import Attribution, Meters, TokenUsage, UsageFact
 
 _GRAPH = GraphSpec(

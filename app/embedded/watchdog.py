@@ -1,4 +1,4 @@
-"""Owns PostgreSQL for a server that may be killed: `python -I embedded_watchdog.py CONFIG`.
+"""Owns PostgreSQL for a server that may be killed: `python -I watchdog.py CONFIG`.
 
 Standard input is a pipe from the server. When it closes, for whatever reason, PostgreSQL is
 stopped. A process of its own, with the standard library only, so that it starts fast.

@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Mapping
 
 from app.events import AiEvent
-from app.graphs.catalog import GraphNotFound
 from app.executors.port import GraphExecutor, Preview, RunContext
+from app.graphs.catalog import GraphNotFound
 from app.requests import GraphRunRequest
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
+from app.conversations.repository import Session
 from app.events import AiEvent
-from app.graphs.catalog import GraphSpec
 from app.executors.control import RunControl
+from app.graphs.spec import GraphSpec
+from app.ids import RunKey
 from app.models.registry import ModelOptions
 from app.requests import ErrorCode, FinishReason, GraphRunRequest, RunLimits
-from app.ids import RunKey
-from app.conversations.repository import Session
 from app.tools.tool import Tool
 from app.usage import NOTHING_SPENT, Attribution, Spent
 

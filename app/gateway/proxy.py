@@ -14,9 +14,9 @@ import structlog
 from app.gateway.answers import ENDED, OF_BODIES, REFUSED, TOO_LARGE, UNKNOWN, send_error
 from app.gateway.bodies import Bodies, BodyRefused
 from app.gateway.call import LaneLinks
-from app.gateway.exchange import Exchange
 from app.gateway.channel import CallRefused, Lane, LaneLimits
 from app.gateway.estimate import PromptTooLarge, size_of
+from app.gateway.exchange import Exchange
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Provider
 from app.server.loopback import Receive, Scope, Send, listening
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Graph definitions: the format, the files, the shipped graphs."""

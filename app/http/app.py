@@ -9,33 +9,18 @@ from starlette.middleware.cors import CORSMiddleware
 
 from app.bootstrap.services import Services
 from app.http import problems
-from app.http.admission.checks import literal_paths
 from app.http.admission.bodies import BodyReader
 from app.http.admission.body_budget import BodyBudget
-from app.http.admission.token_buckets import TokenBuckets
+from app.http.admission.checks import literal_paths
 from app.http.admission.limits import FailedKeys, Limits
+from app.http.admission.readers import Readers
+from app.http.admission.token_buckets import TokenBuckets
+from app.http.ag_ui.openapi import ag_ui_schemas
+from app.http.api.health.routes import KEPT_S, parts_away
+from app.http.api.pages.routes import files
 from app.http.middleware import Heads, RequestIds, SafeHeaders, UnexpectedErrors, UnreadBodies
 from app.http.openapi import ERRORS, DocumentedApp
-from app.http.admission.readers import Readers
-from app.http.routes import (
-    accounts,
-    ag_ui,
-    ai_sdk,
-    alarms,
-    browser_session,
-    catalogues,
-    control,
-    files,
-    generate,
-    health,
-    keys,
-    pages,
-    receipts,
-    runs,
-    sessions,
-    usage,
-    webhooks,
-)
+from app.http.routers import ROUTERS
 from app.http.schemas import Problem
 from app.http.shared_answer import SharedAnswer
 from app.http.sse import HEARTBEAT_S
@@ -77,6 +62,7 @@ def create_app(
     `is_proxy` knows the addresses of proxies, each of which stands for many clients.
     """
     app = DocumentedApp(
+        wire_schemas=ag_ui_schemas(),
         title="Runtally",
         version="1",
         description=DESCRIPTION,
@@ -89,30 +75,12 @@ def create_app(
     )
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
-    app.state.readiness = SharedAnswer(partial(health.parts_away, services), kept_s=health.KEPT_S)
+    app.state.readiness = SharedAnswer(partial(parts_away, services), kept_s=KEPT_S)
     app.state.limits = _limits(services, is_proxy)
     problems.install(app)
-    for router in (
-        runs.router,
-        control.router,
-        files.router,
-        sessions.router,
-        generate.router,
-        ag_ui.router,
-        ai_sdk.router,
-        receipts.router,
-        usage.router,
-        alarms.router,
-        keys.router,
-        accounts.router,
-        webhooks.router,
-        catalogues.router,
-        health.router,
-        browser_session.router,
-        pages.router,
-    ):
+    for router in ROUTERS:
         app.include_router(router)
-    app.mount("/assets", pages.files)
+    app.mount("/assets", files)
     app.state.literal_paths = literal_paths(app.routes)
     # The last one added is the outermost.
     app.add_middleware(Heads)

@@ -9,12 +9,12 @@ from fastapi import Depends, Header, Path, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.requests import GRAPH_ID_PATTERN
 from app.http.admission.authentication import CallerWith, principal_of
 from app.http.admission.limits import limits_of
 from app.http.middleware import REQUEST_ID
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.principal import Principal
+from app.requests import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
 
 OpenReading: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[None]]

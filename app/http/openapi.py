@@ -11,7 +11,6 @@ import yaml
 from fastapi import FastAPI
 
 from app.events import CLIENT_EVENTS, ClientEvent
-from app.http.ag_ui.openapi import ag_ui_schemas
 from app.http.parameters import without_null
 from app.http.problems import MEDIA_TYPE
 
@@ -43,9 +42,11 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
 class DocumentedApp(FastAPI):
     """An app whose document also holds what streams say, examples, and errors as they are."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, wire_schemas: dict[str, Any], **options: Any) -> None:
+        """`wire_schemas`: by name, the schemas of what other wires than ours stream."""
         # The document has a route of ours: it is made once and not on the loop.
         super().__init__(openapi_url=None, **options)
+        self._wire_schemas = wire_schemas
         self._text: bytes | None = None
         self._making = asyncio.Lock()
 
@@ -64,7 +65,7 @@ class DocumentedApp(FastAPI):
         made = self.openapi_schema is not None
         document = super().openapi()
         if not made:
-            document["components"]["schemas"] |= {**event_schemas(), **ag_ui_schemas()}
+            document["components"]["schemas"] |= {**event_schemas(), **self._wire_schemas}
             for path in document["paths"].values():
                 for operation in path.values():
                     _describe(operation)

@@ -12,9 +12,9 @@ from pydantic.alias_generators import to_camel
 from app.billing.pricing import ModelPrice
 from app.billing.repository import Receipt, RunTotals
 from app.events import StopKind, StopState
-from app.graphs.catalog import GraphSpec
-from app.models.registry import Effort, KnownModel, Thinking
 from app.executors.port import Preview, RunContext
+from app.graphs.spec import GraphSpec
+from app.models.registry import Effort, KnownModel, Thinking
 from app.requests import FinalUsage, GraphFinal, PermissionMode, RunStatus
 from app.runs.repository import RunRecord
 from app.tools.tool import Effect, Tool

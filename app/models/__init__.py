@@ -1,1 +1,1 @@
-"""TODO."""
+"""Language models: names, options, announced deprecations."""

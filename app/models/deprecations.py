@@ -7,7 +7,7 @@ A test compares the table with the installed package.
 from collections.abc import Iterable, Iterator
 from datetime import date
 
-from app.graphs.catalog import GraphSpec
+from app.graphs.spec import GraphSpec
 from app.models.registry import KnownModel, ModelRegistry
 
 ENDS = {

@@ -26,7 +26,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
 from app.errors import OperatorError
-from app.graphs.catalog import UniqueKeys
 from app.models.registry import (
     ALIASES,
     CLAUDE_ID,
@@ -38,6 +37,7 @@ from app.models.registry import (
     OwnModels,
     Thinking,
 )
+from app.strict_yaml import StrictYamlLoader
 
 LEAST_THINKING = 1_024
 """What the Messages API takes."""
@@ -121,7 +121,7 @@ class _File(BaseModel):
 def read_models(path: Path) -> OwnModels:
     """Read a model file; raises `ModelFileError`."""
     try:
-        parsed = _File.model_validate(UniqueKeys(path.read_bytes()).get_single_data())
+        parsed = _File.model_validate(StrictYamlLoader(path.read_bytes()).get_single_data())
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise ModelFileError(problem) from error

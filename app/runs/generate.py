@@ -15,7 +15,11 @@ from app.errors import (
     Unavailable,
 )
 from app.events import Step
+from app.ids import RunKey
+from app.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.json_schema.document import SchemaUnusable
 from app.models.registry import ModelRegistry, UnknownModel
+from app.principal import Principal
 from app.requests import (
     ErrorCode,
     GenerateObjectRequest,
@@ -25,10 +29,6 @@ from app.requests import (
     Message,
     ResponseFormat,
 )
-from app.ids import RunKey
-from app.json_schema.checker import SchemaChecker, ValueUncheckable
-from app.json_schema.document import SchemaUnusable
-from app.principal import Principal
 from app.runs.repository import RunRecord
 from app.runs.response_schema import check_response_schema
 from app.runs.service import RunService

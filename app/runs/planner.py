@@ -7,13 +7,14 @@ from typing import Self
 
 from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
-from app.graphs.catalog import GraphCatalog, GraphSpec
 from app.executors.control import MessageLimits, RunControl
-from app.models.registry import ModelOptions, ModelRegistry
 from app.executors.port import RunContext
 from app.gateway.estimate import text_size
-from app.requests import GraphRunRequest
+from app.graphs.catalog import GraphCatalog
+from app.graphs.spec import GraphSpec
 from app.ids import ApiKeyId, RunKey
+from app.models.registry import ModelOptions, ModelRegistry
+from app.requests import GraphRunRequest
 from app.runs.worker import FIRST_ATTEMPT
 from app.tools.catalog import ToolCatalog
 from app.usage import Attribution

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from app.graphs.catalog import GraphSpec
 from app.executors.port import GraphExecutor, Preview, RunContext
-from app.requests import GraphRunRequest
+from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.principal import Principal
+from app.requests import GraphRunRequest
 from app.runs.planner import Planner
 from app.runs.response_schema import check_response_schema
 

@@ -10,13 +10,13 @@ from app.billing.ledger import CreditLedger
 from app.db import Database, Transaction
 from app.errors import AppError, Unavailable
 from app.events import Done, RunError
-from app.requests import FinalUsage, GraphFinal
 from app.ids import RunKey
-from app.runs.supervisor import Carrier
+from app.requests import FinalUsage, GraphFinal
 from app.runs.event_codec import pack
-from app.runs.worker import close_log, last_position, numbered, terminal_events
 from app.runs.repository import RunRecord, beat, finish_run, orphaned_runs
 from app.runs.resumption import Succession
+from app.runs.supervisor import Carrier
+from app.runs.worker import close_log, last_position, numbered, terminal_events
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)

@@ -26,13 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
+from app.conversations.repository import Session
 from app.db import Json, Reader, Transaction
 from app.events import MeterReport
-from app.requests import GraphFinal, RunStatus
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.requests import GraphFinal, RunStatus
 from app.runs.event_codec import StoredEvents
 from app.runs.tables import run_events, runs
-from app.conversations.repository import Session
 from app.usage import Meters
 
 QUESTION_CHARS = 16 * 1024

@@ -8,14 +8,14 @@ import structlog
 
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
+from app.conversations.repository import find_session
 from app.db import Database, Transaction
 from app.executors.port import RunContext
-from app.runs.supervisor import Carrier
-from app.runs.planner import Planner
 from app.runs.dispatcher import RunQueue
+from app.runs.planner import Planner
 from app.runs.repository import RunRecord, request_of, take_over
 from app.runs.request_codec import RequestCodec
-from app.conversations.repository import find_session
+from app.runs.supervisor import Carrier
 
 log = structlog.get_logger(__name__)
 

@@ -14,20 +14,17 @@ from app.db import Database, Transaction
 from app.errors import Conflict, Unavailable
 from app.events import Done, RunError
 from app.executors.port import RunContext
-from app.requests import GraphFinal, GraphRunRequest
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
-from app.server.memory import MemoryCeiling
 from app.pagination import Cursor
 from app.principal import Principal
-from app.runs.supervisor import Carrier
+from app.requests import GraphFinal, GraphRunRequest
 from app.runs.commands.service import RunCommands, RunNotFound
-from app.runs.deletion.service import RunDeleted
 from app.runs.conversations.service import Conversations, SessionBusy
+from app.runs.deletion.service import RunDeleted
+from app.runs.dispatcher import RETRY_AFTER_S, RunQueue
 from app.runs.event_codec import unpack
 from app.runs.planner import Planner
-from app.runs.dispatcher import RETRY_AFTER_S, RunQueue
-from app.runs.worker import numbered
 from app.runs.repository import (
     QUESTION_CHARS,
     Drifted,
@@ -41,9 +38,12 @@ from app.runs.repository import (
 )
 from app.runs.request_codec import RequestCodec
 from app.runs.response_schema import check_response_schema
+from app.runs.supervisor import Carrier
+from app.runs.worker import numbered
+from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
-from app.streams.port import EventLog, LogEntry
 from app.streams.idle_timeout import with_silence
+from app.streams.port import EventLog, LogEntry
 from app.workspaces.service import Workspaces
 from app.workspaces.workspace import Upload
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 import structlog
 from anyio.abc import TaskGroup
 
+from app.conversations.repository import Session
 from app.db import Database
 from app.errors import AppError, Unavailable
 from app.events import Queued
 from app.executors.port import RunContext
-from app.requests import GraphFinal, GraphRunRequest
 from app.ids import RunKey
+from app.requests import GraphFinal, GraphRunRequest
 from app.runs.dispatcher import Holder, RunQueue
-from app.runs.worker import Relay
-from app.runs.repository import unfinished_turns
 from app.runs.publisher import RunVoice
-from app.conversations.repository import Session
+from app.runs.repository import unfinished_turns
+from app.runs.worker import Relay
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)

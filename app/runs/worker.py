@@ -25,12 +25,12 @@ from app.events import (
     UsageReport,
 )
 from app.executors.port import ABORTED, BUDGET, INTERNAL, Ending, ExecutionFailed, GraphExecutor, RunContext
-from app.requests import FinalUsage, GraphFinal, GraphRunRequest
 from app.ids import RunKey
+from app.requests import FinalUsage, GraphFinal, GraphRunRequest
 from app.runs.event_codec import pack
+from app.runs.publisher import RunVoice
 from app.runs.repository import finish_run, has_ended, mark_running, request_of
 from app.runs.request_codec import RequestCodec
-from app.runs.publisher import RunVoice
 from app.streams.event_json import to_json
 from app.streams.port import EventLog, LogEntry
 from app.usage import UsageTotal

@@ -11,8 +11,8 @@ import structlog
 
 from app.db import Database, Transaction
 from app.errors import Gone, NotFound, Unavailable
-from app.requests import relative_path
 from app.ids import RunKey
+from app.requests import relative_path
 from app.workspaces.repository import (
     WorkspaceRecord,
     empty_expired,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from app.workspaces.outputs import Patience, PlainFile, content_of, plain_files, sha256_of
 from app.workspaces.mounts import Budget, Laid, MountCopy, lay
+from app.workspaces.outputs import Patience, PlainFile, content_of, plain_files, sha256_of
 from app.workspaces.spec import WorkspaceSpec
 
 Origin = Literal["uploaded", "created", "changed"]

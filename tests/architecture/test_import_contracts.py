@@ -13,7 +13,7 @@ CONTRACTS = {contract["id"]: contract for contract in pyproject()["tool"]["impor
 
 PLANTS = {
     "layers": {"app/tools/planted.py": "import app.runs.service"},
-    "routes": {"app/http/routes/planted.py": "import app.http.api.runs.routes"},
+    "routes": {"app/http/api/keys/control_routes.py": "import app.http.api.runs.routes"},
     "cycles": {
         "app/tools/planted.py": "import app.tools.planted_too",
         "app/tools/planted_too.py": "import app.tools.planted",
@@ -26,7 +26,7 @@ PLANTS = {
             f"import {vendor}" for vendor in CONTRACTS["vendors"]["forbidden_modules"]
         )
     },
-    "pure": {"app/http/encoders/planted.py": "import asyncio"},
+    "pure": {"app/http/native/planted.py": "import asyncio"},
     "private-sql": {"app/runs/planted.py": "import app.billing.repository"},
 }
 """One violation of each contract, as files to add to a copy of the project."""

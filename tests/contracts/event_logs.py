@@ -6,8 +6,8 @@ from contextlib import aclosing
 from typing import TypeAlias
 
 from app.events import ClientEvent, Done, RunStarted, TextDelta
-from app.requests import FinalUsage
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import FinalUsage
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from app.streams.redis_streams import RedisEventLog

@@ -9,11 +9,11 @@ import pytest_asyncio
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from app.db import Database
-from app.ids import AccountId, RunId, RunKey
 from app.conversations.repository import Transcript
 from app.conversations.sdk_store import PostgresSessionStore, RunTranscript
 from app.conversations.transcript import Entry
+from app.db import Database
+from app.ids import AccountId, RunId, RunKey
 
 KEY: SessionKey = {"project_key": "proj", "session_id": "sess"}
 

@@ -20,20 +20,20 @@ from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.db import Database
-from app.graphs.catalog import GraphSpec
 from app.executors.claude_agent.metering.hooks import RunBilling
+from app.executors.claude_agent.metering.meters import TwoMeters
 from app.executors.claude_agent.process.cli import bundled_cli
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import cli_environment, launcher
-from app.executors.claude_agent.metering.meters import TwoMeters
 from app.executors.claude_agent.usage import UsageFold
-from app.models.registry import ModelOptions
 from app.executors.port import RunContext
-from app.gateway.upstream import Provider
 from app.gateway.proxy import Gateway
-from app.requests import RunLimits
+from app.gateway.upstream import Provider
+from app.graphs.spec import GraphSpec
 from app.http.schemas import ReceiptShape
 from app.ids import RunId, RunKey, new_uuid
+from app.models.registry import ModelOptions
+from app.requests import RunLimits
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import Simulator
 from app.usage import Attribution, Meters

@@ -12,8 +12,8 @@ import httpx
 from app.errors import Unavailable
 from app.gateway.call import CallCost, LaneLinks, Refusal
 from app.gateway.channel import Lane, LaneLimits
-from app.gateway.upstream import Provider
 from app.gateway.proxy import Gateway
+from app.gateway.upstream import Provider
 from app.gateway.wire import MessageUsage
 from app.simulator.script import Responder, in_turn
 from app.simulator.server import Simulator

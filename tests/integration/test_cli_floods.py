@@ -9,9 +9,9 @@ import psutil
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
+from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.message_buffer import MAX_BYTES
-from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 
 # Answers the SDK's requests, the interrupt as well, and pours out text for ever once it is asked.
 FLOOD = """#!{python}

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from app.auth.repository import KeyRecord
-from app.db import Database
-from app.errors import Invalid
-from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
-from app.http.api.conversations.schemas import SessionDetail
-from app.ids import RunId, RunKey, new_uuid
-from app.principal import Principal
-from app.runs.conversations.page import PAGE_BYTES
-from app.runs.conversations.service import Conversations, SessionFull
-from app.runs.repository import NewRun, finish_run, insert_run
 from app.conversations.repository import Session, take_turn
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.transcript import Entry
+from app.db import Database
+from app.errors import Invalid
+from app.http.api.conversations.schemas import SessionDetail
+from app.ids import RunId, RunKey, new_uuid
+from app.principal import Principal
+from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.runs.conversations.page import PAGE_BYTES
+from app.runs.conversations.service import Conversations, SessionFull
+from app.runs.repository import NewRun, finish_run, insert_run
 from app.storage.service import StorageQuota
 from tests.factories import an_account
 

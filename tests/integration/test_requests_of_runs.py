@@ -5,8 +5,9 @@ import pytest
 from app.concurrency.offload import SMALL_BYTES, Offload
 from app.db import Database
 from app.events import MeterReport
-from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
+from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.runs.conversations.repository import find_turns
 from app.runs.repository import (
     NewRun,
     find_run,
@@ -16,7 +17,6 @@ from app.runs.repository import (
     request_of,
 )
 from app.runs.request_codec import RequestCodec
-from app.runs.conversations.repository import find_turns
 from app.usage import Meters
 from tests.factories import an_account
 

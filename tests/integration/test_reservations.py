@@ -12,12 +12,12 @@ from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AiEvent
 from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext
-from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
-from app.runs.worker import Relay
+from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.runs.publisher import RunVoice
 from app.runs.repository import NewRun, finish_run, insert_run
 from app.runs.request_codec import RequestCodec
-from app.runs.publisher import RunVoice
+from app.runs.worker import Relay
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution
 from tests.factories import a_context, an_account

@@ -16,13 +16,13 @@ from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.control import MessageLimits, MessagesWaiting
 from app.ids import RunId, RunKey, new_uuid
-from app.runs.supervisor import Carrier
 from app.runs.commands.repository import answer_command, commands_for, unanswered_commands
 from app.runs.commands.service import ChangeMode, RunCommands, Send
 from app.runs.dispatcher import Capacity, RunQueue
-from app.runs.worker import Relay
 from app.runs.repository import NewRun, insert_run
 from app.runs.request_codec import RequestCodec
+from app.runs.supervisor import Carrier
+from app.runs.worker import Relay
 from app.streams.memory import MemoryEventLog
 from tests.factories import an_account
 

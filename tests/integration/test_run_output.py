@@ -11,12 +11,12 @@ from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AiEvent, AssistantFinal, MeterReport, TextDelta, UsageReport
 from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext
-from app.requests import GraphFinal, GraphRunRequest, Message
 from app.ids import RunId, RunKey, new_uuid
-from app.runs.worker import Relay
+from app.requests import GraphFinal, GraphRunRequest, Message
+from app.runs.publisher import RunVoice
 from app.runs.repository import NewRun, find_run, insert_run, stored_events
 from app.runs.request_codec import RequestCodec
-from app.runs.publisher import RunVoice
+from app.runs.worker import Relay
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution, Meters
 from tests.factories import a_context, a_fact, an_account

@@ -6,18 +6,18 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from app.db import Database
-from app.events import TextDelta
-from app.requests import FinalUsage, GraphFinal
-from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.runs.commands.service import RunNotFound
-from app.runs.deletion.service import RunContents, RunNotEnded
-from app.runs.event_codec import pack
-from app.runs.worker import numbered
-from app.runs.repository import NewRun, find_run, finish_run, insert_run, mark_running, stored_events
 from app.conversations.repository import Transcript
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.transcript import Entry
+from app.db import Database
+from app.events import TextDelta
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import FinalUsage, GraphFinal
+from app.runs.commands.service import RunNotFound
+from app.runs.deletion.service import RunContents, RunNotEnded
+from app.runs.event_codec import pack
+from app.runs.repository import NewRun, find_run, finish_run, insert_run, mark_running, stored_events
+from app.runs.worker import numbered
 from app.storage.repository import stored_bytes
 from app.storage.service import StorageFull, StorageQuota
 from app.workspaces.service import FilesExpired, Workspaces

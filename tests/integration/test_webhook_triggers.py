@@ -16,8 +16,8 @@ from app.billing.ledger import CreditLedger, Terms
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.db import Database
-from app.requests import FinalUsage, GraphFinal
 from app.ids import RunId, RunKey, new_uuid
+from app.requests import FinalUsage, GraphFinal
 from app.runs.repository import NewRun, finish_run, insert_run, mark_running
 from tests.factories import a_fact, an_account
 from tests.integration.webhook_seam import (

@@ -24,8 +24,8 @@ from app.billing.repository import Receipt
 from app.db import Database
 from app.executors.claude_agent.metering.hooks import RunBilling
 from app.gateway.channel import Lane
-from app.gateway.upstream import Provider
 from app.gateway.proxy import Gateway
+from app.gateway.upstream import Provider
 from app.gateway.wire import ANSWER_BYTES, WHOLE_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.server.loopback import Receive, Scope, Send, hung_up, listening, whole_body

@@ -3,17 +3,17 @@
 from pathlib import Path
 from typing import Protocol
 
-from app.executors.claude_agent.process.cli import Cli, CliSilent
-from app.executors.claude_agent.process.environment import Login, cli_environment, login_environment
 from app.executors.claude_agent.metering.meters import RunMeter, TwoMeters
-from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.metering.sdk_meter import SdkMeter
-from app.models.registry import ModelOptions
+from app.executors.claude_agent.process.cli import Cli, CliSilent
+from app.executors.claude_agent.process.cli_process import CliProcess
+from app.executors.claude_agent.process.environment import Login, cli_environment, login_environment
 from app.executors.port import RunContext
 from app.gateway.call import LaneLinks
 from app.gateway.channel import Lane, LaneLimits
-from app.gateway.upstream import Provider
 from app.gateway.proxy import Address, Gateway
+from app.gateway.upstream import Provider
+from app.models.registry import ModelOptions
 
 NO_LOGIN = (
     "There is no usable Claude Code login: log in with the Claude Code CLI (`claude auth login`) as the "

@@ -14,18 +14,18 @@ from typing import Any, Self, cast
 import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
-from app.errors import Unavailable
-from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.tools.names import tool_id_of
-from app.executors.claude_agent.process.cli_process import UserContent
-from app.executors.claude_agent.prompt import system_prompt, user_content
-from app.executors.port import ExecutionFailed, RunContext
-from app.requests import Message
-from app.ids import RunKey
 from app.conversations.history_merge import HistoryContradicts, unsaid
 from app.conversations.repository import Session
 from app.conversations.sdk_store import PostgresSessionStore, RunTranscript
 from app.conversations.transcript import Entry, has_turns, messages_of, said_by
+from app.errors import Unavailable
+from app.executors.claude_agent.process.cli_process import UserContent
+from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.claude_agent.prompt import system_prompt, user_content
+from app.executors.claude_agent.tools.names import tool_id_of
+from app.executors.port import ExecutionFailed, RunContext
+from app.ids import RunKey
+from app.requests import Message
 
 log = structlog.get_logger(__name__)
 

@@ -14,21 +14,21 @@ from claude_agent_sdk import Message
 from app.events import AiEvent, AssistantFinal
 from app.executors.claude_agent.auth import ModelAccess
 from app.executors.claude_agent.metering.hooks import LaneBilling
-from app.executors.claude_agent.sandbox.confinement import Confinement
-from app.executors.claude_agent.sandbox.control_groups import ControlGroups
-from app.executors.claude_agent.watchdog import Guard
-from app.executors.claude_agent.tools.hooks import Hooks
-from app.executors.claude_agent.tools.mcp_bridge import McpBridge
+from app.executors.claude_agent.options.init_check import UnexpectedSurface
+from app.executors.claude_agent.options.preview import shown
 from app.executors.claude_agent.options.sdk_options import build_options
-from app.executors.claude_agent.tools.permissions import Permit
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
-from app.executors.claude_agent.sandbox.probe import Sandbox, SandboxUnavailable
-from app.executors.claude_agent.options.preview import shown
-from app.executors.claude_agent.process.starter import CliStarter
-from app.executors.claude_agent.structured_output import require_match
-from app.executors.claude_agent.options.init_check import UnexpectedSurface
 from app.executors.claude_agent.run_stream import Turn
+from app.executors.claude_agent.sandbox.confinement import Confinement
+from app.executors.claude_agent.sandbox.control_groups import ControlGroups
+from app.executors.claude_agent.sandbox.probe import Sandbox, SandboxUnavailable
+from app.executors.claude_agent.starter import CliStarter
+from app.executors.claude_agent.structured_output import require_match
+from app.executors.claude_agent.tools.hooks import Hooks
+from app.executors.claude_agent.tools.mcp_bridge import McpBridge
+from app.executors.claude_agent.tools.permissions import Permit
+from app.executors.claude_agent.watchdog import Guard
 from app.executors.port import (
     ABORTED,
     BUDGET,
@@ -44,9 +44,9 @@ from app.executors.port import (
 )
 from app.executors.text import loggable
 from app.gateway.call import Refusal
-from app.requests import GraphRunRequest, SentMessage
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.requests import GraphRunRequest, SentMessage
 from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
 from app.workspaces.service import Workspaces
 

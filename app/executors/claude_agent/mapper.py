@@ -26,8 +26,8 @@ from app.events import (
     ToolCallStart,
     UserMessageTaken,
 )
-from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.tools.builtin_tools import shown_args
+from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.requests import SentMessage
 from app.tools.result import ToolResult

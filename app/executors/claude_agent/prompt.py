@@ -7,8 +7,8 @@ and the current message stays a block of its own, word for word but for the tags
 from collections.abc import Sequence
 from typing import Any
 
-from app.requests import ImagePart, Message, TextPart
 from app.conversations.history_text import Spoken, without_tags, written
+from app.requests import ImagePart, Message, TextPart
 
 HISTORY_RULE = (
     "A user's message may begin with a block of JSON lines between <conversation_so_far> tags. Each "

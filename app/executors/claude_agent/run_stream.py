@@ -8,10 +8,15 @@ from claude_agent_sdk.types import AssistantMessageError
 from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
 from app.executors.claude_agent.metering.meters import RunMeter
-from app.executors.claude_agent.tools.names import AGENT_TOOL_AT_START, SERVER_NAME, STRUCTURED_OUTPUT, bridged_name
+from app.executors.claude_agent.options.init_check import check_surface
 from app.executors.claude_agent.options.sdk_options import native_tools
 from app.executors.claude_agent.result import answer, failure, stop_of
-from app.executors.claude_agent.options.init_check import check_surface
+from app.executors.claude_agent.tools.names import (
+    AGENT_TOOL_AT_START,
+    SERVER_NAME,
+    STRUCTURED_OUTPUT,
+    bridged_name,
+)
 from app.executors.claude_agent.usage import MeteredMessage, UsageFold
 from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
 from app.executors.text import loggable

@@ -5,10 +5,10 @@ import structlog
 from app.errors import Unavailable
 from app.events import AssistantFinal
 from app.executors.port import ExecutionFailed
-from app.requests import ResponseFormat
 from app.ids import AccountId
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
+from app.requests import ResponseFormat
 
 log = structlog.get_logger(__name__)
 

@@ -4,8 +4,8 @@ import asyncio
 
 import structlog
 
-from app.executors.claude_agent.sandbox.confinement import Confinement
 from app.executors.claude_agent.process.cli_process import CliProcess
+from app.executors.claude_agent.sandbox.confinement import Confinement
 from app.executors.port import ABORTED, BUDGET, INTERNAL, TIMEOUT, Ending, RunContext
 from app.gateway.channel import Lane
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What a request passes before its route runs: key, scope, rate, size, body."""

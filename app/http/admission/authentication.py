@@ -9,8 +9,8 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 
 from app.bootstrap.services import Services
 from app.errors import Unauthenticated
-from app.http.browser import COOKIE, SAFE_METHODS, ForeignPage, sender_of, session_token
 from app.http.admission.limits import limits_of
+from app.http.browser import COOKIE, SAFE_METHODS, ForeignPage, sender_of, session_token
 from app.principal import Principal, Scope
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")

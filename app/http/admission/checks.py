@@ -15,8 +15,8 @@ from starlette.types import Scope as AsgiScope
 
 from app.http.admission.authentication import CallerWith, principal_of
 from app.http.admission.bodies import ClientLeft
-from app.http.browser import SAFE_METHODS
 from app.http.admission.limits import limits_of
+from app.http.browser import SAFE_METHODS
 from app.principal import Scope
 
 SMALL_BODY_BYTES: Final = 262_144

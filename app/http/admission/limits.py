@@ -9,8 +9,8 @@ from fastapi import Request
 
 from app.errors import TooMany
 from app.http.admission.bodies import BodyReader
-from app.http.admission.token_buckets import TokenBuckets
 from app.http.admission.readers import Readers
+from app.http.admission.token_buckets import TokenBuckets
 from app.ids import ApiKeyId
 
 _MINUTE_S: Final = 60

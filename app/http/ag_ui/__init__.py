@@ -1,1 +1,1 @@
-"""TODO."""
+"""The wire of AG-UI, the Agent-User Interaction protocol."""

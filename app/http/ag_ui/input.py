@@ -22,11 +22,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.alias_generators import to_camel
 
 from app.errors import FieldError, Invalid
-from app.graphs.catalog import GraphSpec
-from app.requests import GraphRunRequest, ImageMediaType
+from app.graphs.spec import GraphSpec
 from app.http.ag_ui.interrupt import OURS
 from app.http.field_errors import field_errors
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.requests import GraphRunRequest, ImageMediaType
 from app.runs.planner import SystemMessageRefused
 
 OPTIONS = ("model", "toolIds", "onConflict", "responseFormat", "limits", "files")

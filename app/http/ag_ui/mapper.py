@@ -51,9 +51,9 @@ from app.events import (
     ToolCallStart,
     UserMessageTaken,
 )
-from app.requests import ErrorCode, FinalUsage
 from app.http.ag_ui.interrupt import OURS, InterruptId, interrupt_of
 from app.http.ag_ui.message_builder import Speaker
+from app.requests import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
 
 SENTENCES: Final[dict[ErrorCode, str]] = {

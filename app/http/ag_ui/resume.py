@@ -11,8 +11,8 @@ from app.events import PermissionRequest, PermissionResolved, RunStarted, UserMe
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.control import RunEnded
 from app.http.ag_ui.input import AgUiInput, answer_of, renamed
-from app.http.ag_ui.stream import Stretch
 from app.http.ag_ui.interrupt import InterruptId
+from app.http.ag_ui.stream import Stretch
 from app.ids import RunId, RunKey
 from app.principal import Principal
 from app.runs.commands.service import Decide

@@ -10,12 +10,12 @@ from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
 from app.http.admission.checks import AdmittedRoute, large_body
+from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.ag_ui.input import AgUiInput, before, request_of, require_no_system, up_to_the_user
 from app.http.ag_ui.openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui.resume import resume
 from app.http.ag_ui.stream import Stretch, ag_ui_chunks
 from app.http.dependencies import GraphIdParam, HeartbeatS, Reading, RequestId, ServicesDep, Writer
-from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.openapi import server_sent
 from app.http.sse import chunk_stream
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.sse import in_parts
 from app.ids import RunKey
-from app.streams.port import LogEntry
 from app.streams.idle_timeout import with_silence
+from app.streams.port import LogEntry
 
 SETTLES_S = 0.25
 """After so much silence a run that waits for a person says no more until that person decides."""

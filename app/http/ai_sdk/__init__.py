@@ -1,1 +1,1 @@
-"""TODO."""
+"""The wire of the Vercel AI SDK's chats."""

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from app.errors import Invalid
-from app.graphs.catalog import GraphSpec
+from app.graphs.spec import GraphSpec
+from app.ids import STATE_KEY_PATTERN
 from app.requests import (
     ContentPart,
     GraphRunRequest,
@@ -22,7 +23,6 @@ from app.requests import (
     TextPart,
     UploadedFile,
 )
-from app.ids import STATE_KEY_PATTERN
 from app.runs.planner import SystemMessageRefused
 
 _DATA_URL = re.compile(r"data:(?P<type>[a-z]+/[a-z0-9.+-]+);base64,(?P<data>.*)", re.DOTALL)

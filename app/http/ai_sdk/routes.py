@@ -13,6 +13,7 @@ from app.errors import Conflict
 from app.executors.approvals import PermissionDecided
 from app.executors.control import RunEnded
 from app.http.admission.checks import AdmittedRoute, large_body
+from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest, UiMessage
 from app.http.dependencies import (
     GraphIdParam,
@@ -24,7 +25,6 @@ from app.http.dependencies import (
     Writer,
     run_key,
 )
-from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.schemas import AcceptedRun
 from app.http.sse import Within, chunk_stream, in_parts
 from app.ids import STATE_KEY_PATTERN, RunKey

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Requests to a run under way: messages, stops, decisions."""

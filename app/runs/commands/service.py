@@ -12,10 +12,9 @@ from app.db import Database
 from app.errors import AppError, FieldError, Invalid, NotFound, Unavailable
 from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound, is_looser
 from app.executors.control import RETRY_AFTER_S, MessageLimits, MessagesWaiting, RunEnded
-from app.requests import Message, PermissionMode, Priority, SentMessage, WireModel
 from app.ids import RunKey
 from app.principal import ScopeMissing
-from app.runs.supervisor import Carrier, LiveRun
+from app.requests import Message, PermissionMode, Priority, SentMessage, WireModel
 from app.runs.commands.repository import (
     GivenCommand,
     answer_command,
@@ -25,6 +24,7 @@ from app.runs.commands.repository import (
     unanswered_commands,
 )
 from app.runs.repository import RunRecord, find_run
+from app.runs.supervisor import Carrier, LiveRun
 
 log = structlog.get_logger(__name__)
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Conversations as clients see them: runs are their turns."""

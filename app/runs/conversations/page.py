@@ -5,13 +5,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC
 
+from app.conversations.repository import PlacedEntry, Session, first_positions, page_of_entries, run_at
+from app.conversations.transcript import SessionMessage, messages_of
 from app.db import Reader
 from app.errors import Invalid
 from app.events import ToolCallResult
-from app.runs.event_codec import unpack
 from app.runs.conversations.repository import TurnRecord, find_turns, stored_results, turns_of
-from app.conversations.repository import PlacedEntry, Session, first_positions, page_of_entries, run_at
-from app.conversations.transcript import SessionMessage, messages_of
+from app.runs.event_codec import unpack
 
 PAGE_BYTES = 2 * 2**20
 _LOOK_AHEAD = 50

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Boolean, cast, select
 
+from app.conversations.repository import Session
 from app.db import Reader, member_of
-from app.requests import ErrorCode, FinishReason
 from app.ids import AccountId, RunId, RunKey
+from app.requests import ErrorCode, FinishReason
 from app.runs.event_codec import StoredEvents
 from app.runs.tables import run_events, runs
-from app.conversations.repository import Session
 
 
 @dataclass(frozen=True, slots=True)

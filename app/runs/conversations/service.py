@@ -4,15 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from app.db import Database, Reader, Transaction
-from app.errors import Conflict, NotFound
-from app.requests import GraphRunRequest
-from app.ids import AccountId, RunKey, new_uuid
-from app.pagination import Cursor
-from app.principal import Principal, ScopeMissing
-from app.runs.conversations.page import SessionPage, position_of, read_page
-from app.runs.revocation.repository import is_shared
-from app.runs.repository import RunRecord, find_runs, unfinished_turns
 from app.conversations.history_merge import unsaid
 from app.conversations.repository import (
     Session,
@@ -27,6 +18,15 @@ from app.conversations.repository import (
 )
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.transcript import Entry, has_turns, last_entry_of, messages_of
+from app.db import Database, Reader, Transaction
+from app.errors import Conflict, NotFound
+from app.ids import AccountId, RunKey, new_uuid
+from app.pagination import Cursor
+from app.principal import Principal, ScopeMissing
+from app.requests import GraphRunRequest
+from app.runs.conversations.page import SessionPage, position_of, read_page
+from app.runs.repository import RunRecord, find_runs, unfinished_turns
+from app.runs.revocation.repository import is_shared
 from app.storage.service import StorageQuota
 
 _TITLE_CHARS = 120

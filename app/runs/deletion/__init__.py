@@ -1,1 +1,1 @@
-"""TODO."""
+"""Delete what ended runs hold."""

@@ -5,8 +5,8 @@ from datetime import timedelta
 from sqlalchemy import and_, delete, func, null, select, tuple_, update
 
 from app.db import Transaction
-from app.requests import GraphFinal
 from app.ids import AccountId, RunId, RunKey
+from app.requests import GraphFinal
 from app.runs.tables import run_commands, run_events, runs
 
 

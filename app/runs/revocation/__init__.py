@@ -1,1 +1,1 @@
-"""TODO."""
+"""Stop the runs of a revoked API key."""

@@ -2,11 +2,11 @@
 
 from sqlalchemy import select
 
+from app.conversations.repository import Session
 from app.db import Reader
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.runs.repository import UNFINISHED
 from app.runs.tables import runs
-from app.conversations.repository import Session
 
 
 async def is_shared(reader: Reader, session: Session, api_key_id: ApiKeyId) -> bool:

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.requests import Message
 from app.conversations.history_merge import HistoryContradicts, unsaid
 from app.conversations.transcript import MessageType, SessionMessage
+from app.requests import Message
 
 WORDS = st.text("abc ", min_size=1).filter(str.strip)
 CONVERSATIONS = st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=3)), max_size=4)

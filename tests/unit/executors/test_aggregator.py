@@ -4,8 +4,8 @@ import pytest
 
 from app.events import AiEvent, AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
-from app.graphs.catalog import GraphNotFound
 from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext
+from app.graphs.catalog import GraphNotFound
 from app.requests import GraphRunRequest, Message
 from tests.factories import a_context
 

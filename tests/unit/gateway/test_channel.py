@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.gateway import lane as lanes
+from app.gateway import channel as channels
 from app.gateway.call import Call
 from app.gateway.channel import CallRefused
 from tests.unit.gateway.calls import (
@@ -241,7 +241,7 @@ async def test_a_call_that_ends_by_itself_is_not_cut_short(billing: Billing) -> 
     closing = asyncio.create_task(lane.close())
     await asyncio.sleep(SOON_S)
     await caller.answer(a_message())
-    async with asyncio.timeout(lanes.GRACE_S / 2):
+    async with asyncio.timeout(channels.GRACE_S / 2):
         await closing
 
     assert billing.noted == [("closed", "msg_1")]
@@ -279,7 +279,7 @@ async def test_closing_twice_does_nothing_more(billing: Billing) -> None:
     lane = a_lane(billing)
     await answered(lane, a_message())
 
-    async with asyncio.timeout(lanes.GRACE_S / 2):
+    async with asyncio.timeout(channels.GRACE_S / 2):
         await asyncio.gather(lane.close(), lane.close())
         await lane.close()
 

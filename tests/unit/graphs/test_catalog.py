@@ -4,13 +4,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import NotFound
-from app.graphs.catalog import (
-    SHIPPED_GRAPHS,
-    GraphCatalog,
-    GraphDefinitionError,
-    GraphNotFound,
-    GraphSpec,
-)
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError, GraphNotFound
+from app.graphs.spec import GraphSpec
 from app.requests import RunLimits
 from app.tools.catalog import ToolCatalog
 

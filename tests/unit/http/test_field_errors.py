@@ -4,8 +4,8 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from app.requests import GraphRunRequest
 from app.http.field_errors import field_errors
+from app.requests import GraphRunRequest
 
 USER = {"role": "user", "content": "hi"}
 

@@ -7,8 +7,8 @@ import pytest
 from app.errors import Unavailable
 from app.events import TextDelta
 from app.http.encoder import HEARTBEAT, RETRY
-from app.http.native.encoder import NativeEncoder
 from app.http.middleware import Message
+from app.http.native.encoder import NativeEncoder
 from app.http.sse import event_stream
 from app.streams.port import LogEntry
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Annotated, Any, get_args, get_origin
 
 import pytest
@@ -12,9 +10,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from app.requests import RunLimits
-from app.http import routes
 from app.http.ag_ui.input import Answer
+from app.http.routers import ROUTERS
+from app.requests import RunLimits
 
 LOOK_ALIKES: dict[type, tuple[object, ...]] = {
     int: (True, "60", 60.0),
@@ -52,11 +50,10 @@ def _scalars_in(annotation: Any) -> set[type]:
 
 
 def _request_models() -> list[type[BaseModel]]:
-    modules = [import_module(f"{routes.__name__}.{each.name}") for each in iter_modules(routes.__path__)]
     bodies = [
         annotation
-        for module in modules
-        for route in module.router.routes
+        for router in ROUTERS
+        for route in router.routes
         if isinstance(route, APIRoute)
         for annotation in _of_dependant(route.dependant)
     ]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from anthropic.resources.messages.messages import DEPRECATED_MODELS
 
+from app.graphs.spec import AgentSpec, GraphSpec
 from app.models.deprecations import ENDS, announced_ends
-from app.graphs.catalog import AgentSpec, GraphSpec
 from app.models.registry import ALIASES, ModelEntry, ModelOptions, ModelRegistry, OwnModels
 from app.settings import Settings
 

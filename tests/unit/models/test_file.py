@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.executors import model_file
+from app.models import file as model_file
 from app.models.file import ModelFileError, read_models
 from app.models.registry import ModelEntry, ModelOptions, OwnModels
 

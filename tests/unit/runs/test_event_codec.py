@@ -14,8 +14,8 @@ from app.events import (
     ThinkingDelta,
     ToolCallStart,
 )
-from app.requests import FinalUsage
 from app.http.native.encoder import NativeEncoder
+from app.requests import FinalUsage
 from app.runs.event_codec import DELTAS_PER_ROW, StoredEvents, pack, unpack
 from app.streams.port import LogEntry
 

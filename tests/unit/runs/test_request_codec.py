@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.concurrency.offload import SMALL_BYTES, Offload
-from app.requests import GraphRunRequest
 from app.http.admission.strict_json import read_json
+from app.requests import GraphRunRequest
 from app.runs.request_codec import RequestCodec
 
 LONG = "é" * SMALL_BYTES

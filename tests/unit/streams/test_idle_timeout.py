@@ -7,8 +7,8 @@ from contextlib import aclosing
 import pytest
 
 from app.events import TextDelta
-from app.streams.port import LogEntry
 from app.streams.idle_timeout import with_silence
+from app.streams.port import LogEntry
 
 FIRST = [LogEntry(1, TextDelta(message_id="msg_1", delta="one"))]
 SECOND = [LogEntry(2, TextDelta(message_id="msg_1", delta="two"))]

@@ -8,8 +8,8 @@ from contextlib import aclosing
 import pytest
 
 from app.events import Done, TextDelta
-from app.requests import FinalUsage
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import FinalUsage
 from app.streams.memory import BATCH, REMEMBERED, MemoryEventLog, RunClosed
 from tests.bystander import a_bystander
 

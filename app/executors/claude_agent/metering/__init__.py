@@ -1,1 +1,1 @@
-"""TODO."""
+"""Usage of a run: what the SDK reports beside what the gateway measured."""

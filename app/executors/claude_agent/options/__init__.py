@@ -1,1 +1,1 @@
-"""TODO."""
+"""What the CLI is started with, and the check that it starts with nothing else."""

@@ -21,13 +21,13 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
-from app.graphs.catalog import GraphSpec
-from app.executors.claude_agent.tools.hooks import Hooks
 from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
-from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.builtin_tools import rules
-from app.models.registry import Thinking
+from app.executors.claude_agent.tools.hooks import Hooks
+from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, bridged_name
 from app.executors.port import RunContext
+from app.graphs.spec import GraphSpec
+from app.models.registry import Thinking
 from app.requests import ResponseFormat
 
 # The SDK warns that allowed tools never reach `can_use_tool`. That is the point: it is the second

@@ -1,1 +1,1 @@
-"""TODO."""
+"""One CLI process: its program, folder, environment, start and end."""

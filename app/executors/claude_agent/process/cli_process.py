@@ -28,13 +28,13 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk._internal.query import stamp_user_message
 
-from app.executors.claude_agent.sandbox.confinement import Confinement
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.sanitizer import taken_in
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
+from app.executors.claude_agent.sandbox.confinement import Confinement
+from app.executors.claude_agent.sanitizer import taken_in
 from app.executors.control import RunEnded
-from app.requests import Priority
 from app.large_json import dumps
+from app.requests import Priority
 from app.storable import storable
 
 log = structlog.get_logger(__name__)

@@ -1,6 +1,5 @@
 """Where CLI processes keep what they write: one folder per run, below one per server process."""
 
-import os
 import shutil
 import tempfile
 import time
@@ -13,6 +12,7 @@ import structlog
 from claude_agent_sdk import project_key_for_directory
 from filelock import FileLock, Timeout
 
+from app.executors.claude_agent.programs import write_program
 from app.executors.claude_agent.sandbox.bubblewrap import AGENT, COMMAND_SANDBOX, CONFIG, SYSCALL_FILTER
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
 
@@ -142,11 +142,3 @@ def _remove_tree(path: Path) -> None:
             return
         time.sleep(_REMOVAL_PAUSE_S)
     shutil.rmtree(path)
-
-
-def write_program(path: Path, text: str) -> Path:
-    """Write a new program that only we may read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path

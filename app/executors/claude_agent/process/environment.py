@@ -14,9 +14,8 @@ from pathlib import Path
 from claude_agent_sdk import __version__ as sdk_version
 
 from app.executors.claude_agent.process.provider_variables import chooses_provider
+from app.executors.claude_agent.programs import PROGRAM_PATH
 from app.models.registry import ModelOptions
-
-PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _FIXED = {
     "PATH": PROGRAM_PATH,

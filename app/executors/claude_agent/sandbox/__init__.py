@@ -1,1 +1,1 @@
-"""TODO."""
+"""The bubblewrap sandbox of a CLI with built-in tools."""

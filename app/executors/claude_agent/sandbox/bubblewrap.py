@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.executors.claude_agent.process.environment import PROGRAM_PATH
+from app.executors.claude_agent.programs import PROGRAM_PATH
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
 from app.workspaces.spec import WorkspaceSpec
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import psutil
 
-from app.executors.claude_agent.sandbox.control_groups import ControlGroup
 from app.executors.claude_agent.sandbox.bubblewrap import CONFIG, TEMPORARY_DIRECTORIES
+from app.executors.claude_agent.sandbox.control_groups import ControlGroup
 from app.executors.claude_agent.sandbox.kernel_memory import socket_bytes, temporary_bytes
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
 from app.workspaces.mounts import WorkspaceTooLarge

@@ -10,9 +10,7 @@ from pathlib import Path
 import structlog
 
 from app.errors import Unavailable
-from app.executors.claude_agent.sandbox.control_groups import ControlGroups
-from app.executors.claude_agent.process.directory import write_program
-from app.executors.claude_agent.process.environment import PROGRAM_PATH
+from app.executors.claude_agent.programs import PROGRAM_PATH, write_program
 from app.executors.claude_agent.sandbox.bubblewrap import (
     CLI,
     COMMAND_SANDBOX,
@@ -22,6 +20,7 @@ from app.executors.claude_agent.sandbox.bubblewrap import (
     command_sandbox,
     jail,
 )
+from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.workspaces.spec import WorkspaceSpec
 

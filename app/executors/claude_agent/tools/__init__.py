@@ -1,1 +1,1 @@
-"""TODO."""
+"""Our tools and the CLI's own tools: names, permissions, hooks."""

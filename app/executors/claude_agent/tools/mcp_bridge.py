@@ -13,9 +13,9 @@ from mcp.server import Server
 
 from app.events import AiEvent, ToolCallStart
 from app.executors.approvals import Reviewed
+from app.executors.claude_agent.tools.builtin_tools import NativeTool
 from app.executors.claude_agent.tools.hooks import HookCall, HookName, Hooks
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
-from app.executors.claude_agent.tools.builtin_tools import NativeTool
 from app.executors.port import RunContext
 from app.gateway.channel import Lane
 from app.storable import storable

@@ -5,11 +5,11 @@ from typing import Any
 
 from claude_agent_sdk.types import SyncHookJSONOutput
 
-from app.graphs.catalog import GraphSpec
-from app.executors.claude_agent import native
+from app.executors.claude_agent.tools import builtin_tools
+from app.executors.claude_agent.tools.builtin_tools import NativeTool
 from app.executors.claude_agent.tools.hooks import HookCall
 from app.executors.claude_agent.tools.names import AGENT_TOOL
-from app.executors.claude_agent.tools.builtin_tools import NativeTool
+from app.graphs.spec import GraphSpec
 from app.tools.policy import CallDenied
 
 _UNKNOWN_AGENT = "There is no such subagent in this run; there are: {}."
@@ -44,9 +44,9 @@ class Permit:
         return _changed({**asked, "run_in_background": False})
 
     async def _native(self, tool: NativeTool, asked: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
-        if (objection := native.objection(tool.id, asked)) is not None:
+        if (objection := builtin_tools.objection(tool.id, asked)) is not None:
             return _denied(objection)
-        shown = native.shown_args(tool.id, dict(asked))
+        shown = builtin_tools.shown_args(tool.id, dict(asked))
         try:
             reviewed = await tool.arguments(await self._review(tool, shown, call_id))
         except CallDenied as denied:
@@ -54,7 +54,7 @@ class Permit:
         if reviewed == shown:
             # Said to be allowed it would pass by the CLI's own rules.
             return {}
-        objection = native.objection(tool.id, reviewed)
+        objection = builtin_tools.objection(tool.id, reviewed)
         return _changed(reviewed) if objection is None else _denied(objection)
 
 

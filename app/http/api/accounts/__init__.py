@@ -1,1 +1,1 @@
-"""TODO."""
+"""Accounts and their credit, for operators."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Billing anomalies that need attention."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sign-in of browsers."""

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field, SecretStr
 
 from app.auth.browser_sessions import LIFETIME, SessionEnded
-from app.requests import InputModel
-from app.http.admission.checks import AdmittedRoute, TakesBody
 from app.http.admission.authentication import counted
+from app.http.admission.checks import AdmittedRoute, TakesBody
+from app.http.admission.limits import limits_of
 from app.http.browser import (
     ForeignPage,
     forget_session,
@@ -19,8 +19,8 @@ from app.http.browser import (
     session_token,
 )
 from app.http.dependencies import ServicesDep
-from app.http.admission.limits import limits_of
 from app.http.schemas import Moment, Shape
+from app.requests import InputModel
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/browser-session", tags=["browsers"])
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Graphs, tools and models that can be used."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Conversations: list, read, fork, delete."""

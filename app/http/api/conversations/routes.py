@@ -6,9 +6,9 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.http.admission.checks import AdmittedRoute, small_body
+from app.http.api.conversations.schemas import Fork, SessionDetail, SessionShape
 from app.http.dependencies import ReadingWriter, RunReader, ServicesDep, Writer
 from app.http.schemas import Page
-from app.http.api.conversations.schemas import Fork, SessionDetail, SessionShape
 from app.ids import STATE_KEY_PATTERN
 from app.pagination import MAX_PAGE
 from app.runs.conversations.service import SessionNotFound

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from app.billing.repository import RunTotals
-from app.requests import ErrorCode, FinishReason, InputModel
-from app.http.schemas import Moment, Money, Shape
-from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
-from app.runs.conversations.page import Said, SessionPage
-from app.runs.conversations.repository import TurnRecord
 from app.conversations.repository import Session
 from app.conversations.transcript import MessageType
+from app.http.schemas import Moment, Money, Shape
+from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.requests import ErrorCode, FinishReason, InputModel
+from app.runs.conversations.page import Said, SessionPage
+from app.runs.conversations.repository import TurnRecord
 
 
 class SessionShape(Shape):

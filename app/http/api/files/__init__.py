@@ -1,1 +1,1 @@
-"""TODO."""
+"""Files of a run."""

@@ -6,8 +6,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Response
 
 from app.http.admission.checks import AdmittedRoute
-from app.http.dependencies import RunIdParam, RunReader, ServicesDep, run_key
 from app.http.api.files.schemas import FileListing
+from app.http.dependencies import RunIdParam, RunReader, ServicesDep, run_key
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs/{runId}/files", tags=["runs"])
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""One prompt, one answer."""

@@ -6,16 +6,16 @@ from fastapi import APIRouter, Request
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
-from app.requests import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 from app.http.admission.checks import AdmittedRoute, text_body
 from app.http.dependencies import HeartbeatS, IdempotencyKey, Reading, RequestId, ServicesDep, Writer
+from app.http.disconnect import while_connected
 from app.http.native.encoder import NativeEncoder
 from app.http.openapi import STREAM
-from app.http.disconnect import while_connected
 from app.http.schemas import GeneratedObject, GeneratedText
 from app.http.sse import event_stream
 from app.ids import RunKey
 from app.principal import Principal
+from app.requests import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/generate", tags=["generate"])
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Liveness and readiness."""

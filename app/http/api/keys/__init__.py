@@ -1,1 +1,1 @@
-"""TODO."""
+"""API keys of an account."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The web pages."""

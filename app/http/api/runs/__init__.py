@@ -1,1 +1,1 @@
-"""TODO."""
+"""Runs: start, follow, look up, control."""

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.requests import Content, InputModel, PermissionMode, Priority
 from app.http.schemas import Shape
+from app.requests import Content, InputModel, PermissionMode, Priority
 
 
 class MessageToRun(InputModel):

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
-from app.requests import GraphFinal, GraphRunRequest
 from app.http.admission.checks import AdmittedRoute, large_body
 from app.http.dependencies import (
     HeartbeatS,
@@ -22,13 +21,14 @@ from app.http.dependencies import (
     Writer,
     run_key,
 )
+from app.http.disconnect import while_connected
 from app.http.native.encoder import NativeEncoder
 from app.http.openapi import STREAM
-from app.http.disconnect import while_connected
 from app.http.schemas import AcceptedRun, Page, PreviewShape, ReceiptShape, RunShape
 from app.http.sse import event_stream
 from app.pagination import MAX_PAGE
 from app.principal import Principal
+from app.requests import GraphFinal, GraphRunRequest
 from app.runs.repository import RunRecord
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs", tags=["runs"])

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Usage and balance."""

@@ -15,10 +15,10 @@ from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.reports import UsageOf, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageSums
-from app.requests import ABOVE_ZERO, Dollars, InputModel
 from app.http.parameters import NEVER_NULL
 from app.http.schemas import Moment, Money, Shape
 from app.ids import AccountId
+from app.requests import ABOVE_ZERO, Dollars, InputModel
 
 MOST_CREDITS = 10**17
 """Ten billion dollars, a power of ten: JSON readers that only know doubles see the same bound."""

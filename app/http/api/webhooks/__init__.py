@@ -1,1 +1,1 @@
-"""TODO."""
+"""Webhooks and their deliveries."""

@@ -5,8 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from app.http.admission.checks import AdmittedRoute, small_body
-from app.http.dependencies import ReadingWriter, RunReader, ServicesDep
-from app.http.schemas import Page
 from app.http.api.webhooks.schemas import (
     DeliveryShape,
     Replayed,
@@ -16,6 +14,8 @@ from app.http.api.webhooks.schemas import (
     WebhookShape,
     WebhookWithSecret,
 )
+from app.http.dependencies import ReadingWriter, RunReader, ServicesDep
+from app.http.schemas import Page
 from app.pagination import MAX_PAGE
 from app.principal import Principal
 from app.webhooks.message import MONEY_EVENTS

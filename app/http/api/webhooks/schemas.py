@@ -6,10 +6,10 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from app.requests import InputModel
 from app.http.parameters import NEVER_NULL
 from app.http.parameters import Moment as GivenMoment
 from app.http.schemas import Moment, Shape
+from app.requests import InputModel
 from app.webhooks.message import WebhookEvent, message_id
 from app.webhooks.repository import Delivery, DeliveryStatus, DisabledReason, Webhook
 from app.webhooks.retries import DeliveryProblem

@@ -5,9 +5,9 @@ import pytest
 from app.events import AssistantFinal
 from app.executors.claude_agent.structured_output import require_match
 from app.executors.port import ExecutionFailed
-from app.requests import ResponseFormat
 from app.ids import AccountId, new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.requests import ResponseFormat
 from tests.unit.json_schema.schemas import a_bomb
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

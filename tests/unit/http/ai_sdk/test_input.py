@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.errors import Invalid
-from app.requests import GraphRunRequest, ImagePart, Message, TextPart
 from app.http.ai_sdk.input import ChatRequest
+from app.requests import GraphRunRequest, ImagePart, Message, TextPart
 
 PIXEL = "iVBORw0KGgo="
 GRAPH = "claude_agents:assistant"

@@ -6,8 +6,8 @@ from typing import Any
 from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, HookMatcher
 from claude_agent_sdk.types import McpHttpServerConfig, SandboxSettings, SdkPluginConfig
 
-from app.executors.claude_agent.options.sdk_options import only
 from app.executors.claude_agent.options.preview import DESCRIBED, HIDDEN, SHOWN, shown
+from app.executors.claude_agent.options.sdk_options import only
 
 SECRET = "/secret/place"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.executors.claude_agent.sandbox.control_groups import ControlGroup, ControlGroups
 from app.executors.claude_agent.process.environment import launcher
 from app.executors.claude_agent.sandbox.bubblewrap import CLI_TASKS
+from app.executors.claude_agent.sandbox.control_groups import ControlGroup, ControlGroups
 from app.workspaces.spec import WorkspaceSpec
 
 MIB = 1024 * 1024

@@ -15,7 +15,7 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from tests.unit.http.test_ag_ui_encoder import DONE, REQUEST, RESOLVED, STARTED, an_encoder, numbered, parsed
+from tests.unit.http.ag_ui.test_encoder import DONE, REQUEST, RESOLVED, STARTED, an_encoder, numbered, parsed
 
 OPENS = {
     "TEXT_MESSAGE_START": "messageId",

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.tools.hooks import FailureCount, Hooks
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.port import RunContext
 from app.gateway.proxy import Address
 

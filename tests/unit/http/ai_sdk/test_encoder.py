@@ -19,10 +19,10 @@ from app.events import (
     ToolCallStart,
     UserMessageTaken,
 )
-from app.requests import ErrorCode, FinalUsage
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.encoder import Encoder
-from tests.unit.http.ai_sdk_parts import (
+from app.requests import ErrorCode, FinalUsage
+from tests.unit.http.ai_sdk.parts import (
     STARTED,
     STOPPED,
     answers,

@@ -3,7 +3,7 @@
 from app.events import Step, ToolCallResult, ToolCallStart
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.streams.port import LogEntry
-from tests.unit.http.ai_sdk_parts import (
+from tests.unit.http.ai_sdk.parts import (
     ARGS,
     STARTED,
     STOPPED,

@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import ModelAccess
-from app.executors.claude_agent.process.cli import Cli
-from app.executors.claude_agent.sandbox.confinement import Confinement
 from app.executors.claude_agent.conversation import Conversation, Opening
-from app.executors.claude_agent.process.directory import RunDirectory, write_program
-from app.executors.claude_agent.process.environment import launcher
-from app.executors.claude_agent.tools.hooks import FailureCount, Hooks, audit
-from app.executors.claude_agent.sandbox.bubblewrap import CLI, JAILED_PATH, command_sandbox, jail
-from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.options.sdk_options import build_options
-from app.executors.claude_agent.tools.permissions import Permit
-from app.executors.claude_agent.process.pool import Blueprint, ReadyCli, WarmPool
+from app.executors.claude_agent.pool import Blueprint, ReadyCli, WarmPool
+from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.cli_process import CliProcess
+from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.claude_agent.process.environment import launcher
+from app.executors.claude_agent.programs import write_program
 from app.executors.claude_agent.prompt import system_prompt
+from app.executors.claude_agent.sandbox.bubblewrap import CLI, JAILED_PATH, command_sandbox, jail
+from app.executors.claude_agent.sandbox.confinement import Confinement
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
+from app.executors.claude_agent.tools.hooks import FailureCount, Hooks, audit
+from app.executors.claude_agent.tools.mcp_bridge import McpBridge
+from app.executors.claude_agent.tools.permissions import Permit
 from app.executors.port import RunContext
 from app.requests import GraphRunRequest, ResponseFormat
-from app.conversations.sdk_store import PostgresSessionStore
 
 _CONFIG_BYTES = 256 * 1024 * 1024
 """What a CLI in a jail may add to its conversation, and keep of results too long for it."""

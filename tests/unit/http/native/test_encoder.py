@@ -20,9 +20,9 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from app.requests import FinalUsage
 from app.http.encoder import HEARTBEAT, RETRY, Encoder
 from app.http.native.encoder import NativeEncoder
+from app.requests import FinalUsage
 from app.streams.port import LogEntry
 
 texts = st.text(

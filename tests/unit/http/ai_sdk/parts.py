@@ -14,8 +14,8 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from app.requests import FinalUsage
 from app.http.ai_sdk.encoder import AiSdkEncoder
+from app.requests import FinalUsage
 from app.streams.port import LogEntry
 
 STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=0)

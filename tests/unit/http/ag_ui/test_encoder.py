@@ -25,11 +25,11 @@ from app.events import (
     ToolCallStart,
     UserMessageTaken,
 )
-from app.requests import ErrorCode, FinalUsage
 from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.ag_ui.interrupt import InterruptId
 from app.http.ag_ui.mapper import SENTENCES
 from app.http.encoder import Encoder
+from app.requests import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
 
 EVENTS: TypeAdapter[Any] = TypeAdapter(Event)

@@ -1,0 +1,150 @@
+"""GraphSpec: what a graph definition may say; knows no executor."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from app.requests import Dollars, PermissionMode, RunLimits
+from app.tools.mcp_servers import McpServer, check_names, remote_ids
+from app.tools.tool import Effect
+from app.workspaces.spec import WorkspaceSpec
+
+
+class AgentSpec(BaseModel):
+    """A subagent: its own prompt, its own model, some of the graph's tools."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    description: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    """When to give it work, in words for the model."""
+    prompt: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    tools: tuple[str, ...] = ()
+    model: str | None = None
+    """Left out: that of the graph's run."""
+
+
+NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
+"""Those of the CLI's own tools that make sense where nobody sits before a terminal."""
+
+ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
+AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+
+
+class GraphSpec(BaseModel):
+    """A graph: the head of its file and, as `system_prompt`, the body."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    description: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    provider: Literal["claude_agents"] = "claude_agents"
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+    native_tools: tuple[NativeTool, ...] = ()
+    """Tools of the CLI's own; with them, and only then, a run has a workspace."""
+    workspace: WorkspaceSpec = WorkspaceSpec()
+    max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
+    max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
+    timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
+    thinking_budget_tokens: Annotated[int, Field(ge=1_024, le=30_000, strict=True)] | None = None
+    """How long the model may think; without it, it does not."""
+    show_thinking: Annotated[bool, Field(strict=True)] = False
+    """Whether clients hear the thinking."""
+    mcp_servers: dict[ServerName, McpServer] = Field(default_factory=dict)
+    """Servers of other people's tools, by name; a tool's id is `server__tool`."""
+    agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
+    """Subagents it may give work to, by name."""
+    approve: tuple[str, ...] = ()
+    """Tools and effects of tools that need a person's consent."""
+    approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
+    """How long a tool call waits for a person before it is denied."""
+    permission_mode: PermissionMode = "default"
+    permission_modes: tuple[PermissionMode, ...] = ()
+    """The modes a caller may change a running run to, besides `permission_mode`."""
+    allow_system_messages: Annotated[bool, Field(strict=True)] = False
+    """Whether clients may extend the system prompt."""
+    retry: Annotated[bool, Field(strict=True)] = False
+    """Whether a run whose process died goes on in another one, given a conversation."""
+    system_prompt: Annotated[str, Field(min_length=1)]
+
+    @field_validator("approve")
+    @classmethod
+    def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        known = {*get_args(Effect), *_tools_in(info), *info.data.get("native_tools", ())}
+        for name in approve:
+            if name not in known:
+                message = f"{name!r} is neither a tool of this graph nor an effect"
+                raise ValueError(message)
+        return approve
+
+    @field_validator("workspace")
+    @classmethod
+    def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
+        if not info.data.get("native_tools", ("unknown",)):
+            message = "only a graph with native_tools has one"
+            raise ValueError(message)
+        return workspace
+
+    @field_validator("tools", "native_tools")
+    @classmethod
+    def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(tools)) < len(tools):
+            message = "names a tool twice"
+            raise ValueError(message)
+        return tools
+
+    @field_validator("mcp_servers")
+    @classmethod
+    def _have_tools_with_ids(cls, servers: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        check_names(servers)
+        for tool_id in remote_ids(servers):
+            if tool_id in info.data.get("tools", ()):
+                message = f"there is another tool {tool_id!r}"
+                raise ValueError(message)
+        return servers
+
+    @property
+    def all_tools(self) -> tuple[str, ...]:
+        """The ids of every tool a run may be given, other people's included."""
+        return (*self.tools, *remote_ids(self.mcp_servers))
+
+    @field_validator("agents")
+    @classmethod
+    def _only_tools_of_the_graph(
+        cls, agents: dict[str, AgentSpec], info: ValidationInfo
+    ) -> dict[str, AgentSpec]:
+        for name, agent in agents.items():
+            for tool in agent.tools:
+                if tool not in {*_tools_in(info), *info.data.get("native_tools", ())}:
+                    message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
+                    raise ValueError(message)
+        return agents
+
+    @property
+    def needs_full_cli(self) -> bool:
+        """Whether it needs what the CLI has in its full mode only: subagents and native tools."""
+        return bool(self.agents or self.native_tools)
+
+    @property
+    def id(self) -> str:
+        """`provider:name`."""
+        return f"{self.provider}:{self.name}"
+
+    @property
+    def models(self) -> frozenset[str]:
+        """What it and its subagents call their models."""
+        named = (self.model, *(agent.model for agent in self.agents.values()))
+        return frozenset(name for name in named if name is not None)
+
+    @property
+    def limits(self) -> RunLimits:
+        """The most a request may use."""
+        return RunLimits.of(
+            timeout_s=self.timeout_s,
+            max_turns=self.max_turns,
+            max_budget_usd=self.max_budget_usd,
+        )
+
+
+def _tools_in(info: ValidationInfo) -> set[str]:
+    return {*info.data.get("tools", ()), *remote_ids(info.data.get("mcp_servers", {}))}

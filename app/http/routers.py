@@ -1,0 +1,25 @@
+"""Every router of the API, in the order of the OpenAPI document."""
+
+from app.http.ag_ui.routes import router as ag_ui
+from app.http.ai_sdk.routes import router as ai_sdk
+from app.http.api.accounts.routes import router as accounts
+from app.http.api.alarms.routes import router as alarms
+from app.http.api.browser_session.routes import router as browser_session
+from app.http.api.catalogs.routes import router as catalogs
+from app.http.api.conversations.routes import router as conversations
+from app.http.api.files.routes import router as files
+from app.http.api.generate.routes import router as generate
+from app.http.api.health.routes import router as health
+from app.http.api.keys.routes import router as keys
+from app.http.api.pages.routes import router as pages
+from app.http.api.receipts.routes import router as receipts
+from app.http.api.runs.control_routes import router as control
+from app.http.api.runs.routes import router as runs
+from app.http.api.usage.routes import router as usage
+from app.http.api.webhooks.routes import router as webhooks
+
+ROUTERS = (
+    *(runs, control, files, conversations, generate, ag_ui, ai_sdk),
+    *(receipts, usage, alarms, keys, accounts, webhooks, catalogs),
+    *(health, browser_session, pages),
+)

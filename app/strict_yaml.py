@@ -1,0 +1,21 @@
+"""YAML that refuses a key given twice."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+
+class StrictYamlLoader(yaml.SafeLoader):
+    """Refuses a key given twice: YAML would silently take the last, also of two budgets."""
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - the loader's signature
+    ) -> dict[Hashable, Any]:
+        """See the loader."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) < len(keys):
+            raise yaml.constructor.ConstructorError(problem="a key is given twice")
+        return super().construct_mapping(node, deep)
