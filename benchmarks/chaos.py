@@ -36,7 +36,7 @@ from app.auth.keys import mint_key
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
-from app.simulator.server import SentMessage, Simulator
+from app.simulator.server import RecordedMessage, Simulator
 
 RUNS_A_ROUND = 4
 READY_S = 60.0
@@ -251,12 +251,12 @@ async def _judge(database_url: str, simulator: Simulator, happened: Storm) -> Ve
     return Verdict(len(known), len(rows), len(unanswered), by_basis, len(absent), wrong)
 
 
-def _unread(message: SentMessage, happened: Storm) -> bool:
+def _unread(message: RecordedMessage, happened: Storm) -> bool:
     first = message.first_byte_at or 0.0
     return any(first - UNREAD_S <= kill and kill - first <= UNREAD_S for kill in happened.kills)
 
 
-def _difference(row: asyncpg.Record, message: SentMessage | None) -> str | None:
+def _difference(row: asyncpg.Record, message: RecordedMessage | None) -> str | None:
     if message is None:
         return None
     whole = row["basis"] in {"final", "recovered"}

@@ -27,10 +27,10 @@ import httpx
 
 from app.billing.journal import Journal
 from app.billing.pricing import PriceList
-from app.gateway.call import CallCost, LaneLinks, Refusal
-from app.gateway.channel import LaneLimits
+from app.gateway.call import CallCost, ChannelHooks, Refusal
+from app.gateway.channel import ChannelLimits
 from app.gateway.proxy import Gateway
-from app.gateway.upstream import MESSAGES, Provider
+from app.gateway.upstream import MESSAGES, Upstream
 from app.gateway.wire import MessageUsage
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.simulator.script import ApiRequest, Reply, Text
@@ -74,13 +74,13 @@ async def provider(ready: Connection) -> None:
 async def gateway(ready: Connection, base_url: str, directory: Path) -> None:
     """The gateway and one run's lane; says the lane's URL."""
     journal = Journal(directory, new_uuid())
-    limits = LaneLimits(deadline=asyncio.get_running_loop().time() + LASTS_S)
-    async with Provider(base_url=base_url, api_key="simulated") as upstream, Gateway(upstream) as door:
+    limits = ChannelLimits(deadline=asyncio.get_running_loop().time() + LASTS_S)
+    async with Upstream(base_url=base_url, api_key="simulated") as upstream, Gateway(upstream) as door:
         ready.send(door.open("run-1", limits, _links(journal)).url)
         await asyncio.sleep(LASTS_S)
 
 
-def _links(journal: Journal) -> LaneLinks:
+def _links(journal: Journal) -> ChannelHooks:
     prices = PriceList()
     run = RunKey(AccountId(new_uuid()), RunId("run-1"))
     attribution = Attribution(ApiKeyId(new_uuid()), "claude_agents:assistant", None)
@@ -113,7 +113,7 @@ def _links(journal: Journal) -> LaneLinks:
     def voided(message: MessageUsage) -> None:
         journal.done([fact(message).key])
 
-    return LaneLinks(cost_of, no_objection, opened, closed, voided)
+    return ChannelHooks(cost_of, no_objection, opened, closed, voided)
 
 
 def _serve(server: Server, *given: Any) -> None:

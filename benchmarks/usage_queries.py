@@ -27,7 +27,7 @@ import asyncpg
 from app.auth.accounts import Accounts
 from app.auth.repository import KeyRecord
 from app.billing.ledger import CreditLedger
-from app.billing.reports import BillingReports, UsageOf, UsageQuery
+from app.billing.reports import BillingReports, UsageBreakdown, UsageQuery
 from app.billing.search_repository import ReceiptFilter
 from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums
 from app.db import Database
@@ -36,7 +36,7 @@ from app.ids import AccountId
 from app.pagination import Cursor
 from app.runs.repository import Drifted, drifted_runs
 
-Sums: TypeAlias = list[UsageOf]
+Sums: TypeAlias = list[UsageBreakdown]
 Result = TypeVar("Result")
 
 END = datetime(2026, 7, 1, tzinfo=UTC)
@@ -148,7 +148,7 @@ async def raw_usage(connection: asyncpg.Connection, key: KeyRecord, query: Usage
     """The same report, from the receipts alone."""
     statement = _RAW.format(group=_RAW_GROUP[query.group_by])
     rows = await connection.fetch(statement, key.account_id, query.wanted.since, query.wanted.until)
-    return [UsageOf(name, UsageSums(*sums)) for name, *sums in rows]
+    return [UsageBreakdown(name, UsageSums(*sums)) for name, *sums in rows]
 
 
 async def timed(work: Awaitable[Result]) -> tuple[float, Result]:
@@ -244,7 +244,7 @@ class Asking:
 
     async def _usage(
         self, account: AccountId, group: GroupBy, split: GroupBy | None, window: UsageFilter
-    ) -> list[UsageOf]:
+    ) -> list[UsageBreakdown]:
         return await self.reports.usage(account, UsageQuery(group, window, split_by=split))
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from app.billing.ledger_repository import (
-    Credit,
+    CreditBalance,
     add_entry,
     credit_of,
     entry_referenced,
@@ -43,7 +43,7 @@ class TooMuchCredit(Invalid):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AccountTerms:
     """How an account pays."""
 
     mode: Mode
@@ -57,7 +57,7 @@ class CreditLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def credit(self, account_id: AccountId) -> Credit:
+    async def credit(self, account_id: AccountId) -> CreditBalance:
         """What an account was granted, has spent and has left."""
         async with self._database.snapshot() as reader:
             return await credit_of(reader, account_id)
@@ -69,7 +69,7 @@ class CreditLedger:
         *,
         note: str | None = None,
         reference: str | None = None,
-    ) -> Credit:
+    ) -> CreditBalance:
         """Add credits; the same `reference` adds them once. Raises `ReferenceTaken`."""
         return await self._add("grant", account_id, credits_, note=note, reference=reference)
 
@@ -80,15 +80,17 @@ class CreditLedger:
         *,
         note: str | None = None,
         reference: str | None = None,
-    ) -> Credit:
+    ) -> CreditBalance:
         """Correct an account by credits of either sign; the same `reference` does it once."""
         return await self._add("adjustment", account_id, credits_, note=note, reference=reference)
 
-    async def change_terms(self, account_id: AccountId, change: Callable[[Terms], Terms]) -> Credit:
+    async def change_terms(
+        self, account_id: AccountId, change: Callable[[AccountTerms], AccountTerms]
+    ) -> CreditBalance:
         """Change how an account pays, given how it pays now; nobody else changes that in between."""
         async with self._database.transaction() as tx:
             now = await locked_credit(tx, account_id)
-            terms = change(Terms(now.mode, now.monthly_budget))
+            terms = change(AccountTerms(now.mode, now.monthly_budget))
             await set_terms(tx, account_id, terms.mode, terms.monthly_budget)
             return await credit_of(tx, account_id)
 
@@ -138,7 +140,7 @@ class CreditLedger:
         *,
         note: str | None,
         reference: str | None,
-    ) -> Credit:
+    ) -> CreditBalance:
         async with self._database.transaction() as tx:
             held = await locked_credit(tx, account_id)
             if abs(credits_) + held.granted + abs(held.adjusted) > MOST_CREDITS:

@@ -16,7 +16,7 @@ _accounts = credit_accounts.c
 
 
 @dataclass(frozen=True, slots=True)
-class Credit:
+class CreditBalance:
     """An account's credit, in credits; `prepaid` accounts stop at zero."""
 
     mode: Mode = "postpaid"
@@ -47,19 +47,19 @@ class Credit:
         return min(limits) - self.reserved if limits else None
 
 
-async def credit_of(reader: Reader, account_id: AccountId) -> Credit:
+async def credit_of(reader: Reader, account_id: AccountId) -> CreditBalance:
     """The account's credit; one that was never touched is post-paid and empty."""
     row = (await reader.execute(_CREDIT.where(_accounts.account_id == account_id))).one_or_none()
-    return Credit() if row is None else Credit(*row)
+    return CreditBalance() if row is None else CreditBalance(*row)
 
 
-async def locked_credit(tx: Transaction, account_id: AccountId) -> Credit:
+async def locked_credit(tx: Transaction, account_id: AccountId) -> CreditBalance:
     """The account's credit, with nobody else changing it until the transaction ends."""
     await tx.execute(
         postgresql.insert(credit_accounts).values(account_id=account_id).on_conflict_do_nothing()
     )
     found = await tx.execute(_CREDIT.where(_accounts.account_id == account_id).with_for_update())
-    return Credit(*found.one())
+    return CreditBalance(*found.one())
 
 
 async def add_entry(

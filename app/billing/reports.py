@@ -57,7 +57,7 @@ class UsageQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageOf:
+class UsageBreakdown:
     """The sums of one group, or of one part of it; `part` is None for all that is not in the top."""
 
     group: str
@@ -123,7 +123,7 @@ class BillingReports:
             turns=sum(receipt.basis == "final" and receipt.origin == "assistant" for receipt in receipts),
         )
 
-    async def usage(self, account_id: AccountId, query: UsageQuery) -> list[UsageOf]:
+    async def usage(self, account_id: AccountId, query: UsageQuery) -> list[UsageBreakdown]:
         """Sums by group, in the groups' order; raises `Invalid` naming what is wrong."""
         query.check()
         async with self._database.snapshot() as reader:
@@ -131,7 +131,7 @@ class BillingReports:
                 found = await grouped_usage(
                     reader, account_id, query.group_by, wanted=query.wanted, time_zone=query.time_zone
                 )
-                return [UsageOf(group, sums) for group, sums in found]
+                return [UsageBreakdown(group, sums) for group, sums in found]
             parts = await split_usage(
                 reader,
                 account_id,
@@ -141,7 +141,7 @@ class BillingReports:
                 wanted=query.wanted,
                 time_zone=query.time_zone,
             )
-        return [UsageOf(group, sums, part) for group, part, sums in parts]
+        return [UsageBreakdown(group, sums, part) for group, part, sums in parts]
 
     async def unpriced(
         self,

@@ -8,9 +8,9 @@ from pathlib import Path
 from uuid import UUID
 
 from app.conversations.sdk_store import PostgresSessionStore
-from app.executors.claude_agent.auth import GatewayAccess, LoginAccess, ModelAccess
+from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
-from app.executors.claude_agent.metering.hooks import LaneBilling
+from app.executors.claude_agent.metering.hooks import MeteringHooks
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import own_directory
 from app.executors.claude_agent.process.environment import Login
@@ -18,11 +18,11 @@ from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import Sandbox
 from app.executors.claude_agent.starter import CliStarter
 from app.gateway.proxy import Gateway
-from app.gateway.upstream import Provider
+from app.gateway.upstream import Upstream
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest, Message
-from app.runs.planner import Planner
+from app.runs.planner import RunPlanner
 from app.settings import Settings
 from app.tools.mcp_servers import McpConnector
 from app.workspaces.service import Workspaces
@@ -33,7 +33,7 @@ class Agent:
     """The Claude Agent SDK with everything it stands on."""
 
     executor: ClaudeAgentExecutor
-    access: ModelAccess
+    access: ModelAuth
     starter: CliStarter
     sandbox: Sandbox
 
@@ -41,7 +41,7 @@ class Agent:
 @asynccontextmanager
 async def open_agent(
     settings: Settings,
-    billing: LaneBilling,
+    billing: MeteringHooks,
     sessions: PostgresSessionStore,
     *,
     workspaces: Workspaces,
@@ -70,19 +70,19 @@ async def open_agent(
 
 
 @asynccontextmanager
-async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAccess]:
+async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAuth]:
     """How CLIs reach their model, as RUNTALLY_CLAUDE_AUTH says."""
     if settings.claude_auth == "local_session":
-        yield LoginAccess(cli, Login.of(settings.claude_config_dir), directory)
+        yield LoginAuth(cli, Login.of(settings.claude_config_dir), directory)
         return
     key = settings.anthropic_api_key
     async with (
-        Provider(
+        Upstream(
             base_url=settings.anthropic_base_url, api_key=None if key is None else key.get_secret_value()
         ) as provider,
         Gateway(provider) as gateway,
     ):
-        yield GatewayAccess(provider, gateway)
+        yield GatewayAuth(provider, gateway)
 
 
 def open_schemas(settings: Settings) -> SchemaChecker:
@@ -90,7 +90,7 @@ def open_schemas(settings: Settings) -> SchemaChecker:
     return SchemaChecker(workers=settings.schema_workers, check_s=settings.schema_check_s)
 
 
-def warm_up(starter: CliStarter, planner: Planner) -> None:
+def warm_up(starter: CliStarter, planner: RunPlanner) -> None:
     """Have a process ready for the simplest run of the first graphs; later ones follow demand."""
     nobody = RunKey(AccountId(UUID(int=0)), RunId("none"))
     for graph in planner.graphs.all()[: starter.warm]:

@@ -12,14 +12,14 @@ from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
-from app.runs.planner import Planner
+from app.runs.planner import RunPlanner
 from app.settings import Settings
 from app.tools.catalog import ToolCatalog
 
 log = structlog.get_logger(__name__)
 
 
-def open_planner(settings: Settings) -> Planner:
+def open_planner(settings: Settings) -> RunPlanner:
     """What plans runs of this server's graphs; raises what is wrong with them."""
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(
@@ -33,7 +33,7 @@ def open_planner(settings: Settings) -> Planner:
     for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
         log.warning("a configured model ends", problem=said)
     timeout = timedelta(seconds=settings.run_timeout_s)
-    return Planner(graphs, models, tools, prices, timeout, message_limits(settings))
+    return RunPlanner(graphs, models, tools, prices, timeout, message_limits(settings))
 
 
 def message_limits(settings: Settings) -> MessageLimits:

@@ -24,36 +24,36 @@ from app.concurrency.offload import Offload
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
-from app.executors.claude_agent.metering.hooks import RunBilling
+from app.executors.claude_agent.metering.hooks import RunMetering
 from app.executors.claude_agent.process.cli import Cli
-from app.executors.claude_agent.readiness import AccessWatch
+from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.claude_agent.tools.names import tool_id_of
 from app.graphs.catalog import GraphCatalog
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.models.registry import ModelRegistry
 from app.runs.commands.service import RunCommands
-from app.runs.conversations.service import Conversations
-from app.runs.deletion.service import RunContents
-from app.runs.dispatcher import Capacity, RunQueue
+from app.runs.conversations.service import ConversationService
+from app.runs.deletion.service import RunDeletion
+from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.generate import Generator
-from app.runs.planner import Planner
-from app.runs.preview import Previewer
-from app.runs.recovery import Reaper
+from app.runs.planner import RunPlanner
+from app.runs.preview import RunPreviewer
+from app.runs.recovery import RunRecovery
 from app.runs.request_codec import RequestCodec
-from app.runs.resumption import Succession
+from app.runs.resumption import RunResumption
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
-from app.runs.supervisor import Carrier
-from app.runs.worker import Relay
+from app.runs.supervisor import RunSupervisor
+from app.runs.worker import RunWorker
 from app.server.memory import MemoryCeiling
 from app.settings import Settings
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
-from app.webhooks.addresses import Addresses
-from app.webhooks.deliverer import Deliverer
-from app.webhooks.sender import Sender
+from app.webhooks.addresses import AddressPolicy
+from app.webhooks.deliverer import DeliveryWorker
+from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Webhooks
 from app.workspaces.service import Workspaces
 
@@ -73,9 +73,9 @@ class Services:
     key_revocation: KeyRevocation
     runs: RunService
     commands: RunCommands
-    conversations: Conversations
+    conversations: ConversationService
     generator: Generator
-    previewer: Previewer
+    previewer: RunPreviewer
     billing: BillingReports
     ledger: CreditLedger
     graphs: GraphCatalog
@@ -84,9 +84,9 @@ class Services:
     tools: ToolCatalog
     log: EventLog
     webhooks: Webhooks
-    access: AccessWatch
+    access: ReadinessProbe
     workspaces: Workspaces
-    contents: RunContents
+    contents: RunDeletion
     memory: MemoryCeiling
     """What may be asked before anything large is taken in."""
     offload: Offload
@@ -104,7 +104,7 @@ class _Ground:
     ledger: CreditLedger
     billing: BillingReports
     sessions: PostgresSessionStore
-    planner: Planner
+    planner: RunPlanner
     workspaces: Workspaces
     schemas: SchemaChecker
     agent: Agent
@@ -134,7 +134,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
         credentials = CredentialMonitor(accounts.still_valid)
         ground.tasks.start_soon(credentials.watch)
-        access = AccessWatch(ground.agent.access)
+        access = ReadinessProbe(ground.agent.access)
         ground.tasks.start_soon(access.watch)
         yield Services(
             settings=settings,
@@ -147,7 +147,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             commands=commands,
             conversations=conversations,
             generator=Generator(runs, planner.models, ground.schemas),
-            previewer=Previewer(planner, executor, ground.schemas),
+            previewer=RunPreviewer(planner, executor, ground.schemas),
             billing=ground.billing,
             ledger=ground.ledger,
             graphs=planner.graphs,
@@ -173,7 +173,7 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schemas(settings))
-    billing = RunBilling(receipts, ledger, planner.prices)
+    billing = RunMetering(receipts, ledger, planner.prices)
     agent = await stack.enter_async_context(
         open_agent(settings, billing, sessions, workspaces=workspaces, schemas=schemas, cli=cli)
     )
@@ -210,10 +210,10 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
 
 async def _open_runs(
     ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
-) -> tuple[RunService, RunCommands, Conversations]:
+) -> tuple[RunService, RunCommands, ConversationService]:
     settings, database, log_ = ground.settings, ground.database, ground.log
     codec = RequestCodec(ground.offload)
-    relay = Relay(
+    relay = RunWorker(
         database,
         executor,
         log_,
@@ -222,9 +222,9 @@ async def _open_runs(
         codec=codec,
         max_output_bytes=settings.max_run_output_mb * 2**20,
     )
-    queue = RunQueue(_capacity(settings))
+    queue = RunDispatcher(_capacity(settings))
     ground.tasks.start_soon(_share_places, accounts, queue)
-    carrier = Carrier(database, relay, log_, queue=queue, tasks=ground.tasks)
+    carrier = RunSupervisor(database, relay, log_, queue=queue, tasks=ground.tasks)
     commands = RunCommands(database, carrier, process_id=ground.process_id, limits=ground.planner.messages)
     conversations = _open_conversations(ground)
     runs = RunService(
@@ -247,7 +247,7 @@ async def _open_runs(
         process_id=ground.process_id,
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
-    succession = Succession(
+    succession = RunResumption(
         database,
         ground.planner,
         ground.billing,
@@ -257,7 +257,9 @@ async def _open_runs(
         codec=codec,
         process_id=ground.process_id,
     )
-    reaper = Reaper(database, log_, ground.ledger, succession, carrier=carrier, process_id=ground.process_id)
+    reaper = RunRecovery(
+        database, log_, ground.ledger, succession, carrier=carrier, process_id=ground.process_id
+    )
     # Beside an embedded database there is no other process: whatever has not ended has died.
     await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
     ground.tasks.start_soon(reaper.watch)
@@ -268,8 +270,8 @@ async def _open_runs(
     return runs, commands, conversations
 
 
-def _open_conversations(ground: _Ground) -> Conversations:
-    return Conversations(
+def _open_conversations(ground: _Ground) -> ConversationService:
+    return ConversationService(
         ground.database,
         ground.sessions,
         storage=ground.storage,
@@ -283,9 +285,9 @@ def _open_storage(settings: Settings, database: Database) -> StorageQuota:
     return StorageQuota(database, most * 2**20 if most else None)
 
 
-def _open_contents(ground: _Ground) -> RunContents:
+def _open_contents(ground: _Ground) -> RunDeletion:
     days = ground.settings.retention_days
-    contents = RunContents(
+    contents = RunDeletion(
         ground.database,
         workspaces=ground.workspaces,
         storage=ground.storage,
@@ -295,7 +297,7 @@ def _open_contents(ground: _Ground) -> RunContents:
     return contents
 
 
-async def _share_places(accounts: Accounts, queue: RunQueue) -> None:
+async def _share_places(accounts: Accounts, queue: RunDispatcher) -> None:
     await accounts.wait_until_several()
     queue.share()
 
@@ -322,10 +324,10 @@ def _open_receipts(
 async def _open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
     """Deliver while the body runs; calls under way at its end are made again later."""
     async with (
-        Addresses(allow_private=settings.webhook_allow_private) as addresses,
-        Sender(addresses) as sender,
+        AddressPolicy(allow_private=settings.webhook_allow_private) as addresses,
+        WebhookSender(addresses) as sender,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(Deliverer(database, sender).work)
+        tasks.start_soon(DeliveryWorker(database, sender).work)
         yield Webhooks(database, addresses)
         tasks.cancel_scope.cancel()

@@ -29,7 +29,7 @@ class ServerUnreachable(Unavailable):
     """No server answers at this URL; set RUNTALLY_URL or start one with `runtally serve`."""
 
 
-class Refused(AppError):
+class RequestRefused(AppError):
     """The server refused the request."""
 
 
@@ -114,7 +114,7 @@ async def _require_success(response: httpx.Response) -> None:
         detail = response.json()["detail"]
     except (ValueError, KeyError, TypeError):
         detail = f"The server answered {response.status_code}."
-    raise Refused(detail)
+    raise RequestRefused(detail)
 
 
 def _lines(event: dict[str, Any]) -> Iterator[str]:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from app.auth.accounts import Accounts
-from app.billing.ledger import CreditLedger, Terms, usd
-from app.billing.ledger_repository import Credit
+from app.billing.ledger import AccountTerms, CreditLedger, usd
+from app.billing.ledger_repository import CreditBalance
 from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
 from app.billing.repricing import reprice
@@ -61,8 +61,8 @@ async def change_terms(
     if monthly is not None and monthly < 0:
         raise Invalid.field("--monthly-budget-usd", "must not be below zero")
 
-    def changed(terms: Terms) -> Terms:
-        return Terms(mode or terms.mode, terms.monthly_budget if budget is None else monthly)
+    def changed(terms: AccountTerms) -> AccountTerms:
+        return AccountTerms(mode or terms.mode, terms.monthly_budget if budget is None else monthly)
 
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.change_terms(account_id, changed)
@@ -99,7 +99,7 @@ def _credits(dollars: str) -> int:
     return int(credits_)
 
 
-def _table(account: str, credit: Credit) -> Table:
+def _table(account: str, credit: CreditBalance) -> Table:
     now = datetime.now(UTC)
     available = credit.available(now)
     budget = credit.monthly_budget

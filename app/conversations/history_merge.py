@@ -10,23 +10,23 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from app.conversations.history_text import without_tags
-from app.conversations.transcript import SessionMessage
+from app.conversations.transcript import ConversationMessage
 from app.errors import Conflict
 from app.requests import Message
 
 
-class HistoryContradicts(Conflict):
+class HistoryConflict(Conflict):
     """The messages before the last do not end as this conversation does; fork it or leave them out."""
 
     code = "history_contradicts"
 
 
-def unsaid(messages: Sequence[Message], said: Sequence[SessionMessage]) -> list[Message]:
+def unsaid(messages: Sequence[Message], said: Sequence[ConversationMessage]) -> list[Message]:
     """The messages the conversation does not have: the last one, and what is said to the system.
 
     The client's history must be the conversation's end, all of it or a part. Only texts count, and
     not their white space; of what an agent said in a turn its last words are enough, and of words
-    that were cut off a beginning. Raises `HistoryContradicts`.
+    that were cut off a beginning. Raises `HistoryConflict`.
     """
     *earlier, _ = (message for message in messages if message.role != "system")
     theirs = _turns(_Said(message.role, message.text) for message in earlier)
@@ -36,7 +36,7 @@ def unsaid(messages: Sequence[Message], said: Sequence[SessionMessage]) -> list[
         if message.type in {"user_message", "assistant_message"}
     )
     if len(theirs) > len(ours) or not all(map(_agrees, theirs, ours[len(ours) - len(theirs) :])):
-        raise HistoryContradicts
+        raise HistoryConflict
     last = messages[-1]
     return [message for message in messages if message.role == "system" or message is last]
 

@@ -15,14 +15,14 @@ _TAG = re.compile(r"<(?=[\s/]*conversation_so_far\b)", re.IGNORECASE)
 _ROLES = ("user", "assistant")
 
 
-class Spoken(NamedTuple):
+class HistoryTurn(NamedTuple):
     """Who said what."""
 
     role: str
     text: str
 
 
-def written(turns: Iterable[Spoken]) -> str:
+def written(turns: Iterable[HistoryTurn]) -> str:
     """The turns as a record."""
     lines = [
         json.dumps({"role": turn.role, "content": turn.text}, ensure_ascii=False).replace("<", "\\u003c")
@@ -36,7 +36,7 @@ def without_tags(text: str) -> str:
     return _TAG.sub("&lt;", text)
 
 
-def read(text: str) -> list[Spoken] | None:
+def read(text: str) -> list[HistoryTurn] | None:
     """The turns of a record; None when the text is none."""
     lines = text.split("\n")
     if lines[0] != _OPEN or lines[-1] != _CLOSE:
@@ -45,7 +45,9 @@ def read(text: str) -> list[Spoken] | None:
         turns = [json.loads(line) for line in lines[1:-1]]
     except (ValueError, RecursionError):
         return None
-    return [Spoken(turn["role"], turn["content"]) for turn in turns] if all(map(_is_turn, turns)) else None
+    return (
+        [HistoryTurn(turn["role"], turn["content"]) for turn in turns] if all(map(_is_turn, turns)) else None
+    )
 
 
 def _is_turn(value: object) -> bool:

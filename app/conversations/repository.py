@@ -10,7 +10,7 @@ from sqlalchemy import delete, exists, func, select, tuple_
 from sqlalchemy.dialects import postgresql
 
 from app.conversations.tables import session_entries, sessions
-from app.conversations.transcript import Entry
+from app.conversations.transcript import TranscriptEntry
 from app.db import Reader, Transaction, member_of
 from app.ids import AccountId
 
@@ -28,7 +28,7 @@ class Transcript(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Conversation:
     """A conversation as it stands."""
 
     account_id: AccountId
@@ -48,7 +48,9 @@ class Session:
         return Transcript(str(self.account_id), str(self.session_id))
 
 
-async def take_turn(tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None) -> Session:
+async def take_turn(
+    tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None
+) -> Conversation:
     """Give the conversation one more turn, making it if there is none; with this title then.
 
     Until the transaction ends nobody else takes one: turns are numbered in order of commitment.
@@ -73,7 +75,7 @@ async def take_turn(tx: Transaction, account_id: AccountId, state_key: str, *, t
     return _session((await tx.execute(statement)).one())
 
 
-async def insert_session(tx: Transaction, session: Session) -> bool:
+async def insert_session(tx: Transaction, session: Conversation) -> bool:
     """Add a forked conversation; False when its key is taken."""
     statement = (
         postgresql.insert(sessions)
@@ -93,13 +95,13 @@ async def insert_session(tx: Transaction, session: Session) -> bool:
     return (await tx.execute(statement)).rowcount == 1
 
 
-async def find_session(reader: Reader, account_id: AccountId, state_key: str) -> Session | None:
+async def find_session(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
     """The account's conversation of this key."""
     row = (await reader.execute(select(sessions).where(_is(account_id, state_key)))).one_or_none()
     return None if row is None else _session(row)
 
 
-async def lock_session(tx: Transaction, account_id: AccountId, state_key: str) -> Session | None:
+async def lock_session(tx: Transaction, account_id: AccountId, state_key: str) -> Conversation | None:
     """The conversation, held so that it gets no turn before the transaction ends."""
     statement = select(sessions).where(_is(account_id, state_key)).with_for_update()
     row = (await tx.execute(statement)).one_or_none()
@@ -112,7 +114,7 @@ async def newest_sessions(
     *,
     limit: int,
     before: tuple[datetime, str] | None,
-) -> list[Session]:
+) -> list[Conversation]:
     """Conversations of an account, those used last first, before (updated_at, state_key)."""
     statement = (
         select(sessions)
@@ -125,7 +127,7 @@ async def newest_sessions(
     return [_session(row) for row in await reader.execute(statement)]
 
 
-async def delete_session(tx: Transaction, session: Session) -> None:
+async def delete_session(tx: Transaction, session: Conversation) -> None:
     """Remove a conversation with everything said in it."""
     await tx.execute(delete(sessions).where(_is(session.account_id, session.state_key)))
     await delete_entries(tx, session.transcript)
@@ -136,7 +138,7 @@ async def touch_transcript(tx: Transaction, transcript: Transcript) -> None:
     await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
 
 
-async def append_entries(tx: Transaction, transcript: Transcript, entries: Sequence[Entry]) -> None:
+async def append_entries(tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
     """Add lines in this order; a line that is there already (by its `uuid`) is not added again."""
     rows = [
         {
@@ -151,16 +153,16 @@ async def append_entries(tx: Transaction, transcript: Transcript, entries: Seque
         await tx.execute(postgresql.insert(session_entries).on_conflict_do_nothing(), rows)
 
 
-class PlacedEntry(NamedTuple):
+class StoredEntry(NamedTuple):
     """A line of a transcript and where it stands."""
 
     position: int
-    entry: Entry
+    entry: TranscriptEntry
 
 
 async def page_of_entries(
     reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
-) -> list[PlacedEntry]:
+) -> list[StoredEntry]:
     """The lines after a position, in order; no more once they have so many bytes, but at least one."""
     before = func.sum(_entries.bytes).over(order_by=_entries.position) - _entries.bytes
     sized = (
@@ -172,12 +174,12 @@ async def page_of_entries(
     )
     statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
     rows = await reader.execute(statement)
-    return [PlacedEntry(row.position, Entry(row.entry, row.run_id)) for row in rows]
+    return [StoredEntry(row.position, TranscriptEntry(row.entry, row.run_id)) for row in rows]
 
 
-async def load_entries(reader: Reader, transcript: Transcript) -> list[Entry]:
+async def load_entries(reader: Reader, transcript: Transcript) -> list[TranscriptEntry]:
     """Every line of a transcript, in order."""
-    entries: list[Entry] = []
+    entries: list[TranscriptEntry] = []
     after = 0
     # In pieces: other requests are served between them.
     while piece := await page_of_entries(
@@ -263,6 +265,6 @@ def _in(transcript: Transcript) -> Any:
     )
 
 
-def _session(row: Any) -> Session:
+def _session(row: Any) -> Conversation:
     columns = row._asdict()
-    return Session(**{**columns, "account_id": AccountId(columns["account_id"])})
+    return Conversation(**{**columns, "account_id": AccountId(columns["account_id"])})

@@ -18,7 +18,7 @@ from claude_agent_sdk import (
 )
 
 from app.conversations.repository import (
-    Session,
+    Conversation,
     Transcript,
     append_entries,
     delete_entries,
@@ -27,7 +27,7 @@ from app.conversations.repository import (
     touch_transcript,
     transcripts_of,
 )
-from app.conversations.transcript import Entry
+from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.ids import RunKey
 
@@ -40,7 +40,9 @@ class PostgresSessionStore:
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """See the SDK. Raises `DatabaseUnavailable`; trying again adds nothing twice."""
-        await self.add(_transcript(key), [Entry(cast("dict[str, Any]", entry), None) for entry in entries])
+        await self.add(
+            _transcript(key), [TranscriptEntry(cast("dict[str, Any]", entry), None) for entry in entries]
+        )
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """See the SDK."""
@@ -66,18 +68,18 @@ class PostgresSessionStore:
         async with self._database.snapshot() as reader:
             return await subpaths_of(reader, key["project_key"], key["session_id"])
 
-    async def add(self, transcript: Transcript, entries: Sequence[Entry]) -> None:
+    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
         """Append entries together with the runs that said them."""
         async with self._database.transaction() as tx:
             await touch_transcript(tx, transcript)
             await append_entries(tx, transcript, entries)
 
-    async def entries(self, transcript: Transcript) -> list[Entry]:
+    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
         """Every entry together with the run that said it."""
         async with self._database.snapshot() as reader:
             return await load_entries(reader, transcript)
 
-    async def fork(self, session: Session, *, up_to_entry: str) -> UUID:
+    async def fork(self, session: Conversation, *, up_to_entry: str) -> UUID:
         """Copy a session's transcript up to an entry under a session id of its own, which it returns."""
         both = cast("SessionStore", _Copying(self, session.transcript))
         copy = await fork_session_via_store(both, str(session.session_id), up_to_message_id=up_to_entry)
@@ -98,7 +100,7 @@ class RunTranscript:
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Keep what was said, under the run that said it."""
         transcript = _transcript(key)._replace(project_key=str(self._run.account_id))
-        said = [Entry(cast("dict[str, Any]", entry), self._run.run_id) for entry in entries]
+        said = [TranscriptEntry(cast("dict[str, Any]", entry), self._run.run_id) for entry in entries]
         await self._store.add(transcript, said)
 
     async def load(self, key: SessionKey) -> None:  # noqa: ARG002 - the SDK's signature
@@ -124,7 +126,7 @@ class _Copying:
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         lines = [cast("dict[str, Any]", entry) for entry in entries]
-        copies = [Entry(line, self._said_by.get(_original(line))) for line in lines]
+        copies = [TranscriptEntry(line, self._said_by.get(_original(line))) for line in lines]
         await self._store.add(_transcript(key)._replace(project_key=self._source.project_key), copies)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.conversations.history_text import Spoken, read
+from app.conversations.history_text import HistoryTurn, read
 
 MessageType = Literal["system_message", "user_message", "assistant_message", "tool_call"]
 
@@ -17,7 +17,7 @@ INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user fo
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TranscriptEntry:
     """A line of a transcript, as the SDK wrote it, and the run that said it."""
 
     line: dict[str, Any]
@@ -25,7 +25,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionMessage:
+class ConversationMessage:
     """One thing said or done in a conversation."""
 
     type: MessageType
@@ -45,17 +45,17 @@ class SessionMessage:
     """Whether the tool call failed; None while it has not been answered."""
 
 
-def has_turns(entries: Sequence[Entry]) -> bool:
+def has_turns(entries: Sequence[TranscriptEntry]) -> bool:
     """Whether there is anything to go on with."""
     return any(entry.line.get("type") == "user" for entry in entries)
 
 
-def said_by(entries: Sequence[Entry], run_id: str) -> bool:
+def said_by(entries: Sequence[TranscriptEntry], run_id: str) -> bool:
     """Whether a run has put its question already."""
     return any(entry.run_id == run_id and entry.line.get("type") == "user" for entry in entries)
 
 
-def last_entry_of(entries: Sequence[Entry], run_id: str) -> str | None:
+def last_entry_of(entries: Sequence[TranscriptEntry], run_id: str) -> str | None:
     """The id of the last thing a run said or was told."""
     ids = [
         _text(entry.line.get("uuid"))
@@ -66,8 +66,8 @@ def last_entry_of(entries: Sequence[Entry], run_id: str) -> str | None:
 
 
 def messages_of(
-    entries: Sequence[Entry], *, tool_id_of: Callable[[str], str], only_first: int | None = None
-) -> list[SessionMessage]:
+    entries: Sequence[TranscriptEntry], *, tool_id_of: Callable[[str], str], only_first: int | None = None
+) -> list[ConversationMessage]:
     """Everything said, in order; `tool_id_of` gives a tool's id for the model's name of it.
 
     `only_first`: how many of the entries to read; in the others only the results of calls are looked for.
@@ -77,8 +77,8 @@ def messages_of(
 
 
 def _read(
-    entry: Entry, failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
-) -> Iterator[SessionMessage]:
+    entry: TranscriptEntry, failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
+) -> Iterator[ConversationMessage]:
     line = entry.line
     if line.get("isMeta") or line.get("isSidechain"):
         return
@@ -90,12 +90,12 @@ def _read(
         case {"type": "assistant", "message": dict(message)} if message.get("model") != "<synthetic>":
             yield from _assistant(entry, message, failed, tool_id_of)
         case {"type": "system", "subtype": "compact_boundary"}:
-            yield SessionMessage("system_message", entry.run_id, _at(entry), compaction=True)
+            yield ConversationMessage("system_message", entry.run_id, _at(entry), compaction=True)
         case _:
             return
 
 
-def _user(entry: Entry, content: Any) -> Iterator[SessionMessage]:
+def _user(entry: TranscriptEntry, content: Any) -> Iterator[ConversationMessage]:
     texts = [content] if isinstance(content, str) else _texts(content)
     if not texts or texts[0] in INTERRUPTED or entry.line.get("isCompactSummary"):
         return
@@ -103,22 +103,25 @@ def _user(entry: Entry, content: Any) -> Iterator[SessionMessage]:
     for turn in earlier or []:
         yield _earlier(entry, turn)
     text = "\n\n".join(texts if earlier is None else texts[1:])
-    yield SessionMessage("user_message", entry.run_id, _at(entry), content=text)
+    yield ConversationMessage("user_message", entry.run_id, _at(entry), content=text)
 
 
-def _earlier(entry: Entry, turn: Spoken) -> SessionMessage:
+def _earlier(entry: TranscriptEntry, turn: HistoryTurn) -> ConversationMessage:
     kind: MessageType = "assistant_message" if turn.role == "assistant" else "user_message"
-    return SessionMessage(kind, entry.run_id, None, content=turn.text)
+    return ConversationMessage(kind, entry.run_id, None, content=turn.text)
 
 
 def _assistant(
-    entry: Entry, message: Mapping[str, Any], failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
-) -> Iterator[SessionMessage]:
+    entry: TranscriptEntry,
+    message: Mapping[str, Any],
+    failed: Mapping[str, bool],
+    tool_id_of: Callable[[str], str],
+) -> Iterator[ConversationMessage]:
     message_id = _text(message.get("id"))
     for block in _blocks(message.get("content")):
         match block:
             case {"type": "text", "text": str(text)}:
-                yield SessionMessage(
+                yield ConversationMessage(
                     "assistant_message",
                     entry.run_id,
                     _at(entry),
@@ -127,7 +130,7 @@ def _assistant(
                     partial=message.get("stop_reason") is None,
                 )
             case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
-                yield SessionMessage(
+                yield ConversationMessage(
                     "tool_call",
                     entry.run_id,
                     _at(entry),
@@ -141,7 +144,7 @@ def _assistant(
                 pass
 
 
-def _tool_results(entries: Sequence[Entry]) -> Iterator[tuple[str, bool]]:
+def _tool_results(entries: Sequence[TranscriptEntry]) -> Iterator[tuple[str, bool]]:
     for entry in entries:
         message = entry.line.get("message")
         for block in _blocks(message.get("content") if isinstance(message, dict) else None):
@@ -161,7 +164,7 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _at(entry: Entry) -> str | None:
+def _at(entry: TranscriptEntry) -> str | None:
     return _text(entry.line.get("timestamp"))
 
 

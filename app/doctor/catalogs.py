@@ -17,7 +17,7 @@ from app.models.deprecations import announced_ends
 from app.models.file import ModelFileError
 from app.models.registry import DEFAULT, ModelRegistry
 from app.requests import GraphRunRequest, Message
-from app.runs.planner import Planner
+from app.runs.planner import RunPlanner
 from app.settings import Settings
 from app.tools.catalog import ToolCatalog, ToolCatalogError
 from app.tools.tool import ToolDefinitionError
@@ -26,7 +26,7 @@ _NOBODY = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogues:
+class Catalogs:
     """What could be read, and how it is."""
 
     checks: list[Check]
@@ -35,7 +35,7 @@ class Catalogues:
     prices: PriceList
 
 
-def check_catalogues(settings: Settings) -> Catalogues:
+def check_catalogues(settings: Settings) -> Catalogs:
     """Read everything; what is wrong with one thing does not hide what is wrong with another."""
     tools, of_tools = _tools(settings)
     prices, of_prices = _prices(settings)
@@ -49,12 +49,12 @@ def check_catalogues(settings: Settings) -> Catalogues:
     of_graphs = [Check("graphs", "error", str(problem)) for problem in wrong]
     if models is not None:
         timeout = timedelta(seconds=settings.run_timeout_s)
-        planner = Planner(graphs, models, tools, prices, timeout, message_limits(settings))
+        planner = RunPlanner(graphs, models, tools, prices, timeout, message_limits(settings))
         of_graphs += _unrunnable(planner)
         of_models += _ending(models, graphs)
     if not of_graphs:
         of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
-    return Catalogues([*of_tools, *of_graphs, *of_models, *of_prices], graphs, models, prices)
+    return Catalogs([*of_tools, *of_graphs, *of_models, *of_prices], graphs, models, prices)
 
 
 def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
@@ -98,7 +98,7 @@ def _ending(models: ModelRegistry, graphs: GraphCatalog) -> Iterator[Check]:
         yield Check("models", "warning", said)
 
 
-def _unrunnable(planner: Planner) -> Iterator[Check]:
+def _unrunnable(planner: RunPlanner) -> Iterator[Check]:
     """Plan a run of every graph: what stops it would stop a client's."""
     nobody = RunKey(AccountId(_NOBODY), RunId("doctor"))
     for graph in planner.graphs.all():

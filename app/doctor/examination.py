@@ -7,7 +7,7 @@ from app.bootstrap.agent import open_access, open_agent, open_schemas
 from app.bootstrap.storage import attach_database, open_log
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
-from app.doctor.catalogs import Catalogues, check_catalogues
+from app.doctor.catalogs import Catalogs, check_catalogues
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
 from app.doctor.probe import ProbeBilling, probe
 from app.doctor.report import Check, Report, without_secrets
@@ -17,7 +17,7 @@ from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import own_directory
 from app.graphs.spec import GraphSpec
 from app.settings import Settings
-from app.tools.mcp_servers import McpConnector, McpServerAway, remote_ids
+from app.tools.mcp_servers import McpConnector, McpServerUnavailable, remote_ids
 from app.workspaces.service import Workspaces
 
 
@@ -59,7 +59,7 @@ class _Opening:
     """Opens one part after the other, and keeps open what a later one stands on."""
 
     def __init__(
-        self, settings: Settings, stack: AsyncExitStack, catalogues: Catalogues, cli: Cli | None
+        self, settings: Settings, stack: AsyncExitStack, catalogues: Catalogs, cli: Cli | None
     ) -> None:
         self._settings = settings
         self._stack = stack
@@ -131,7 +131,7 @@ async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:
     wanted = tuple(remote_ids(graph.mcp_servers))
     try:
         connections = await connector.connect(graph.mcp_servers, wanted)
-    except McpServerAway as error:
+    except McpServerUnavailable as error:
         return Check("mcp_servers", "error", f"graph {graph.id}: {error} does not answer, or lacks a tool")
     missing = sorted(set(wanted) - {tool.id for tool in connections.tools})
     await connections.aclose()

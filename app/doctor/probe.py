@@ -13,8 +13,8 @@ from app.events import AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.metering.hooks import lane_limits
 from app.executors.port import ExecutionFailed, RunContext
-from app.gateway.call import CallCost, LaneLinks
-from app.gateway.channel import LaneLimits
+from app.gateway.call import CallCost, ChannelHooks
+from app.gateway.channel import ChannelLimits
 from app.gateway.wire import MessageUsage
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
@@ -37,9 +37,9 @@ class ProbeBilling:
 
     prices: PriceList
 
-    def lane(self, context: RunContext) -> tuple[LaneLimits, LaneLinks]:
+    def lane(self, context: RunContext) -> tuple[ChannelLimits, ChannelHooks]:
         """See the protocol."""
-        return lane_limits(context), LaneLinks(
+        return lane_limits(context), ChannelHooks(
             self.cost_of, _no_objection, opened=_unheeded, closed=_unheeded, voided=_unheeded
         )
 

@@ -14,7 +14,7 @@ from app.events import ControlEvent, PermissionRequest, PermissionResolved, Reso
 from app.ids import new_uuid
 from app.requests import PermissionMode
 from app.storable import storable
-from app.tools.policy import CallDenied
+from app.tools.policy import ToolCallDenied
 from app.tools.tool import ArgumentsRefused, Effect, ToolContext
 
 log = structlog.get_logger(__name__)
@@ -106,17 +106,17 @@ class Approvals:
         self._needing, self.mode, self._timeout = needing, mode, timeout
 
     async def review(self, tool: Reviewed, args: object, context: ToolContext) -> object:
-        """The arguments to call the tool with; raises `CallDenied`."""
+        """The arguments to call the tool with; raises `ToolCallDenied`."""
         if self.mode == "plan" and not tool.read_only:
-            raise CallDenied(_ONLY_PLANS)
+            raise ToolCallDenied(_ONLY_PLANS)
         needed = not self._needing.isdisjoint({tool.id, tool.effect})
         if not needed or self.mode == "bypassPermissions":
             return args
         if self.mode == "dontAsk":
-            raise CallDenied(_ASKS_NOBODY)
+            raise ToolCallDenied(_ASKS_NOBODY)
         decision = await self._asked(tool, args, context)
         if decision.decision == "deny":
-            raise CallDenied(decision.message or _DENIED)
+            raise ToolCallDenied(decision.message or _DENIED)
         return args if decision.args is None else decision.args
 
     async def decide(self, request_id: str, decision: Decision) -> None:
@@ -143,7 +143,7 @@ class Approvals:
 
     async def _asked(self, tool: Reviewed, args: object, context: ToolContext) -> Decision:
         if self._ended:
-            raise CallDenied(_NOT_HEARD)
+            raise ToolCallDenied(_NOT_HEARD)
         request_id = str(new_uuid())
         request = PermissionRequest(
             request_id=request_id,
@@ -161,7 +161,7 @@ class Approvals:
             reason = "decided" if done else "expired"
             return waiting.decided.result() if done else Decision("deny", message=_EXPIRED)
         except AppError as error:
-            raise CallDenied(_NOT_HEARD) from error
+            raise ToolCallDenied(_NOT_HEARD) from error
         finally:
             decision = waiting.decided.result() if waiting.decided.done() else Decision("deny")
             await self._resolve(request_id, decision, reason)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
-from app.conversations.repository import Session
+from app.conversations.repository import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
 from app.graphs.spec import GraphSpec
@@ -16,27 +16,27 @@ from app.tools.tool import Tool
 from app.usage import NOTHING_SPENT, Attribution, Spent
 
 
-class Ending(NamedTuple):
+class RunOutcome(NamedTuple):
     """How a run without an answer ended: the only two words a client learns of it."""
 
     error: ErrorCode
     finish_reason: FinishReason
 
 
-ABORTED = Ending("aborted", "aborted")
-TIMEOUT = Ending("timeout", "timeout")
-BUDGET = Ending("rate_limit", "budget")
-MAX_TURNS = Ending("timeout", "max_turns")
-NO_CREDIT = Ending("insufficient_credits", "budget")
-INTERNAL = Ending("internal", "error")
-UNAVAILABLE = Ending("provider_unavailable", "error")
+ABORTED = RunOutcome("aborted", "aborted")
+TIMEOUT = RunOutcome("timeout", "timeout")
+BUDGET = RunOutcome("rate_limit", "budget")
+MAX_TURNS = RunOutcome("timeout", "max_turns")
+NO_CREDIT = RunOutcome("insufficient_credits", "budget")
+INTERNAL = RunOutcome("internal", "error")
+UNAVAILABLE = RunOutcome("provider_unavailable", "error")
 
 
 class ExecutionFailed(Exception):
     """A run ended without an answer."""
 
     def __init__(self, error: ErrorCode, finish_reason: FinishReason = "error") -> None:
-        self.ending = Ending(error, finish_reason)
+        self.ending = RunOutcome(error, finish_reason)
         super().__init__(f"{error} ({finish_reason})")
 
 
@@ -62,7 +62,7 @@ class RunContext:
     """What its earlier attempts have used of the limits."""
     agent_models: Mapping[str, str] = field(default_factory=dict)
     """The resolved model ids of the subagents that have one of their own, by the agent's name."""
-    session: Session | None = None
+    session: Conversation | None = None
     """The conversation it goes on with; None for a run that stands alone."""
     reserved: int | None = None
     """The credits that were set aside for it when it was accepted, if its account has a limit."""

@@ -29,7 +29,7 @@ class CallCost:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneLinks:
+class ChannelHooks:
     """What a lane asks and tells: prices, credit, and what was seen of a message."""
 
     cost_of: Callable[[str, TokenUsage], Decimal]
@@ -69,15 +69,15 @@ class MessageNames:
 
 
 @dataclass(slots=True)
-class Reserved:
+class CreditReservation:
     """What a call may use, or calls have used."""
 
     tokens: int = 0
     usd: Decimal = Decimal(0)
 
-    def plus(self, other: "Reserved") -> "Reserved":
+    def plus(self, other: "CreditReservation") -> "CreditReservation":
         """Both."""
-        return Reserved(self.tokens + other.tokens, self.usd + other.usd)
+        return CreditReservation(self.tokens + other.tokens, self.usd + other.usd)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,8 +85,8 @@ class Call:
     """One call that was let through."""
 
     size: CallSize
-    reserved: Reserved
-    links: LaneLinks
+    reserved: CreditReservation
+    links: ChannelHooks
     names: MessageNames
     close_message: Callable[[MessageUsage], None]
     bar: Callable[[Refusal], None]

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import structlog
 
-from app.gateway.call import Call, CallCost, LaneLinks, MessageNames, Refusal, Reserved
+from app.gateway.call import Call, CallCost, ChannelHooks, CreditReservation, MessageNames, Refusal
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
@@ -29,7 +29,7 @@ class CallRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class LaneLimits:
+class ChannelLimits:
     """Where a run must stop, whatever its agent does; None means no limit."""
 
     deadline: float
@@ -45,14 +45,14 @@ class LaneLimits:
         """Whether it matters what calls use."""
         return self.max_total_tokens is not None or self.max_budget_usd is not None
 
-    def reached_by(self, used: Reserved) -> bool:
+    def reached_by(self, used: CreditReservation) -> bool:
         """Whether this much reaches a budget."""
         tokens, usd = self.max_total_tokens, self.max_budget_usd
         return (tokens is not None and used.tokens >= tokens) or (usd is not None and used.usd >= usd)
 
 
 @dataclass(slots=True)
-class Lane:
+class Channel:
     """What one run may still call, and every message it was answered."""
 
     run_id: str
@@ -60,8 +60,8 @@ class Lane:
     token: str
     url: str
     """What the agent takes for the API's base URL."""
-    limits: LaneLimits
-    links: LaneLinks
+    limits: ChannelLimits
+    links: ChannelHooks
     messages: dict[MessageId, MessageUsage] = field(default_factory=dict)
     """Messages whose numbers are known."""
     refused: Refusal | None = None
@@ -124,7 +124,7 @@ class Lane:
             await asyncio.wait(tasks)
 
     async def _admit(self, size: CallSize) -> Call:
-        reserved = Reserved(size.longest.total_tokens, self.links.cost_of(size.model, size.longest))
+        reserved = CreditReservation(size.longest.total_tokens, self.links.cost_of(size.model, size.longest))
         while (refusal := self._refusal()) is None and self._must_wait():
             await self._change.wait()
         if refusal is not None:
@@ -189,12 +189,12 @@ class Lane:
         last_turn = turns is not None and self._turns() + len(self._calls) >= turns
         return bool(self._calls) and (last_turn or self.limits.reached_by(spent))
 
-    def _spent(self) -> Reserved:
-        spent = Reserved(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
+    def _spent(self) -> CreditReservation:
+        spent = CreditReservation(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
         if self.limits.has_budget:
             for message in self.messages.values():
                 cost = self.links.cost_of(message.model, message.usage)
-                spent = spent.plus(Reserved(message.usage.total_tokens, cost))
+                spent = spent.plus(CreditReservation(message.usage.total_tokens, cost))
         return spent
 
     def _turns(self) -> int:

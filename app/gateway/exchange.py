@@ -11,7 +11,7 @@ from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.answers import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.call import Call
-from app.gateway.upstream import Provider
+from app.gateway.upstream import Upstream
 from app.gateway.wire import WHOLE_BYTES, AnswerTooLarge, StreamFold, whole_message
 from app.server.loopback import Dropped, Receive, Scope, Send, hung_up
 
@@ -33,7 +33,7 @@ _NOT_PASSED_BACK = {b"connection", b"transfer-encoding", b"keep-alive", b"date",
 class Exchange:
     """One request and its answer."""
 
-    def __init__(self, provider: Provider, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, provider: Upstream, scope: Scope, receive: Receive, send: Send) -> None:
         self._provider = provider
         self._scope = scope
         self._receive = receive

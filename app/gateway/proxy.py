@@ -13,11 +13,11 @@ import structlog
 
 from app.gateway.answers import ENDED, OF_BODIES, REFUSED, TOO_LARGE, UNKNOWN, send_error
 from app.gateway.bodies import Bodies, BodyRefused
-from app.gateway.call import LaneLinks
-from app.gateway.channel import CallRefused, Lane, LaneLimits
+from app.gateway.call import ChannelHooks
+from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
-from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Provider
+from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
 from app.server.loopback import Receive, Scope, Send, listening
 
 
@@ -31,9 +31,9 @@ class Address(NamedTuple):
 class Gateway:
     """`async with Gateway(...) as gateway:` listens on loopback."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Upstream) -> None:
         self._provider = provider
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, Channel] = {}
         self._bodies = Bodies()
         self._url = ""
         self._stack = AsyncExitStack()
@@ -57,14 +57,16 @@ class Gateway:
         token = secrets.token_urlsafe(24)
         return Address(token, f"{self._url}/{token}")
 
-    def open(self, run_id: str, limits: LaneLimits, links: LaneLinks, *, at: Address | None = None) -> Lane:
+    def open(
+        self, run_id: str, limits: ChannelLimits, links: ChannelHooks, *, at: Address | None = None
+    ) -> Channel:
         """A lane for one run."""
         address = at or self.address()
-        lane = Lane(run_id, address.token, address.url, limits, links)
+        lane = Channel(run_id, address.token, address.url, limits, links)
         self._lanes[address.token] = lane
         return lane
 
-    async def close(self, lane: Lane) -> None:
+    async def close(self, lane: Channel) -> None:
         """End a run's lane: its token is worth nothing from now on."""
         self._lanes.pop(lane.token, None)
         await lane.close()
@@ -89,7 +91,7 @@ class Gateway:
             except CallRefused as refused:
                 await send_error(send, ENDED if refused.refusal == "ended" else REFUSED)
 
-    async def _pass_on(self, lane: Lane, path: str, body: bytes, exchange: Exchange) -> None:
+    async def _pass_on(self, lane: Channel, path: str, body: bytes, exchange: Exchange) -> None:
         with structlog.contextvars.bound_contextvars(run_id=lane.run_id):
             if path == COUNT_TOKENS:
                 await exchange.carry(path, body, call=None)

@@ -38,8 +38,8 @@ _OURS = {
 """Headers that are ours to say, whatever an agent says: ours is another connection and another key."""
 
 
-class Provider:
-    """`async with Provider(...) as provider:` keeps connections open between runs."""
+class Upstream:
+    """`async with Upstream(...) as provider:` keeps connections open between runs."""
 
     def __init__(self, *, base_url: str, api_key: str | None) -> None:
         self._base_url = base_url.rstrip("/")

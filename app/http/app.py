@@ -22,7 +22,7 @@ from app.http.middleware import Heads, RequestIds, SafeHeaders, UnexpectedErrors
 from app.http.openapi import ERRORS, DocumentedApp
 from app.http.routers import ROUTERS
 from app.http.schemas import Problem
-from app.http.shared_answer import SharedAnswer
+from app.http.shared_answer import SharedResult
 from app.http.sse import HEARTBEAT_S
 
 DESCRIPTION: Final = """
@@ -75,7 +75,7 @@ def create_app(
     )
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
-    app.state.readiness = SharedAnswer(partial(parts_away, services), kept_s=KEPT_S)
+    app.state.readiness = SharedResult(partial(parts_away, services), kept_s=KEPT_S)
     app.state.limits = _limits(services, is_proxy)
     problems.install(app)
     for router in ROUTERS:

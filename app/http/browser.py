@@ -17,7 +17,7 @@ _PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-hos
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
-Sender: TypeAlias = Literal["ours", "foreign", "unknown"]
+WebhookSender: TypeAlias = Literal["ours", "foreign", "unknown"]
 
 PAGE_HEADERS: Final = {
     "Content-Security-Policy": (
@@ -46,7 +46,7 @@ DOCS_HEADERS: Final = {
 }
 
 
-class ForeignPage(Forbidden):
+class ForeignOrigin(Forbidden):
     """A page of another site may not use this session."""
 
     code = "foreign_page"
@@ -94,7 +94,7 @@ def forget_session(response: Response) -> None:
     response.delete_cookie(_HOST_COOKIE, httponly=True, samesite="strict", secure=True)
 
 
-def sender_of(request: Request, origins: tuple[str, ...]) -> Sender:
+def sender_of(request: Request, origins: tuple[str, ...]) -> WebhookSender:
     """Whose page has sent a request, by what browsers let no page forge.
 
     `origins` are those of other sites that may. Old browsers, and new ones by plain http, send no

@@ -31,7 +31,7 @@ Money = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:.10f}", retu
 Moment = Annotated[datetime, PlainSerializer(_utc, return_type=str)]
 
 
-class Shape(BaseModel):
+class ResponseModel(BaseModel):
     """camelCase outside, read from attributes inside."""
 
     model_config = ConfigDict(
@@ -39,21 +39,21 @@ class Shape(BaseModel):
     )
 
 
-class Page(Shape, Generic[Item]):
+class Page(ResponseModel, Generic[Item]):
     """One page of a list; `nextCursor` is null on the last."""
 
     items: Sequence[Item]
     next_cursor: str | None = None
 
 
-class AcceptedRun(Shape):
+class AcceptedRun(ResponseModel):
     """A run that goes on in the background."""
 
     run_id: str
     status: RunStatus
 
 
-class InterruptionShape(Shape):
+class InterruptionResponse(ResponseModel):
     """How far the last wish to stop a run, or its turn, has come."""
 
     kind: StopKind
@@ -61,7 +61,7 @@ class InterruptionShape(Shape):
     at: Moment
 
 
-class GeneratedText(Shape):
+class GeneratedText(ResponseModel):
     """What a model answered."""
 
     content: str
@@ -69,7 +69,7 @@ class GeneratedText(Shape):
     run_id: str
 
 
-class GeneratedObject(Shape):
+class GeneratedObject(ResponseModel):
     """The object a model answered with; it matches the schema it was asked for by."""
 
     object_: Annotated[Any, Field(alias="object")]
@@ -77,14 +77,14 @@ class GeneratedObject(Shape):
     run_id: str
 
 
-class MetersShape(Shape):
+class MetersResponse(ResponseModel):
     """How many messages each meter saw."""
 
     sdk: int
     gateway: int
 
 
-class RunBilling(Shape):
+class RunBillingResponse(ResponseModel):
     """What a run has been charged so far.
 
     `meters` and `drift`, the number of messages they disagreed on, are null until it has ended.
@@ -92,21 +92,21 @@ class RunBilling(Shape):
 
     receipts: int
     cost_usd: Money
-    meters: MetersShape | None
+    meters: MetersResponse | None
     drift: int | None
 
     @classmethod
-    def of(cls, totals: RunTotals, meters: Meters | None) -> "RunBilling":
+    def of(cls, totals: RunTotals, meters: Meters | None) -> "RunBillingResponse":
         """Show what a run was charged."""
         return cls(
             receipts=totals.receipts,
             cost_usd=totals.cost_usd,
-            meters=None if meters is None else MetersShape.model_validate(meters),
+            meters=None if meters is None else MetersResponse.model_validate(meters),
             drift=None if meters is None else meters.drift,
         )
 
 
-class RunShape(Shape):
+class RunResponse(ResponseModel):
     """A run as it stands; `billing` is null for keys without `receipts:read`."""
 
     run_id: str
@@ -116,17 +116,17 @@ class RunShape(Shape):
     attempt: int
     request_id: str | None
     state_key: str | None
-    interruption: InterruptionShape | None
+    interruption: InterruptionResponse | None
     created_at: Moment
     started_at: Moment | None
     ended_at: Moment | None
     contents_deleted_at: Moment | None
     final: GraphFinal | None
     tool_failures: int | None
-    billing: RunBilling | None
+    billing: RunBillingResponse | None
 
     @classmethod
-    def of(cls, run: RunRecord, totals: RunTotals | None) -> "RunShape":
+    def of(cls, run: RunRecord, totals: RunTotals | None) -> "RunResponse":
         """Show a run."""
         return cls(
             run_id=run.key.run_id,
@@ -143,15 +143,15 @@ class RunShape(Shape):
             contents_deleted_at=run.contents_deleted_at,
             final=run.final,
             tool_failures=run.tool_failures,
-            billing=None if totals is None else RunBilling.of(totals, run.meters),
+            billing=None if totals is None else RunBillingResponse.of(totals, run.meters),
         )
 
 
-def _interruption(run: RunRecord) -> InterruptionShape | None:
-    return None if run.interruption is None else InterruptionShape.model_validate(run.interruption)
+def _interruption(run: RunRecord) -> InterruptionResponse | None:
+    return None if run.interruption is None else InterruptionResponse.model_validate(run.interruption)
 
 
-class ReceiptShape(Shape):
+class ReceiptResponse(ResponseModel):
     """What one assistant message was charged."""
 
     id: UUID
@@ -185,12 +185,12 @@ class ReceiptShape(Shape):
     note: str | None
 
     @classmethod
-    def of(cls, receipt: Receipt) -> "ReceiptShape":
+    def of(cls, receipt: Receipt) -> "ReceiptResponse":
         """Show a receipt."""
         return cls.model_validate(receipt)
 
 
-class GraphShape(Shape):
+class GraphResponse(ResponseModel):
     """A graph; its prompt stays with the operator."""
 
     id: str
@@ -211,12 +211,12 @@ class GraphShape(Shape):
     show_thinking: bool
 
     @classmethod
-    def of(cls, graph: GraphSpec) -> "GraphShape":
+    def of(cls, graph: GraphSpec) -> "GraphResponse":
         """Show a graph."""
         return cls.model_validate(graph)
 
 
-class ToolShape(Shape):
+class ToolResponse(ResponseModel):
     """A tool a graph may list."""
 
     id: str
@@ -225,12 +225,12 @@ class ToolShape(Shape):
     input_schema: dict[str, Any]
 
     @classmethod
-    def of(cls, tool: Tool) -> "ToolShape":
+    def of(cls, tool: Tool) -> "ToolResponse":
         """Show a tool."""
         return cls.model_validate(tool)
 
 
-class ModelOptionsShape(Shape):
+class ModelOptionsResponse(ResponseModel):
     """How a model is asked; `thinking` is `disabled`, `adaptive` or a number of tokens."""
 
     thinking: Thinking
@@ -239,13 +239,13 @@ class ModelOptionsShape(Shape):
     fallback: str | None
 
 
-class ModelShape(Shape):
+class ModelResponse(ResponseModel):
     """A model and everything it is called; prices are null for one that has none and cannot be used."""
 
     id: str
     aliases: tuple[str, ...]
     roles: tuple[str, ...]
-    options: ModelOptionsShape
+    options: ModelOptionsResponse
     priced: bool
     # The usual rule would make them …UsdPerMtok.
     input_usd_per_mtok: Annotated[Money | None, Field(alias="inputUsdPerMTok")]
@@ -255,13 +255,13 @@ class ModelShape(Shape):
     cache_write_1h_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite1hUsdPerMTok")]
 
     @classmethod
-    def of(cls, model: KnownModel, price: ModelPrice | None) -> "ModelShape":
+    def of(cls, model: KnownModel, price: ModelPrice | None) -> "ModelResponse":
         """Show a model and what a message of usual length costs."""
         return cls(
             id=model.id,
             aliases=model.aliases,
             roles=model.roles,
-            options=ModelOptionsShape.model_validate(model.options),
+            options=ModelOptionsResponse.model_validate(model.options),
             priced=price is not None,
             input_usd_per_mtok=price and price.input.base,
             output_usd_per_mtok=price and price.output.base,
@@ -271,14 +271,14 @@ class ModelShape(Shape):
         )
 
 
-class PreviewedTool(Shape):
+class PreviewedTool(ResponseModel):
     """A tool a run may use."""
 
     id: str
     effect: Effect
 
 
-class LimitsShape(Shape):
+class LimitsResponse(ResponseModel):
     """Where a run stops; null is no limit."""
 
     timeout_s: float
@@ -287,29 +287,29 @@ class LimitsShape(Shape):
     max_total_tokens: int | None
 
 
-class PreviewShape(Shape):
+class PreviewResponse(ResponseModel):
     """What would be executed. `sdkOptions` are the agent's own, without what is this machine's."""
 
     graph_id: str
     model: str
-    model_options: ModelOptionsShape
+    model_options: ModelOptionsResponse
     tools: tuple[PreviewedTool, ...]
-    limits: LimitsShape
+    limits: LimitsResponse
     timeout_s: float
     system_prompt: str
     prompt: Sequence[Mapping[str, Any]]
     sdk_options: Mapping[str, Any]
 
     @classmethod
-    def of(cls, context: RunContext, preview: Preview) -> "PreviewShape":
+    def of(cls, context: RunContext, preview: Preview) -> "PreviewResponse":
         """Show a run that was planned and not started."""
         timeout_s = context.timeout.total_seconds()
         return cls(
             graph_id=context.spec.id,
             model=context.model,
-            model_options=ModelOptionsShape.model_validate(context.options),
+            model_options=ModelOptionsResponse.model_validate(context.options),
             tools=tuple(PreviewedTool.model_validate(tool) for tool in context.tools),
-            limits=LimitsShape(
+            limits=LimitsResponse(
                 timeout_s=timeout_s,
                 max_turns=context.limits.max_turns,
                 max_budget_usd=context.limits.max_budget_usd,
@@ -322,7 +322,7 @@ class PreviewShape(Shape):
         )
 
 
-class Health(Shape):
+class Health(ResponseModel):
     """How the server is."""
 
     status: str
@@ -335,14 +335,14 @@ class Readiness(Health):
     """Whether it took our key or login when it was last asked."""
 
 
-class FieldProblem(Shape):
+class FieldProblem(ResponseModel):
     """What is wrong with one field."""
 
     field: str
     message: str
 
 
-class Problem(Shape):
+class Problem(ResponseModel):
     """Something went wrong (RFC 9457)."""
 
     type: str

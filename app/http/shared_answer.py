@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T")
 
 
-class SharedAnswer(Generic[_T]):
+class SharedResult(Generic[_T]):
     """Asks once for everybody who waits, and again only after a while: a flood of questions costs one."""
 
     def __init__(self, ask: Callable[[], Awaitable[_T]], *, kept_s: float) -> None:

@@ -19,12 +19,12 @@ class ValueUncheckable(Exception):
     """A value cannot be held against its schema within the limits; the text says why."""
 
 
-class CheckerAway(Unavailable):
+class CheckerUnavailable(Unavailable):
     """JSON schemas cannot be checked now; try again later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
+class SchemaMismatch:
     """Where a value does not match its schema, by the names on the way there, and why."""
 
     path: tuple[str, ...]
@@ -51,7 +51,7 @@ class SchemaChecker:
     async def require_usable(self, schema: dict[str, Any], *, owner: str) -> None:
         """Raise `SchemaUnusable` for what is no schema, reaches outside itself or takes too long.
 
-        Raises `SchemasBusy` when too many of the owner's wait, `CheckerAway` without processes.
+        Raises `SchemasBusy` when too many of the owner's wait, `CheckerUnavailable` without processes.
         """
         document = SchemaDocument.of(schema)
         try:
@@ -62,26 +62,26 @@ class SchemaChecker:
         except WorkerEnded as error:
             raise SchemaUnusable("#", str(error)) from error
         except OSError as error:
-            raise CheckerAway(retry_after_s=1) from error
+            raise CheckerUnavailable(retry_after_s=1) from error
         if verdict == "unusable":
             raise SchemaUnusable(pointer(path), reason)
 
-    async def mismatch(self, schema: dict[str, Any], value: Any, *, owner: str) -> Mismatch | None:
-        """Why the value does not match; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerAway`."""
+    async def mismatch(self, schema: dict[str, Any], value: Any, *, owner: str) -> SchemaMismatch | None:
+        """Why the value does not match; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""
         document = SchemaDocument.of(schema)
         try:
             verdict, path, reason = await self._pool.ask(document, _as_json(value), owner=owner)
         except WorkerEnded as error:
             raise ValueUncheckable(str(error)) from error
         except OSError as error:
-            raise CheckerAway(retry_after_s=1) from error
+            raise CheckerUnavailable(retry_after_s=1) from error
         match verdict:
             case "unusable":
                 raise SchemaUnusable(pointer(path), reason)
             case "uncheckable":
                 raise ValueUncheckable(reason)
             case "mismatch":
-                return Mismatch(tuple(map(str, path)), reason)
+                return SchemaMismatch(tuple(map(str, path)), reason)
             case _:
                 return None
 

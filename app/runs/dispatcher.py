@@ -60,7 +60,7 @@ class Capacity:
         return 1 if self.per_account < self.concurrent else 0
 
 
-class Holder(NamedTuple):
+class SlotHolder(NamedTuple):
     """Who asks for a place."""
 
     account_id: AccountId
@@ -69,11 +69,11 @@ class Holder(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    holder: Holder
+    holder: SlotHolder
     turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class RunQueue:
+class RunDispatcher:
     """Gives out places fairly.
 
     Next is the account with the fewest runs under way, then the one whose last turn is longest
@@ -129,7 +129,7 @@ class RunQueue:
     @asynccontextmanager
     async def place(
         self,
-        holder: Holder,
+        holder: SlotHolder,
         stop: asyncio.Event,
         *,
         waits: Callable[[int], Awaitable[None]],
@@ -167,14 +167,14 @@ class RunQueue:
             self._last_turn[waiter.holder.account_id] = self._turns
             waiter.turn.set_result(None)
 
-    def _has_place_for(self, holder: Holder) -> bool:
+    def _has_place_for(self, holder: SlotHolder) -> bool:
         capacity, held = self._capacity, self._running[holder.account_id]
         free = capacity.concurrent - self._running.total()
         if held >= capacity.per_account or self._running_by_key[holder.api_key_id] >= capacity.per_key:
             return False
         return free > (capacity.reserved if held else 0)
 
-    def _count(self, holder: Holder, change: int) -> None:
+    def _count(self, holder: SlotHolder, change: int) -> None:
         self._running[holder.account_id] += change
         self._running_by_key[holder.api_key_id] += change
         self._running += Counter()

@@ -28,7 +28,7 @@ class StoredEvents:
     data: dict[str, Any]
 
 
-def pack(entries: Iterable[LogEntry]) -> list[StoredEvents]:
+def encode_events(entries: Iterable[LogEntry]) -> list[StoredEvents]:
     """Turn entries, in order and without gaps, into rows."""
     groups = (list(group) for _, group in groupby(entries, key=_voice))
     return [
@@ -38,7 +38,7 @@ def pack(entries: Iterable[LogEntry]) -> list[StoredEvents]:
     ]
 
 
-def unpack(rows: Iterable[StoredEvents]) -> list[LogEntry]:
+def decode_events(rows: Iterable[StoredEvents]) -> list[LogEntry]:
     """Give back exactly the entries that were packed."""
     return [entry for row in rows for entry in _entries(row)]
 

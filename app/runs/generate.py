@@ -68,7 +68,7 @@ class RefusedByProvider(Invalid):
     """The model's provider calls the request invalid."""
 
 
-class RunFailed(AppError):
+class GenerationFailed(AppError):
     """The run ended without an answer."""
 
 
@@ -78,7 +78,7 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "timeout": RunOutOfTime,
     "aborted": RunAborted,
     "rate_limit": RunHeldBack,
-    "internal": RunFailed,
+    "internal": GenerationFailed,
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,
 }

@@ -31,7 +31,7 @@ class SystemMessageRefused(Invalid):
 
 
 @dataclass(frozen=True, slots=True)
-class Planner:
+class RunPlanner:
     """Resolves requests against the catalogues."""
 
     graphs: GraphCatalog

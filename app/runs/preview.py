@@ -8,15 +8,15 @@ from app.ids import RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.principal import Principal
 from app.requests import GraphRunRequest
-from app.runs.planner import Planner
+from app.runs.planner import RunPlanner
 from app.runs.response_schema import check_response_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Previewer:
+class RunPreviewer:
     """Plans runs as `RunService` does, and goes no further."""
 
-    planner: Planner
+    planner: RunPlanner
     executor: GraphExecutor
     schemas: SchemaChecker
 

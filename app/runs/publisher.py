@@ -16,7 +16,7 @@ from app.streams.port import EventLog
 log = structlog.get_logger(__name__)
 
 
-class RunVoice:
+class RunEventPublisher:
     """Gives a run's events their positions one after the other, whoever speaks."""
 
     def __init__(self, database: Database, event_log: EventLog, run: RunKey, control: RunControl) -> None:

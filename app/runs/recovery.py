@@ -12,10 +12,10 @@ from app.errors import AppError, Unavailable
 from app.events import Done, RunError
 from app.ids import RunKey
 from app.requests import FinalUsage, GraphFinal
-from app.runs.event_codec import pack
+from app.runs.event_codec import encode_events
 from app.runs.repository import RunRecord, beat, finish_run, orphaned_runs
-from app.runs.resumption import Succession
-from app.runs.supervisor import Carrier
+from app.runs.resumption import RunResumption
+from app.runs.supervisor import RunSupervisor
 from app.runs.worker import close_log, last_position, numbered, terminal_events
 from app.streams.port import EventLog
 
@@ -26,7 +26,7 @@ SILENT_S = 20.0
 """A run without a heartbeat for this long is lost: its readers get their answer within 30 s."""
 
 
-class Reaper:
+class RunRecovery:
     """Sends heartbeats for the runs carried here, and ends or resumes runs without a heartbeat."""
 
     def __init__(
@@ -34,9 +34,9 @@ class Reaper:
         database: Database,
         event_log: EventLog,
         ledger: CreditLedger,
-        succession: Succession,
+        succession: RunResumption,
         *,
-        carrier: Carrier,
+        carrier: RunSupervisor,
         process_id: UUID,
     ) -> None:
         self._succession = succession
@@ -107,7 +107,9 @@ class Reaper:
         final = _died(run)
         entries = [*told, *numbered(terminal_events(final), after=last_position(told))]
         await self._ledger.release(tx, run.key)
-        await finish_run(tx, run.key, attempt=run.attempt, final=final, report=None, events=pack(entries))
+        await finish_run(
+            tx, run.key, attempt=run.attempt, final=final, report=None, events=encode_events(entries)
+        )
 
     async def _tell(self, run: RunRecord) -> None:
         log.error("ended a run that no process carries", run_id=run.key.run_id)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.conversations.repository import Session
+from app.conversations.repository import Conversation
 from app.db import Json, Reader, Transaction
 from app.events import MeterReport
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
@@ -92,7 +92,7 @@ class NewRun:
     request_hash: bytes
     request_id: str | None
     process_id: UUID
-    session: Session | None = None
+    session: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,9 @@ async def mark_running(tx: Transaction, key: RunKey) -> None:
     )
 
 
-async def unfinished_turns(reader: Reader, session: Session, *, before: int | None = None) -> list[RunKey]:
+async def unfinished_turns(
+    reader: Reader, session: Conversation, *, before: int | None = None
+) -> list[RunKey]:
     """Runs of a conversation that have not ended, oldest first; those before a turn only, if given."""
     statement = (
         select(runs.c.run_id)

@@ -11,11 +11,11 @@ from app.billing.reports import BillingReports
 from app.conversations.repository import find_session
 from app.db import Database, Transaction
 from app.executors.port import RunContext
-from app.runs.dispatcher import RunQueue
-from app.runs.planner import Planner
+from app.runs.dispatcher import RunDispatcher
+from app.runs.planner import RunPlanner
 from app.runs.repository import RunRecord, request_of, take_over
 from app.runs.request_codec import RequestCodec
-from app.runs.supervisor import Carrier
+from app.runs.supervisor import RunSupervisor
 
 log = structlog.get_logger(__name__)
 
@@ -25,18 +25,18 @@ MAX_ATTEMPTS = 3
 _INHERIT_S = 2.0
 
 
-class Succession:
+class RunResumption:
     """Decides which runs go on, and begins their next attempt."""
 
     def __init__(
         self,
         database: Database,
-        planner: Planner,
+        planner: RunPlanner,
         billing: BillingReports,
         *,
         receipts: ReceiptWriter,
-        queue: RunQueue,
-        carrier: Carrier,
+        queue: RunDispatcher,
+        carrier: RunSupervisor,
         codec: RequestCodec,
         process_id: UUID,
     ) -> None:

@@ -20,11 +20,11 @@ from app.pagination import Cursor
 from app.principal import Principal
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.commands.service import RunCommands, RunNotFound
-from app.runs.conversations.service import Conversations, SessionBusy
+from app.runs.conversations.service import ConversationBusy, ConversationService
 from app.runs.deletion.service import RunDeleted
-from app.runs.dispatcher import RETRY_AFTER_S, RunQueue
-from app.runs.event_codec import unpack
-from app.runs.planner import Planner
+from app.runs.dispatcher import RETRY_AFTER_S, RunDispatcher
+from app.runs.event_codec import decode_events
+from app.runs.planner import RunPlanner
 from app.runs.repository import (
     QUESTION_CHARS,
     Drifted,
@@ -38,11 +38,11 @@ from app.runs.repository import (
 )
 from app.runs.request_codec import RequestCodec
 from app.runs.response_schema import check_response_schema
-from app.runs.supervisor import Carrier
+from app.runs.supervisor import RunSupervisor
 from app.runs.worker import numbered
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
-from app.streams.idle_timeout import with_silence
+from app.streams.idle_timeout import with_idle_timeout
 from app.streams.port import EventLog, LogEntry
 from app.workspaces.service import Workspaces
 from app.workspaces.workspace import Upload
@@ -83,11 +83,11 @@ class RunService:
         *,
         receipts: ReceiptWriter,
         ledger: CreditLedger,
-        planner: Planner,
-        queue: RunQueue,
-        carrier: Carrier,
+        planner: RunPlanner,
+        queue: RunDispatcher,
+        carrier: RunSupervisor,
         commands: RunCommands,
-        conversations: Conversations,
+        conversations: ConversationService,
         schemas: SchemaChecker,
         workspaces: Workspaces,
         memory: MemoryCeiling,
@@ -132,8 +132,8 @@ class RunService:
         """Accept a run, or join the one that has its id and was asked for the same.
 
         Raises `ScopeMissing` where that would show what other keys have asked, `RunIdTaken`,
-        `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`, `SessionBusy`,
-        `HistoryContradicts`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`, `SandboxUnavailable`,
+        `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`, `ConversationBusy`,
+        `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`, `SandboxUnavailable`,
         `StorageFull`, `RunDeleted`.
         """
         account_id = caller.account_id
@@ -154,7 +154,7 @@ class RunService:
             try:
                 async with self._large_request_slot(request, account_id):
                     accepted = await self._accept(caller, request, context, fingerprint=fingerprint)
-            except SessionBusy:
+            except ConversationBusy:
                 # Perhaps it is busy with this very run, posted twice at once.
                 if (existing := await self._find(run)) is None:
                     raise
@@ -317,7 +317,7 @@ class RunService:
         after: int,
     ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Follow the log; of a run carried elsewhere, until the database says it has ended."""
-        heard = with_silence(self._log.follow(run, after=after), lambda: _ASK_AGAIN_S)
+        heard = with_idle_timeout(self._log.follow(run, after=after), lambda: _ASK_AGAIN_S)
         async with aclosing(heard):
             async for batch in heard:
                 if batch is not None:
@@ -328,7 +328,7 @@ class RunService:
     async def _kept(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
         """The kept events of a run after a position, piece by piece."""
         async with self._database.snapshot() as reader:
-            first = unpack(await stored_events(reader, run, max_bytes=1))
+            first = decode_events(await stored_events(reader, run, max_bytes=1))
         # The events of a run whose process died are gone but for its end: it comes next,
         # wherever the reader had got to.
         died = bool(first) and first[0].event == RunError(error="internal")
@@ -338,7 +338,7 @@ class RunService:
                 rows = await stored_events(reader, run, after=position)
             if not rows:
                 return
-            entries = unpack(rows)
+            entries = decode_events(rows)
             if died:
                 yield numbered([entry.event for entry in entries], after=after)
                 return

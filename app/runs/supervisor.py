@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 import structlog
 from anyio.abc import TaskGroup
 
-from app.conversations.repository import Session
+from app.conversations.repository import Conversation
 from app.db import Database
 from app.errors import AppError, Unavailable
 from app.events import Queued
 from app.executors.port import RunContext
 from app.ids import RunKey
 from app.requests import GraphFinal, GraphRunRequest
-from app.runs.dispatcher import Holder, RunQueue
-from app.runs.publisher import RunVoice
+from app.runs.dispatcher import RunDispatcher, SlotHolder
+from app.runs.publisher import RunEventPublisher
 from app.runs.repository import unfinished_turns
-from app.runs.worker import Relay
+from app.runs.worker import RunWorker
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
@@ -26,11 +26,11 @@ _ASK_AGAIN_S = 0.5
 
 
 @dataclass(slots=True)
-class LiveRun:
+class ActiveRun:
     """A run this process carries."""
 
     context: RunContext
-    voice: RunVoice
+    voice: RunEventPublisher
     final: GraphFinal | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -43,26 +43,32 @@ class LiveRun:
             log.warning("a reader was not told that its run waits", reason=error.detail)
 
 
-class Carrier:
+class RunSupervisor:
     """Carries runs in tasks that outlive every request."""
 
     def __init__(
-        self, database: Database, relay: Relay, event_log: EventLog, *, queue: RunQueue, tasks: TaskGroup
+        self,
+        database: Database,
+        relay: RunWorker,
+        event_log: EventLog,
+        *,
+        queue: RunDispatcher,
+        tasks: TaskGroup,
     ) -> None:
         self._database = database
         self._relay = relay
         self._log = event_log
         self._queue = queue
         self._tasks = tasks
-        self._live: dict[RunKey, LiveRun] = {}
+        self._live: dict[RunKey, ActiveRun] = {}
 
     def take_up(self, context: RunContext, request: GraphRunRequest | None = None) -> None:
         """Carry a run that the queue has counted in; without a request it is read when the run begins."""
-        voice = RunVoice(self._database, self._log, context.run, context.control)
-        self._live[context.run] = LiveRun(context, voice)
+        voice = RunEventPublisher(self._database, self._log, context.run, context.control)
+        self._live[context.run] = ActiveRun(context, voice)
         self._tasks.start_soon(self._carry, context, request)
 
-    def find(self, run: RunKey) -> LiveRun | None:
+    def find(self, run: RunKey) -> ActiveRun | None:
         """The run, if it is carried here."""
         return self._live.get(run)
 
@@ -92,7 +98,7 @@ class Carrier:
             with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
                 if context.session is not None:
                     await self._turn(context.session, live)
-                holder = Holder(run.account_id, context.attribution.api_key_id)
+                holder = SlotHolder(run.account_id, context.attribution.api_key_id)
                 async with self._queue.place(holder, stop, waits=live.waits):
                     live.final = await self._relay.carry(context, live.voice, request=request)
         finally:
@@ -100,7 +106,7 @@ class Carrier:
             del self._live[run]
             live.ended.set()
 
-    async def _turn(self, session: Session, live: LiveRun) -> None:
+    async def _turn(self, session: Conversation, live: ActiveRun) -> None:
         """Wait until the conversation's earlier runs have ended; a run that is stopped need not."""
         told = False
         while not live.context.control.stop.is_set():
@@ -112,7 +118,7 @@ class Carrier:
                 told = True
             await self._either_ends(earlier, live.context.control.stop)
 
-    async def _earlier(self, session: Session) -> list[RunKey]:
+    async def _earlier(self, session: Conversation) -> list[RunKey]:
         while True:
             try:
                 async with self._database.snapshot() as reader:

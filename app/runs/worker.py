@@ -24,11 +24,19 @@ from app.events import (
     ThinkingDelta,
     UsageReport,
 )
-from app.executors.port import ABORTED, BUDGET, INTERNAL, Ending, ExecutionFailed, GraphExecutor, RunContext
+from app.executors.port import (
+    ABORTED,
+    BUDGET,
+    INTERNAL,
+    ExecutionFailed,
+    GraphExecutor,
+    RunContext,
+    RunOutcome,
+)
 from app.ids import RunKey
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest
-from app.runs.event_codec import pack
-from app.runs.publisher import RunVoice
+from app.runs.event_codec import encode_events
+from app.runs.publisher import RunEventPublisher
 from app.runs.repository import finish_run, has_ended, mark_running, request_of
 from app.runs.request_codec import RequestCodec
 from app.streams.event_json import to_json
@@ -55,7 +63,7 @@ class _Tally:
     """What the run's end is told from."""
 
     answer: AssistantFinal | None = None
-    ending: Ending = INTERNAL
+    ending: RunOutcome = INTERNAL
     usage: UsageTotal = field(default_factory=UsageTotal)
     report: MeterReport | None = None
     spoken: list[str] = field(default_factory=list)
@@ -110,7 +118,7 @@ class _Ended:
     report: MeterReport | None
 
 
-class Relay:
+class RunWorker:
     """Carries runs: usage goes to billing, everything else to the event log."""
 
     def __init__(
@@ -133,7 +141,7 @@ class Relay:
         self._log = event_log
 
     async def carry(
-        self, context: RunContext, voice: RunVoice, *, request: GraphRunRequest | None = None
+        self, context: RunContext, voice: RunEventPublisher, *, request: GraphRunRequest | None = None
     ) -> GraphFinal:
         """Drain the run to its end; the one place that says how it ended.
 
@@ -183,7 +191,7 @@ class Relay:
             text = await request_of(reader, run)
         return await self._codec.decode(text)
 
-    async def _begin(self, context: RunContext, voice: RunVoice) -> None:
+    async def _begin(self, context: RunContext, voice: RunEventPublisher) -> None:
         if context.control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         async with self._database.transaction() as tx:
@@ -219,7 +227,7 @@ class Relay:
     async def _keep(self, ended: _Ended, entries: Sequence[LogEntry]) -> Sequence[LogEntry] | None:
         """Try to keep a run; returns the entries for another try."""
         try:
-            rows = await asyncio.to_thread(pack, entries)
+            rows = await asyncio.to_thread(encode_events, entries)
             async with self._database.transaction() as tx:
                 # The run before the credit, as the reaper does: in one order nobody waits for ever.
                 ours = await finish_run(

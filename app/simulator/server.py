@@ -22,7 +22,7 @@ _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
 
 
 @dataclass(slots=True)
-class SentMessage:
+class RecordedMessage:
     """What left the simulator of one message: the truth that receipts are held against."""
 
     message_id: str
@@ -46,7 +46,7 @@ class Simulator:
     accepted_keys: frozenset[str] | None = None
     """Which keys it accepts; None accepts any."""
     requests: list[ApiRequest] = field(default_factory=list)
-    sent: list[SentMessage] = field(default_factory=list)
+    sent: list[RecordedMessage] = field(default_factory=list)
     url: str = ""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -90,7 +90,7 @@ class Simulator:
             return
         await asyncio.sleep(answer.headers_delay_s)
         model = request.body["model"]
-        sent = SentMessage(answer.message_id, answer.model or model, answer.usage)
+        sent = RecordedMessage(answer.message_id, answer.model or model, answer.usage)
         self.sent.append(sent)
         if not request.body.get("stream"):
             sent.final_usage = {**answer.usage, **answer.final_usage}
@@ -104,7 +104,7 @@ class Simulator:
 async def _stream(
     reply: Reply,
     events: list[dict[str, Any]],
-    sent: SentMessage,
+    sent: RecordedMessage,
     send: Send,
 ) -> None:
     await send(_start(200, "text/event-stream", {"request-id": f"req_{identifier(reply.message_id)}"}))
@@ -130,7 +130,7 @@ async def _stream(
 
 
 @asynccontextmanager
-async def _until_hung_up(receive: Receive, sent: SentMessage) -> AsyncIterator[None]:
+async def _until_hung_up(receive: Receive, sent: RecordedMessage) -> AsyncIterator[None]:
     """Stop generating when the client leaves, as the API does."""
     speaking = asyncio.current_task()
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from app.streams.port import LogEntry
 
 
-async def with_silence(
+async def with_idle_timeout(
     batches: AsyncGenerator[Sequence[LogEntry], None], patience_s: Callable[[], float | None]
 ) -> AsyncGenerator[Sequence[LogEntry] | None, None]:
     """Yield the batches, and None each time nothing has come for so long; closes `batches` at its end.

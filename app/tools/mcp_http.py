@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx2
 
 from app.concurrency.time_slice import TimeSlice
-from app.tools.mcp_limits import MAX_VALUES, AnswerLimit, count_values
+from app.tools.mcp_limits import MAX_VALUES, ResponseLimit, count_values
 
 _RECONNECT_S = 1.0
 """The least time between two attempts to pick up a broken answer, whatever the server asks for."""
@@ -19,7 +19,7 @@ class AnswerRefused(httpx2.StreamError):
 class BoundedTransport(httpx2.AsyncBaseTransport):
     """Passes requests on, and answers back up to their limits."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: AnswerLimit, *, answer_s: float) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: ResponseLimit, *, answer_s: float) -> None:
         """`answer_s` is the longest an answer may take from its first byte to its last."""
         self._inner = inner
         self._limit = limit
@@ -56,7 +56,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 class _BoundedStream(httpx2.AsyncByteStream):
     """Whole lines of an answer, each looked at before anybody parses it."""
 
-    def __init__(self, response: httpx2.Response, limit: AnswerLimit, answer_s: float) -> None:
+    def __init__(self, response: httpx2.Response, limit: ResponseLimit, answer_s: float) -> None:
         self._response = response
         self._limit = limit
         self._answer_s = answer_s

@@ -16,14 +16,14 @@ _ESCAPED = 2
 
 
 @dataclass(slots=True)
-class AnswerLimit:
+class ResponseLimit:
     """The most one answer of a server may hold, and whether one wanted to hold more."""
 
     max_bytes: int
     exceeded: bool = False
 
     @classmethod
-    def of_results(cls, max_result_bytes: int) -> "AnswerLimit":
+    def of_results(cls, max_result_bytes: int) -> "ResponseLimit":
         """So that every result that may be as long as this fits."""
         return cls(_PROTOCOL_BYTES + _ESCAPED * max_result_bytes)
 

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from app.json_schema.checker import SchemaChecker
 from app.json_schema.document import SchemaUnusable
 from app.tools.mcp_http import BoundedTransport
-from app.tools.mcp_inbox import Inbox
-from app.tools.mcp_limits import AnswerLimit
+from app.tools.mcp_inbox import McpInbox
+from app.tools.mcp_limits import ResponseLimit
 from app.tools.mcp_stdio import bounded_stdio
 from app.tools.mcp_tools import ToolMaker
 from app.tools.tool import Effect, Tool
@@ -38,7 +38,7 @@ _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
-class McpServerAway(Exception):
+class McpServerUnavailable(Exception):
     """An MCP server that a run needs does not answer, or lacks a tool it should have."""
 
 
@@ -114,7 +114,7 @@ class McpConnector:
     async def connect(
         self, servers: Mapping[str, HttpServer | StdioServer], wanted: Sequence[str]
     ) -> "McpConnections":
-        """Connect to the servers that have the wanted tools; raises `McpServerAway`."""
+        """Connect to the servers that have the wanted tools; raises `McpServerUnavailable`."""
         needed = {name: spec for name, spec in servers.items() if set(remote_ids({name: spec})) & set(wanted)}
         connections = McpConnections(self, needed, frozenset(wanted))
         try:
@@ -143,14 +143,14 @@ class McpConnections:
         """Tools that are there and described in a way that cannot be used, and what is wrong with them."""
 
     async def open(self) -> None:
-        """Connect to all at once; raises `McpServerAway` for one that is not optional."""
+        """Connect to all at once; raises `McpServerUnavailable` for one that is not optional."""
         opened = [asyncio.get_running_loop().create_future() for _ in self._servers]
         for (name, spec), ready in zip(self._servers.items(), opened, strict=True):
             self._holders.append(asyncio.create_task(self._hold(name, spec, ready)))
         for (name, spec), ready in zip(self._servers.items(), opened, strict=True):
             try:
                 self.tools += await ready
-            except McpServerAway:
+            except McpServerUnavailable:
                 if not spec.optional:
                     raise
                 log.warning("a run goes on without an MCP server", server=name)
@@ -175,23 +175,23 @@ class McpConnections:
         except Exception as error:  # noqa: BLE001 - whatever it is, the server cannot be used
             log.warning("an MCP server cannot be used", server=name, reason=type(error).__name__)
             if not ready.done():
-                ready.set_exception(McpServerAway(name))
+                ready.set_exception(McpServerUnavailable(name))
 
     async def _connected(
         self, server: str, spec: HttpServer | StdioServer, stack: AsyncExitStack
     ) -> list[Tool]:
         """The tools that are wanted of a server, once it is connected until the stack is closed."""
-        limit = AnswerLimit.of_results(spec.max_result_bytes)
+        limit = ResponseLimit.of_results(spec.max_result_bytes)
         wanted = {
             name: effect for name, effect in spec.tools.items() if remote_id(server, name) in self._wanted
         }
-        inbox = Inbox(await self._transport(spec, stack, limit), wanted)
+        inbox = McpInbox(await self._transport(spec, stack, limit), wanted)
         # Its own cache would hold what it has read, page by page.
         client = await stack.enter_async_context(Client(inbox, cache=None))
         found = await _listed(client, frozenset(wanted))
         if missing := wanted.keys() - found.keys():
             log.error("an MCP server lacks tools that a graph names", server=server, tools=sorted(missing))
-            raise McpServerAway(server)
+            raise McpServerUnavailable(server)
         maker = ToolMaker(
             server=server,
             client=client,
@@ -208,7 +208,7 @@ class McpConnections:
         ]
 
     async def _transport(
-        self, spec: HttpServer | StdioServer, stack: AsyncExitStack, limit: AnswerLimit
+        self, spec: HttpServer | StdioServer, stack: AsyncExitStack, limit: ResponseLimit
     ) -> AbstractAsyncContextManager[object]:
         values = {name: self._filled(value) for name, value in _values(spec).items()}
         if isinstance(spec, StdioServer):
@@ -221,7 +221,9 @@ class McpConnections:
         )
         return streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes)
 
-    async def _made(self, maker: ToolMaker, remote: types.Tool, effect: Effect, inbox: Inbox) -> Tool | None:
+    async def _made(
+        self, maker: ToolMaker, remote: types.Tool, effect: Effect, inbox: McpInbox
+    ) -> Tool | None:
         tool_id = remote_id(maker.server, remote.name)
         try:
             schema = inbox.output_schemas.get(remote.name)

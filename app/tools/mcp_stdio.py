@@ -11,7 +11,7 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
-from app.tools.mcp_limits import MAX_VALUES, AnswerLimit, count_values
+from app.tools.mcp_limits import MAX_VALUES, ResponseLimit, count_values
 
 _EXIT_S = 2.0
 """How long a program may take to end by itself once nobody writes to it; again after SIGTERM."""
@@ -23,7 +23,7 @@ _Streams = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[Se
 
 @asynccontextmanager
 async def bounded_stdio(
-    command: Sequence[str], env: Mapping[str, str], *, limit: AnswerLimit
+    command: Sequence[str], env: Mapping[str, str], *, limit: ResponseLimit
 ) -> AsyncGenerator[_Streams]:
     """Run the program, with nothing of our environment but what programs need; raises `OSError`.
 
@@ -50,7 +50,7 @@ async def bounded_stdio(
             tasks.cancel_scope.cancel()
 
 
-async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], limit: AnswerLimit) -> None:
+async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], limit: ResponseLimit) -> None:
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
         async with messages:
             async for line in _lines(process, limit):
@@ -59,7 +59,7 @@ async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], l
         await _drain(process)
 
 
-async def _lines(process: Process, limit: AnswerLimit) -> AsyncGenerator[bytes]:
+async def _lines(process: Process, limit: ResponseLimit) -> AsyncGenerator[bytes]:
     """Whole lines, until one is too long."""
     assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
     line = bytearray()

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
-from app.tools.mcp_limits import AnswerLimit
+from app.tools.mcp_limits import ResponseLimit
 from app.tools.tool import (
     ArgumentsRefused,
     Effect,
@@ -41,7 +41,7 @@ class ToolMaker:
     server: str
     client: Client
     schemas: SchemaChecker
-    limit: AnswerLimit
+    limit: ResponseLimit
     timeout_s: float
     max_result_bytes: int
     show_results: bool

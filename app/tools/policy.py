@@ -7,14 +7,14 @@ from typing import TypeAlias
 from app.tools.tool import Tool, ToolContext
 
 
-class CallDenied(Exception):
+class ToolCallDenied(Exception):
     """A call may not be made; the text is for the model."""
 
 
 Review: TypeAlias = Callable[[Tool, object, ToolContext], Awaitable[object]]
 """Asks whether a call with these arguments may be made, and returns those to make it with.
 
-Raises `CallDenied`.
+Raises `ToolCallDenied`.
 """
 
 

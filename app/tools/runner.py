@@ -7,7 +7,7 @@ import structlog
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
-from app.tools.policy import CallDenied, ToolPolicy
+from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.result import ToolErrorCode, ToolResult
 from app.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput, ToolResultTooLarge
 
@@ -61,7 +61,7 @@ class ToolRunner:
         args = await _validated(tool, raw_args)
         try:
             reviewed = await self._policy.review(tool, raw_args, context)
-        except CallDenied as denied:
+        except ToolCallDenied as denied:
             raise _CallFailed("policy_denied", str(denied)) from denied
         # The review may have taken its time, and it may have changed the arguments.
         found = self._find(tool_id)

@@ -68,8 +68,8 @@ class NameNotFound(Exception):
     """A host has no address now."""
 
 
-class Addresses:
-    """`async with Addresses(...) as addresses:` judges where webhooks lead."""
+class AddressPolicy:
+    """`async with AddressPolicy(...) as addresses:` judges where webhooks lead."""
 
     def __init__(self, *, allow_private: bool = False, resolve: Resolver | None = None) -> None:
         self._allow_private = allow_private

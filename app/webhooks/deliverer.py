@@ -23,8 +23,8 @@ from app.webhooks.delivery_repository import (
 )
 from app.webhooks.message import signed
 from app.webhooks.repository import DisabledReason, disable_webhook
-from app.webhooks.retries import GONE, SCHEDULE, Answer, pause_after
-from app.webhooks.sender import Sender
+from app.webhooks.retries import GONE, SCHEDULE, ReceiverResponse, pause_after
+from app.webhooks.sender import WebhookSender
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ _FORGOTTEN_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class DeliveryPace:
     """How fast, how many at once, how long."""
 
     schedule: Sequence[timedelta] = SCHEDULE
@@ -49,13 +49,15 @@ class Pace:
     """A webhook at which nothing has arrived for so long is disabled."""
 
 
-class Deliverer:
+class DeliveryWorker:
     """Claims in one short transaction, calls without any, notes in another."""
 
-    def __init__(self, database: Database, sender: Sender, *, pace: Pace | None = None) -> None:
+    def __init__(
+        self, database: Database, sender: WebhookSender, *, pace: DeliveryPace | None = None
+    ) -> None:
         self._database = database
         self._sender = sender
-        self._pace = pace or Pace()
+        self._pace = pace or DeliveryPace()
         self._under_way: list[Claimed] = []
         self._room = asyncio.Event()
         self._forget_at = 0.0
@@ -119,16 +121,16 @@ class Deliverer:
             self._under_way.remove(claimed)
             self._room.set()
 
-    async def _answer(self, claimed: Claimed) -> Answer:
+    async def _answer(self, claimed: Claimed) -> ReceiverResponse:
         try:
             message = signed(claimed.id, claimed.payload, claimed.secret, at=datetime.now(UTC))
             return await self._sender.send(claimed.url, message)
         except Exception:
             # An attempt like any other: it must not be made for ever.
             log.exception("a webhook could not be called", delivery_id=str(claimed.id))
-            return Answer(problem="internal")
+            return ReceiverResponse(problem="internal")
 
-    async def _failed(self, claimed: Claimed, answer: Answer) -> None:
+    async def _failed(self, claimed: Claimed, answer: ReceiverResponse) -> None:
         gone = answer.status == GONE
         again_in = None if gone else pause_after(claimed.attempts, answer, self._pace.schedule)
         async with self._database.transaction() as tx:

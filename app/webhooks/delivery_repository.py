@@ -10,7 +10,7 @@ from sqlalchemy import and_, func, select, text, update
 
 from app.db import Transaction
 from app.ids import AccountId
-from app.webhooks.retries import Answer
+from app.webhooks.retries import ReceiverResponse
 from app.webhooks.tables import webhook_deliveries, webhooks
 
 _deliveries = webhook_deliveries.c
@@ -99,7 +99,7 @@ async def claim_due(
     return [Claimed(*row) for row in await tx.execute(_CLAIM, values)]
 
 
-async def note_delivered(tx: Transaction, claimed: Claimed, answer: Answer) -> None:
+async def note_delivered(tx: Transaction, claimed: Claimed, answer: ReceiverResponse) -> None:
     """It has arrived. Where the claim had ended, whoever claimed it since says what becomes of it."""
     await tx.execute(
         update(webhooks)
@@ -113,7 +113,9 @@ async def note_delivered(tx: Transaction, claimed: Claimed, answer: Answer) -> N
     )
 
 
-async def note_failed(tx: Transaction, claimed: Claimed, answer: Answer, *, again_in: timedelta) -> None:
+async def note_failed(
+    tx: Transaction, claimed: Claimed, answer: ReceiverResponse, *, again_in: timedelta
+) -> None:
     """An attempt failed and another follows."""
     await _note_failing(tx, claimed)
     await tx.execute(
@@ -127,7 +129,7 @@ async def note_failed(tx: Transaction, claimed: Claimed, answer: Answer, *, agai
     )
 
 
-async def note_given_up(tx: Transaction, claimed: Claimed, answer: Answer) -> bool:
+async def note_given_up(tx: Transaction, claimed: Claimed, answer: ReceiverResponse) -> bool:
     """The last attempt failed; False when the claim had ended and another may be under way."""
     # Whoever disables a webhook locks it before its deliveries: so does whoever may be about to.
     await tx.execute(

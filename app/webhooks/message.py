@@ -18,7 +18,7 @@ _SECRET_BYTES = 32
 _ID_PREFIX = "msg_"
 
 
-class Message(NamedTuple):
+class WebhookMessage(NamedTuple):
     """One HTTP request's body, and the headers that vouch for it."""
 
     body: bytes
@@ -45,7 +45,7 @@ def delivery_id(shown: str) -> UUID | None:
     return found if message_id(found) == shown else None
 
 
-def signed(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> Message:
+def signed(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> WebhookMessage:
     """A delivery, signed for an attempt at this time."""
     body = json.dumps(payload, separators=(",", ":"))
     named = message_id(delivery)
@@ -56,4 +56,4 @@ def signed(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> Messag
         "webhook-timestamp": str(int(at.timestamp())),
         "webhook-signature": Signature(secret).sign(named, at, body),
     }
-    return Message(body.encode(), headers)
+    return WebhookMessage(body.encode(), headers)

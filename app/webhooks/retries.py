@@ -34,7 +34,7 @@ _dice = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReceiverResponse:
     """How one attempt went: the receiver's status, or why there is none."""
 
     status: int | None = None
@@ -48,13 +48,15 @@ class Answer:
         return self.status in _OK
 
 
-def answered(status: int, retry_after: str | None, *, now: datetime) -> Answer:
+def answered(status: int, retry_after: str | None, *, now: datetime) -> ReceiverResponse:
     """What a receiver said."""
     problem: DeliveryProblem | None = None if status in _OK else "bad_status"
-    return Answer(status, problem, _wish(retry_after, now) if status in _MAY_WISH else None)
+    return ReceiverResponse(status, problem, _wish(retry_after, now) if status in _MAY_WISH else None)
 
 
-def pause_after(attempts: int, answer: Answer, schedule: Sequence[timedelta] = SCHEDULE) -> timedelta | None:
+def pause_after(
+    attempts: int, answer: ReceiverResponse, schedule: Sequence[timedelta] = SCHEDULE
+) -> timedelta | None:
     """How long to wait after so many attempts, the last of which failed; None: no longer."""
     if attempts > len(schedule):
         return None

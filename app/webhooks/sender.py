@@ -9,24 +9,24 @@ from typing import Self
 import httpx
 
 from app.tls import trusted
-from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused
-from app.webhooks.message import Message
-from app.webhooks.retries import Answer, answered
+from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
+from app.webhooks.message import WebhookMessage
+from app.webhooks.retries import ReceiverResponse, answered
 
 CALL_S = 10.0
 _CONNECT_S = 4.0
 """Of one address: a host may have others."""
 
 
-class Sender:
-    """`async with Sender(addresses) as sender:` calls receivers.
+class WebhookSender:
+    """`async with WebhookSender(addresses) as sender:` calls receivers.
 
     A bare transport, because nothing of what a client adds is wanted: redirects could lead anywhere,
     cookies would pile up. Connections are not kept: to share one, two hosts need only an address.
     """
 
     def __init__(
-        self, addresses: Addresses, *, call_s: float = CALL_S, authorities: ssl.SSLContext | None = None
+        self, addresses: AddressPolicy, *, call_s: float = CALL_S, authorities: ssl.SSLContext | None = None
     ) -> None:
         self._addresses = addresses
         self._call_s = call_s
@@ -49,24 +49,24 @@ class Sender:
         """Hang up everywhere."""
         await self._transport.__aexit__(kind, error, trace)
 
-    async def send(self, url: str, message: Message) -> Answer:
+    async def send(self, url: str, message: WebhookMessage) -> ReceiverResponse:
         """Post a message and hear the status; what else the receiver says is not read."""
         try:
             async with asyncio.timeout(self._call_s):
                 target = self._addresses.check_url(url)
                 return await self._post(target, await self._addresses.of(target), message)
         except (AddressRefused, UrlRefused):
-            return Answer(problem="address_refused")
+            return ReceiverResponse(problem="address_refused")
         except NameNotFound:
-            return Answer(problem="name_not_found")
+            return ReceiverResponse(problem="name_not_found")
         except (TimeoutError, httpx.TimeoutException):
-            return Answer(problem="timeout")
+            return ReceiverResponse(problem="timeout")
         except httpx.ConnectError:
-            return Answer(problem="connection_failed")
+            return ReceiverResponse(problem="connection_failed")
         except httpx.TransportError:
-            return Answer(problem="connection_lost")
+            return ReceiverResponse(problem="connection_lost")
 
-    async def _post(self, url: httpx.URL, addresses: list[str], message: Message) -> Answer:
+    async def _post(self, url: httpx.URL, addresses: list[str], message: WebhookMessage) -> ReceiverResponse:
         """Try one address after the other, until one can be connected to."""
         *others, last = addresses
         for address in others:
@@ -76,7 +76,7 @@ class Sender:
                 continue
         return await self._post_to(url, last, message)
 
-    async def _post_to(self, url: httpx.URL, address: str, message: Message) -> Answer:
+    async def _post_to(self, url: httpx.URL, address: str, message: WebhookMessage) -> ReceiverResponse:
         request = httpx.Request(
             "POST",
             url.copy_with(host=address),

@@ -10,7 +10,7 @@ from app.db import Database, Reader, Transaction
 from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, new_uuid
 from app.pagination import Cursor
-from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused
+from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import EVENTS, WebhookEvent, delivery_id, mint_secret
 from app.webhooks.repository import (
     Delivery,
@@ -72,7 +72,7 @@ class Registration:
 class Webhooks:
     """Registers, changes, lists and replays; always of one account."""
 
-    def __init__(self, database: Database, addresses: Addresses) -> None:
+    def __init__(self, database: Database, addresses: AddressPolicy) -> None:
         self._database = database
         self._addresses = addresses
 

@@ -27,7 +27,7 @@ class WorkspaceTooLarge(Exception):
     """More files or bytes than the graph gives its workspaces; the text is for the operator."""
 
 
-class Laid(NamedTuple):
+class FileBaseline(NamedTuple):
     """A file as it was before the agent began."""
 
     size: int
@@ -36,7 +36,7 @@ class Laid(NamedTuple):
 
 
 @dataclass(slots=True)
-class Budget:
+class CopyBudget:
     """How many files and bytes may still come."""
 
     files: int
@@ -44,7 +44,7 @@ class Budget:
     of: str
 
     @classmethod
-    def of_workspace(cls, spec: WorkspaceSpec) -> "Budget":
+    def of_workspace(cls, spec: WorkspaceSpec) -> "CopyBudget":
         """All a workspace may hold at first."""
         return cls(spec.max_files, spec.max_bytes, "the workspace")
 
@@ -74,22 +74,22 @@ class MountCopy:
 
     mount: Mount
     roots: Sequence[Path]
-    budget: Budget
+    budget: CopyBudget
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
-    def into(self, workspace: Path) -> dict[str, Laid]:
+    def into(self, workspace: Path) -> dict[str, FileBaseline]:
         """Copy everything wanted; returns it by its path in the workspace.
 
         Raises `HostPathRefused`, `WorkspaceTooLarge`.
         """
         real = real_host_path(self.mount.host_path, self.roots)
         limit = self.mount.max_bytes
-        own = Budget(
+        own = CopyBudget(
             self.budget.files,
             self.budget.bytes if limit is None else limit,
             f"the mount {self.mount.place}",
         )
-        laid: dict[str, Laid] = {}
+        laid: dict[str, FileBaseline] = {}
         for found in self._found(real):
             size = os.fstat(found.descriptor).st_size
             own.take(size)
@@ -159,18 +159,18 @@ def _opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int
         yield descriptor
 
 
-def _copy(descriptor: int, target: Path, *, at_most: int) -> Laid:
+def _copy(descriptor: int, target: Path, *, at_most: int) -> FileBaseline:
     executable = os.fstat(descriptor).st_mode & stat.S_IXUSR
     with os.fdopen(os.dup(descriptor), "rb") as source:
         content = source.read(at_most)
     return lay(target, content, uploaded=False, executable=bool(executable))
 
 
-def lay(target: Path, content: bytes, *, uploaded: bool, executable: bool = False) -> Laid:
+def lay(target: Path, content: bytes, *, uploaded: bool, executable: bool = False) -> FileBaseline:
     """Write a file of a workspace, before any agent is there to interfere."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(target, flags, 0o700 if executable else 0o600), "wb") as file:
         file.write(content)
-    return Laid(len(content), hashlib.sha256(content).hexdigest(), uploaded)
+    return FileBaseline(len(content), hashlib.sha256(content).hexdigest(), uploaded)

@@ -27,7 +27,7 @@ class PlainFile(NamedTuple):
     mode: int
 
 
-class Patience:
+class ScanBudget:
     """How many entries may still be looked at."""
 
     def __init__(self, entries: int) -> None:
@@ -44,7 +44,7 @@ class Patience:
         return not self.exhausted
 
 
-def plain_files(root: Path, patience: Patience) -> Iterator[PlainFile | None]:
+def plain_files(root: Path, patience: ScanBudget) -> Iterator[PlainFile | None]:
     """Every plain file; None for what must be left out: too deep, too many, of no name for us."""
     # The directory itself, where its name is a link of /proc.
     with opened(f"{root}/.", None, DIRECTORY) as directory:
@@ -67,7 +67,7 @@ def content_of(root: Path, path: str, *, at_most: int) -> bytes:
         return file.read(at_most)
 
 
-def _below(directory: int, path: str, patience: Patience, *, depth: int) -> Iterator[PlainFile | None]:
+def _below(directory: int, path: str, patience: ScanBudget, *, depth: int) -> Iterator[PlainFile | None]:
     with os.scandir(directory) as entries:
         for entry in entries:
             below = f"{path}/{entry.name}" if path else entry.name

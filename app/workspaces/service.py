@@ -27,7 +27,7 @@ from app.workspaces.repository import (
     uploads_of,
 )
 from app.workspaces.spec import WorkspaceSpec
-from app.workspaces.workspace import Harvest, KeptFile, Upload, Workspace
+from app.workspaces.workspace import CollectedFiles, KeptFile, Upload, Workspace
 
 log = structlog.get_logger(__name__)
 
@@ -148,7 +148,7 @@ class Workspaces:
         async with self._database.transaction() as tx:
             return await empty_expired(tx, most=_EMPTIED_AT_ONCE)
 
-    async def _keep(self, run: RunKey, workspace: Workspace, harvest: Harvest) -> None:
+    async def _keep(self, run: RunKey, workspace: Workspace, harvest: CollectedFiles) -> None:
         async with self._database.transaction() as tx:
             await keep_only(tx, run, [file.path for file in harvest.files])
             for file in harvest.files:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from app.workspaces.mounts import Budget, Laid, MountCopy, lay
-from app.workspaces.outputs import Patience, PlainFile, content_of, plain_files, sha256_of
+from app.workspaces.mounts import CopyBudget, FileBaseline, MountCopy, lay
+from app.workspaces.outputs import PlainFile, ScanBudget, content_of, plain_files, sha256_of
 from app.workspaces.spec import WorkspaceSpec
 
 Origin = Literal["uploaded", "created", "changed"]
@@ -43,7 +43,7 @@ class KeptFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Harvest:
+class CollectedFiles:
     """What a run leaves behind."""
 
     files: Sequence[KeptFile]
@@ -61,7 +61,7 @@ class Workspace:
         """Where it is, once it is."""
         self._roots = roots
         self._uploads = uploads
-        self._laid: dict[str, Laid] = {}
+        self._laid: dict[str, FileBaseline] = {}
 
     def populate(self, path: Path) -> None:
         """Lay out the mounts in an empty directory, then the uploads, which win.
@@ -69,7 +69,7 @@ class Workspace:
         Raises `HostPathRefused`, `WorkspaceTooLarge`, and `OSError` where one is in another's way.
         """
         self.path = path
-        budget = Budget.of_workspace(self.spec)
+        budget = CopyBudget.of_workspace(self.spec)
         for mount in self.spec.mounts:
             self._laid |= MountCopy(mount, self._roots, budget).into(self.path)
         for upload in self._uploads:
@@ -82,13 +82,13 @@ class Workspace:
         system = os.statvfs(self.path)
         return system.f_files - system.f_ffree > _OVERGROWN * self.spec.max_files
 
-    def harvest(self) -> Harvest:
+    def harvest(self) -> CollectedFiles:
         """What is there now and was not mounted; once nobody works in it any more."""
         _make_readable(self.path)
-        budget = Budget.of_workspace(self.spec)
+        budget = CopyBudget.of_workspace(self.spec)
         files: list[KeptFile] = []
         truncated = False
-        patience = Patience(_ENTRIES_PER_FILE * (self.spec.max_files + len(self._laid)))
+        patience = ScanBudget(_ENTRIES_PER_FILE * (self.spec.max_files + len(self._laid)))
         for found in plain_files(self.path, patience):
             before = None if found is None else self._laid.get(found.path)
             if found is None:
@@ -104,13 +104,13 @@ class Workspace:
                 files.append(KeptFile(found.path, origin, found.size, sha256_of(self.path, found.path)))
             else:
                 truncated = True
-        return Harvest(sorted(files, key=lambda file: file.path), truncated)
+        return CollectedFiles(sorted(files, key=lambda file: file.path), truncated)
 
     def content(self, file: KeptFile) -> bytes:
         """The bytes of a file that was harvested."""
         return content_of(self.path, file.path, at_most=file.bytes)
 
-    def _is_unchanged(self, found: PlainFile, before: Laid) -> bool:
+    def _is_unchanged(self, found: PlainFile, before: FileBaseline) -> bool:
         return found.size == before.size and sha256_of(self.path, found.path) == before.sha256
 
 

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from app.billing.ledger import Terms
+from app.billing.ledger import AccountTerms
 from tests.browser.books import OF_WEEKS, UNHEARD_OF, Books, opened
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
 
@@ -206,12 +206,12 @@ async def test_an_account_without_a_past_sees_its_budget(site: Site, books: Book
     services = site.world.services
     account = (await services.accounts.authenticate(key.secret)).account_id
     await services.ledger.grant(account, 50_000_000)
-    await services.ledger.change_terms(account, lambda _: Terms("prepaid", 20_000_000))
+    await services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", 20_000_000))
 
     async with site.visit(key, path="/billing", complaints=["404"]) as page:
         await expect(page.get_by_text("Nothing was charged in this period.")).to_be_visible()
-        await expect(figure(page, "Credit left")).to_contain_text("$5.00")
-        await expect(figure(page, "Credit left")).to_contain_text("$2.00 for new runs")
+        await expect(figure(page, "CreditBalance left")).to_contain_text("$5.00")
+        await expect(figure(page, "CreditBalance left")).to_contain_text("$2.00 for new runs")
         budget = page.get_by_role("meter", name="Monthly budget")
         await expect(budget).to_have_attribute("aria-valuetext", "$0.00 of $2.00 monthly budget")
         await expect(page.get_by_text("No receipt matches.")).to_be_visible()

@@ -143,7 +143,11 @@ async def test_a_tab_that_is_loaded_anew_hears_the_answer_go_on(site: Site) -> N
         await ask(page, "Go on")
         await ended(page)
         await page.go_back()
-        await page.get_by_role("navigation", name="Conversations").get_by_role("link", name="Count").click()
+        await (
+            page.get_by_role("navigation", name="ConversationService")
+            .get_by_role("link", name="Count")
+            .click()
+        )
         await expect(page.get_by_role("heading", name="Count")).to_be_visible()
         await expect(page.get_by_text("one two three four five")).to_be_visible()
         await screenshot(page, "chat-past")
@@ -161,7 +165,9 @@ async def test_a_person_forks_from_an_earlier_answer_and_deletes(site: Site) -> 
         await ended(page)
         await ask(page, "I like coffee")
         await ended(page, answers=2)
-        links = page.get_by_role("navigation", name="Conversations").get_by_role("link", name="I am Ada")
+        links = page.get_by_role("navigation", name="ConversationService").get_by_role(
+            "link", name="I am Ada"
+        )
         await expect(links).to_have_count(2)
         heard = str(site.world.simulator.requests[-1].messages)
         assert ("I am Ada" in heard, "tea" in heard) == (True, False)
@@ -295,7 +301,7 @@ async def test_a_hostile_answer_does_no_harm(site: Site) -> None:
         await expect(page.get_by_text("million characters more").first).to_be_visible()
         await page.reload()
         await ended(page, answers=3)
-        await page.get_by_label("Conversation", exact=True).evaluate(_TO_THE_TOP)
+        await page.get_by_label("SdkSession", exact=True).evaluate(_TO_THE_TOP)
         await screenshot(page, "chat-hostile")
 
         prose = page.locator(".prose").first
@@ -322,9 +328,9 @@ async def test_it_fits_a_phone_in_the_dark(site: Site) -> None:
         await expect(page.get_by_text("Cost")).to_be_visible()
         await screenshot(page, "chat-phone-dark")
         assert await accessibility_problems(page) == []
-        conversations = page.get_by_role("navigation", name="Conversations")
+        conversations = page.get_by_role("navigation", name="ConversationService")
         await expect(conversations).to_be_hidden()
-        await page.get_by_role("button", name="Conversations").click()
+        await page.get_by_role("button", name="ConversationService").click()
         await expect(conversations.get_by_role("link", name="What time")).to_be_visible()
         await screenshot(page, "chat-phone-drawer")
         assert await accessibility_problems(page) == []

@@ -11,7 +11,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 from app.conversations.repository import Transcript
 from app.conversations.sdk_store import PostgresSessionStore, RunTranscript
-from app.conversations.transcript import Entry
+from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.ids import AccountId, RunId, RunKey
 
@@ -74,7 +74,7 @@ async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessi
 
     assert await store.load(KEY) is None
     assert await store.entries(Transcript(str(account), "sess")) == [
-        Entry(cast("dict[str, Any]", an_entry("a", 1)), "r1")
+        TranscriptEntry(cast("dict[str, Any]", an_entry("a", 1)), "r1")
     ]
 
 

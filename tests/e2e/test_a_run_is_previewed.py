@@ -8,7 +8,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
-from app.billing.ledger import Terms
+from app.billing.ledger import AccountTerms
 from app.executors.claude_agent.options.sdk_options import only
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import (
@@ -145,7 +145,7 @@ async def test_a_preview_shows_what_there_is_to_know(world_of: WorldOf) -> None:
 async def test_a_preview_starts_nothing_and_costs_nothing(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     account = await world.account_id()
-    await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
+    await world.services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", None))
 
     await _preview(world, a_request(runId="only-a-preview"))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from app.billing.ledger import CreditLedger, Terms
+from app.billing.ledger import AccountTerms, CreditLedger
 from app.db import Database
 from app.ids import RunId, RunKey
 from app.runs.repository import NewRun, insert_run
@@ -128,7 +128,7 @@ async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_it
     hold = Hold(index=4)
     world = await world_of(lambda _: Reply([Text("one two three")], hold=hold))
     account_id, ledger = await world.account_id(), CreditLedger(database)
-    await ledger.change_terms(account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(account_id, 10**9)
     await world.http.post("/v1/runs", json=a_request(runId="carried"))
     await hold.reached.wait()

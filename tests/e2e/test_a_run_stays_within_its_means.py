@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.billing.ledger import Terms
+from app.billing.ledger import AccountTerms
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.stories import (
     CLOCK,
@@ -28,7 +28,7 @@ CENT = 100_000
 async def prepaid(world: World, credits_: int) -> None:
     """Let the account pay in advance, and give it this much."""
     account_id = await world.account_id()
-    await world.services.ledger.change_terms(account_id, lambda _: Terms("prepaid", None))
+    await world.services.ledger.change_terms(account_id, lambda _: AccountTerms("prepaid", None))
     if credits_:
         await world.services.ledger.grant(account_id, credits_)
 
@@ -86,7 +86,9 @@ async def test_runs_at_once_do_not_spend_the_same_credit(world_of: WorldOf) -> N
 async def test_a_monthly_budget_stops_an_account(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([Text("dear")], usage=usage))
-    await world.services.ledger.change_terms(await world.account_id(), lambda _: Terms("postpaid", CENT))
+    await world.services.ledger.change_terms(
+        await world.account_id(), lambda _: AccountTerms("postpaid", CENT)
+    )
 
     first = await world.http.post("/v1/runs/wait", json=a_request(model="claude-sonnet-4-6"))
     second = await world.http.post("/v1/runs", json=a_request())

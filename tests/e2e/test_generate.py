@@ -7,7 +7,7 @@ import httpx
 import httpx_sse
 import pytest
 
-from app.billing.ledger import Terms
+from app.billing.ledger import AccountTerms
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
 from tests.e2e.stories import World, WorldOf, a_client, until
 
@@ -168,7 +168,7 @@ async def test_a_budget_that_is_used_up(world_of: WorldOf) -> None:
 async def test_without_credit_nothing_is_generated(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     account = await world.account_id()
-    await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
+    await world.services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", None))
 
     response = await _text(world)
 

@@ -20,17 +20,17 @@ from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.db import Database
-from app.executors.claude_agent.metering.hooks import RunBilling
-from app.executors.claude_agent.metering.meters import TwoMeters
+from app.executors.claude_agent.metering.hooks import RunMetering
+from app.executors.claude_agent.metering.meters import ComparingMeter
 from app.executors.claude_agent.process.cli import bundled_cli
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import cli_environment, launcher
 from app.executors.claude_agent.usage import UsageFold
 from app.executors.port import RunContext
 from app.gateway.proxy import Gateway
-from app.gateway.upstream import Provider
+from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
-from app.http.schemas import ReceiptShape
+from app.http.schemas import ReceiptResponse
 from app.ids import RunId, RunKey, new_uuid
 from app.models.registry import ModelOptions
 from app.requests import RunLimits
@@ -50,7 +50,7 @@ class Bench:
 
     simulator: Simulator
     gateway: Gateway
-    billing: RunBilling
+    billing: RunMetering
     reports: BillingReports
     directory: RunDirectory
     context: Callable[[str], RunContext]
@@ -61,7 +61,7 @@ class Bench:
         """Ask one prompt after the other and settle the bill; returns the meters and the session."""
         context = self.context(run_id)
         lane = self.gateway.open(run_id, *self.billing.lane(context))
-        meters, fold, session = TwoMeters(context, lane), UsageFold(), ""
+        meters, fold, session = ComparingMeter(context, lane), UsageFold(), ""
         async with ClaudeSDKClient(self.options(lane.url, lane.token, run_id, options)) as client:
             for prompt in prompts:
                 await client.query(prompt)
@@ -85,7 +85,7 @@ class Bench:
     async def receipts(self, *run_ids: str) -> list[dict[str, Any]]:
         """What was charged for these runs."""
         found = [r for run_id in run_ids for r in await self.reports.of_run(self.context(run_id).run)]
-        return [ReceiptShape.of(receipt).model_dump(by_alias=True) for receipt in found]
+        return [ReceiptResponse.of(receipt).model_dump(by_alias=True) for receipt in found]
 
     def options(self, url: str, token: str, name: str, options: dict[str, Any]) -> ClaudeAgentOptions:
         """The SDK in its full mode, pointed at a lane."""
@@ -138,13 +138,13 @@ async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
     working = asyncio.create_task(writer.work())
     async with (
         Simulator(lambda _: Reply([Text("hello")]), accepted_keys=frozenset({PROVIDER_KEY})) as simulator,
-        Provider(base_url=simulator.url, api_key=PROVIDER_KEY) as provider,
+        Upstream(base_url=simulator.url, api_key=PROVIDER_KEY) as provider,
         Gateway(provider) as gateway,
     ):
         yield Bench(
             simulator,
             gateway,
-            RunBilling(writer, CreditLedger(database), prices),
+            RunMetering(writer, CreditLedger(database), prices),
             BillingReports(database),
             RunDirectory(tmp_path),
             context,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.billing.ledger import Terms
+from app.billing.ledger import AccountTerms
 from app.errors import Invalid
 from app.models.file import ModelFileError
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
@@ -129,7 +129,7 @@ async def test_credit_is_set_aside_for_whichever_model_answers(world_of: WorldOf
 
     world = await world_of(overloaded, RUNTALLY_MODELS_FILE=path)
     account = await world.account_id()
-    await world.services.ledger.change_terms(account, lambda _: Terms("prepaid", None))
+    await world.services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", None))
     await world.services.ledger.grant(account, 10_000_000)
 
     run_id = await world.start(a_request(model="claude-haiku-4-5"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from app.simulator.server import SentMessage
+from app.simulator.server import RecordedMessage
 from app.usage import TokenUsage, token_usage
 
 NUMBERS = {
@@ -15,7 +15,7 @@ NUMBERS = {
 }
 
 
-def wire(sent: Iterable[SentMessage]) -> dict[str, tuple[str, str, TokenUsage]]:
+def wire(sent: Iterable[RecordedMessage]) -> dict[str, tuple[str, str, TokenUsage]]:
     """What the receipts must say: model, basis and numbers by message id."""
     return {
         message.message_id: (message.model, *_numbers(message))
@@ -35,7 +35,7 @@ def bill(receipts: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str, Tok
     return found
 
 
-def _numbers(message: SentMessage) -> tuple[str, TokenUsage]:
+def _numbers(message: RecordedMessage) -> tuple[str, TokenUsage]:
     if message.final_usage is not None:
         return "final", token_usage(message.final_usage)
     # The scripted provider counts one token a word.

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from app.errors import Unavailable
-from app.gateway.call import CallCost, LaneLinks, Refusal
-from app.gateway.channel import Lane, LaneLimits
+from app.gateway.call import CallCost, ChannelHooks, Refusal
+from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
-from app.gateway.upstream import Provider
+from app.gateway.upstream import Upstream
 from app.gateway.wire import MessageUsage
 from app.simulator.script import Responder, in_turn
 from app.simulator.server import Simulator
@@ -63,8 +63,8 @@ class Noted:
     def last(self) -> MessageUsage:
         return self.closed[-1]
 
-    def links(self) -> LaneLinks:
-        return LaneLinks(
+    def links(self) -> ChannelHooks:
+        return ChannelHooks(
             cost_of=lambda _model, usage: Decimal(usage.total_tokens),
             objection=self.object,
             opened=self.open,
@@ -81,11 +81,11 @@ class Seam:
     simulator: Simulator
     gateway: Gateway
     noted: Noted
-    lane: Lane
+    lane: Channel
 
-    def lane_of(self, **limits: Any) -> Lane:
+    def lane_of(self, **limits: Any) -> Channel:
         deadline = asyncio.get_running_loop().time() + 60
-        return self.gateway.open("run-1", LaneLimits(deadline, **limits), self.noted.links())
+        return self.gateway.open("run-1", ChannelLimits(deadline, **limits), self.noted.links())
 
     async def ask(self, asked: dict[str, Any] = STREAMED, **options: Any) -> httpx.Response:
         return await self.agent.post(f"{self.lane.url}/v1/messages", json=asked, headers=AGENTS, **options)
@@ -97,13 +97,13 @@ class Seam:
 @asynccontextmanager
 async def gateway_to(url: str, simulator: Simulator | None = None) -> AsyncIterator[Seam]:
     async with (
-        Provider(base_url=url, api_key=PROVIDER_KEY) as provider,
+        Upstream(base_url=url, api_key=PROVIDER_KEY) as provider,
         Gateway(provider) as gateway,
         httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
     ):
         noted = Noted()
         deadline = asyncio.get_running_loop().time() + 60
-        lane = gateway.open("run-1", LaneLimits(deadline), noted.links())
+        lane = gateway.open("run-1", ChannelLimits(deadline), noted.links())
         yield Seam(agent, simulator or Simulator(in_turn()), gateway, noted, lane)
 
 

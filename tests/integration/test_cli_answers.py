@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli, CliSilent, bundled_cli
+from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli, CliUnresponsive, bundled_cli
 from app.executors.claude_agent.process.environment import Login
 from tests.e2e.recording_cli import a_login
 
@@ -30,9 +30,9 @@ async def test_it_says_whether_it_is_logged_in(tmp_path: Path) -> None:
 
 async def test_a_program_that_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
     for cli in (Cli(tmp_path / "nothing"), Cli(Path("/bin/true"))):
-        with pytest.raises(CliSilent):
+        with pytest.raises(CliUnresponsive):
             await cli.login(tmp_path, Login.of(tmp_path))
-    with pytest.raises(CliSilent):
+    with pytest.raises(CliUnresponsive):
         await Cli(bundled_cli()).version(tmp_path / "nowhere")
 
 

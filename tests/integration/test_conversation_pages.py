@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from app.auth.repository import KeyRecord
-from app.conversations.repository import Session, take_turn
+from app.conversations.repository import Conversation, take_turn
 from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.transcript import Entry
+from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.errors import Invalid
-from app.http.api.conversations.schemas import SessionDetail
+from app.http.api.conversations.schemas import ConversationDetailResponse
 from app.ids import RunId, RunKey, new_uuid
 from app.principal import Principal
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.runs.conversations.page import PAGE_BYTES
-from app.runs.conversations.service import Conversations, SessionFull
+from app.runs.conversations.service import ConversationFull, ConversationService
 from app.runs.repository import NewRun, finish_run, insert_run
 from app.storage.service import StorageQuota
 from tests.factories import an_account
@@ -23,8 +23,8 @@ from tests.factories import an_account
 KEY = "chat-1"
 
 
-def conversations_over(database: Database, max_bytes: int = 2**30) -> Conversations:
-    return Conversations(
+def conversations_over(database: Database, max_bytes: int = 2**30) -> ConversationService:
+    return ConversationService(
         database,
         PostgresSessionStore(database),
         storage=StorageQuota(database, None),
@@ -33,7 +33,7 @@ def conversations_over(database: Database, max_bytes: int = 2**30) -> Conversati
     )
 
 
-async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Session:
+async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Conversation:
     run = RunKey(key.account_id, RunId(run_id))
     async with database.transaction() as tx:
         session = await take_turn(tx, key.account_id, KEY, title=None)
@@ -53,7 +53,7 @@ async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool
     return session
 
 
-def lines_of(run_id: str, *, answer: str = "done") -> list[Entry]:
+def lines_of(run_id: str, *, answer: str = "done") -> list[TranscriptEntry]:
     """A question, a tool call, its result and an answer."""
     call: dict[str, Any] = {"type": "tool_use", "id": f"call-{run_id}", "name": "clock", "input": {}}
     result = {"type": "tool_result", "tool_use_id": f"call-{run_id}", "is_error": True}
@@ -66,7 +66,7 @@ def lines_of(run_id: str, *, answer: str = "done") -> list[Entry]:
             "message": {"id": f"{run_id}-2", "content": [{"type": "text", "text": answer}]},
         },
     ]
-    return [Entry({**line, "uuid": f"{run_id}-{n}"}, run_id) for n, line in enumerate(said)]
+    return [TranscriptEntry({**line, "uuid": f"{run_id}-{n}"}, run_id) for n, line in enumerate(said)]
 
 
 async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[dict[str, Any]]]:
@@ -74,7 +74,9 @@ async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[
     cursor = None
     while True:
         page = await conversations_over(database).view(key.account_id, KEY, limit=limit, cursor=cursor)
-        shown = SessionDetail.of_page(page, None).model_dump(mode="json", by_alias=True, exclude_unset=True)
+        shown = ConversationDetailResponse.of_page(page, None).model_dump(
+            mode="json", by_alias=True, exclude_unset=True
+        )
         found.append(shown["messages"])
         cursor = shown["nextCursor"]
         if cursor is None:
@@ -139,7 +141,7 @@ async def test_a_conversation_that_is_full_gets_no_further_turn(database: Databa
 
     async with database.transaction() as tx:
         await roomy.take_turn(tx, caller, KEY, request=request)
-        with pytest.raises(SessionFull):
+        with pytest.raises(ConversationFull):
             await full.take_turn(tx, caller, KEY, request=request)
 
 
@@ -150,7 +152,7 @@ async def test_a_run_is_shown_before_its_question_is_written_down(database: Data
     await store.add(session.transcript, lines_of("r1"))
     session = await a_turn(database, key, "r2", ended=False)
     noted = {"type": "queue-operation", "operation": "enqueue", "uuid": "r2-q"}
-    await store.add(session.transcript, [Entry(noted, "r2")])
+    await store.add(session.transcript, [TranscriptEntry(noted, "r2")])
 
     shown = [message for page in await pages(database, key, limit=limit) for message in page]
 

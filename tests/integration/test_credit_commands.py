@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from app.auth.accounts import AccountNotFound, Accounts
-from app.billing.ledger import CreditLedger, Terms
-from app.billing.ledger_repository import Credit
+from app.billing.ledger import AccountTerms, CreditLedger
+from app.billing.ledger_repository import CreditBalance
 from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
 from app.db import Database
 from app.errors import Invalid
@@ -31,7 +31,7 @@ def printed(console: Console) -> str:
     return console.file.getvalue()
 
 
-async def credit_of(database: Database, account: str = "acme") -> Credit:
+async def credit_of(database: Database, account: str = "acme") -> CreditBalance:
     return await CreditLedger(database).credit((await Accounts(database).named(account)).id)
 
 
@@ -51,7 +51,7 @@ async def test_what_is_granted_and_adjusted_is_shown(
 
 async def test_terms_that_are_left_out_stay(database: Database, settings: Settings, console: Console) -> None:
     key = await an_account(database)
-    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 7))
+    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 7))
 
     await change_terms(settings, console, "acme", mode="prepaid", budget=None)
     kept = await credit_of(database)
@@ -102,7 +102,7 @@ async def test_what_is_no_grant_changes_nothing(
     with pytest.raises(Invalid):
         await change_credit(settings, console, "acme", kind="grant", dollars=dollars, note=None)
 
-    assert await credit_of(database) == Credit()
+    assert await credit_of(database) == CreditBalance()
 
 
 async def test_a_budget_below_zero_is_refused(
@@ -113,7 +113,7 @@ async def test_a_budget_below_zero_is_refused(
     with pytest.raises(Invalid, match="monthly-budget-usd"):
         await change_terms(settings, console, "acme", mode=None, budget="-1")
 
-    assert await credit_of(database) == Credit()
+    assert await credit_of(database) == CreditBalance()
 
 
 async def test_repricing_says_that_there_was_nothing_to_do(

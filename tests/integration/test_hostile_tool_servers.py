@@ -15,14 +15,14 @@ import pytest
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.tools.mcp_http import BoundedTransport
-from app.tools.mcp_limits import AnswerLimit
+from app.tools.mcp_limits import ResponseLimit
 from app.tools.mcp_servers import (
     CONNECT_S,
     MAX_PAGES,
     HttpServer,
     McpConnections,
     McpConnector,
-    McpServerAway,
+    McpServerUnavailable,
     StdioServer,
 )
 from app.tools.policy import ToolPolicy
@@ -88,7 +88,7 @@ async def most_memory(work: Any) -> int:
 
 async def refused(schemas: SchemaChecker, server: HostileServer | str, **more: Any) -> None:
     """Connecting fails."""
-    with pytest.raises(McpServerAway):
+    with pytest.raises(McpServerUnavailable):
         async with connected(schemas, server, **more):
             pass
 
@@ -158,7 +158,7 @@ async def test_an_answer_that_comes_byte_by_byte_keeps_nobody_waiting() -> None:
             await asyncio.sleep(0)
             worst = max(worst, time.monotonic() - began)
 
-    transport = BoundedTransport(Bytewise(), AnswerLimit(2 * MB), answer_s=30)
+    transport = BoundedTransport(Bytewise(), ResponseLimit(2 * MB), answer_s=30)
     watching = asyncio.create_task(watch())
     async with httpx2.AsyncClient(transport=transport) as http:
         began = time.monotonic()

@@ -7,7 +7,7 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
-from app.billing.ledger import CreditLedger, InsufficientCredits, ReferenceTaken, Terms
+from app.billing.ledger import AccountTerms, CreditLedger, InsufficientCredits, ReferenceTaken
 from app.billing.pricing import Charge, PriceList
 from app.billing.repository import NewReceipt, insert_receipts
 from app.db import Database, StatementFailed
@@ -53,7 +53,7 @@ async def test_the_balance_is_the_sum_of_the_ledger(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     dice = random.Random(3)  # noqa: S311 - nothing secret
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 10**9)
 
     async def something(number: int) -> None:
@@ -104,7 +104,7 @@ async def test_nothing_but_the_ledger_changes_a_sum(
     await an_account(database, "new")
     await ledger.grant(key.account_id, 10)
     await charge(database, key, "msg_1", 3)
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await reserve(database, ledger, run_of(key), 2)
 
     with pytest.raises(StatementFailed, match="follow credit_ledger"):
@@ -131,7 +131,7 @@ async def test_a_reference_counts_once(ledger: CreditLedger, key: KeyRecord) -> 
 async def test_two_runs_cannot_reserve_the_same_credit(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 100)
 
     outcomes = await asyncio.gather(
@@ -146,7 +146,7 @@ async def test_two_runs_cannot_reserve_the_same_credit(
 async def test_a_run_may_spend_its_own_reservation(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 100)
     await reserve(database, ledger, run_of(key, "mine"), 60)
     await reserve(database, ledger, run_of(key, "theirs"), 40)
@@ -164,7 +164,7 @@ async def test_a_run_may_spend_its_own_reservation(
 async def test_a_hold_is_as_large_as_the_last_call_needs(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 100)
 
     held = []
@@ -181,7 +181,7 @@ async def test_a_hold_is_as_large_as_the_last_call_needs(
 async def test_a_hold_takes_what_is_left_if_that_covers_the_least(
     ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 100)
 
     held = []
@@ -200,7 +200,7 @@ async def test_holds_at_once_never_take_more_than_there_is(
     database_url: str, database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     """From two processes' pools, while messages are charged."""
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 1000)
     other = await Database.open(database_url)
     runs = [run_of(key, f"run-{number}") for number in range(12)]
@@ -228,7 +228,7 @@ async def test_holds_at_once_never_take_more_than_there_is(
 async def test_a_monthly_budget_holds_calls_too(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 100))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 100))
     await charge(database, key, "msg_1", 30)
 
     assert await ledger.hold(run_of(key, "mine"), 60) == 70
@@ -239,7 +239,7 @@ async def test_a_monthly_budget_holds_calls_too(
 async def test_a_reservation_is_given_back_once_though_two_try_at_once(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 100)
     await reserve(database, ledger, run_of(key), 60)
 
@@ -254,8 +254,8 @@ async def test_a_reservation_is_given_back_once_though_two_try_at_once(
 
 
 async def test_terms_are_changed_from_what_they_are(ledger: CreditLedger, key: KeyRecord) -> None:
-    def one_more(terms: Terms) -> Terms:
-        return Terms("prepaid", (terms.monthly_budget or 0) + 1)
+    def one_more(terms: AccountTerms) -> AccountTerms:
+        return AccountTerms("prepaid", (terms.monthly_budget or 0) + 1)
 
     await asyncio.gather(*(ledger.change_terms(key.account_id, one_more) for _ in range(20)))
 
@@ -279,7 +279,7 @@ async def test_a_post_paid_account_has_no_end(
 async def test_a_monthly_budget_begins_anew_each_month(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 100))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 100))
     await charge(database, key, "msg_1", 100)
 
     credit = await ledger.credit(key.account_id)

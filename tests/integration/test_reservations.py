@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger, Terms
+from app.billing.ledger import AccountTerms, CreditLedger
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.concurrency.offload import Offload
@@ -14,10 +14,10 @@ from app.events import AiEvent
 from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
-from app.runs.publisher import RunVoice
+from app.runs.publisher import RunEventPublisher
 from app.runs.repository import NewRun, finish_run, insert_run
 from app.runs.request_codec import RequestCodec
-from app.runs.worker import Relay
+from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution
 from tests.factories import a_context, an_account
@@ -57,7 +57,7 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
     database: Database, tmp_path: Path
 ) -> None:
     key, ledger = await an_account(database), CreditLedger(database)
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 1000)
     run = RunKey(key.account_id, RunId("run-1"))
     async with database.transaction() as tx:
@@ -65,7 +65,7 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
         assert await ledger.reserve(tx, run, 100) == 100
     context = a_context(run=run, attribution=Attribution(key.id, GRAPH, None))
     journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
-    relay = Relay(
+    relay = RunWorker(
         database,
         TakenForDead(database, ledger),
         log,
@@ -77,7 +77,7 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
     async with asyncio.timeout(20):
-        await relay.carry(context, RunVoice(database, log, run, context.control), request=request)
+        await relay.carry(context, RunEventPublisher(database, log, run, context.control), request=request)
     journal.close()
 
     credit = await ledger.credit(key.account_id)

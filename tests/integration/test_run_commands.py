@@ -18,11 +18,11 @@ from app.executors.control import MessageLimits, MessagesWaiting
 from app.ids import RunId, RunKey, new_uuid
 from app.runs.commands.repository import answer_command, commands_for, unanswered_commands
 from app.runs.commands.service import ChangeMode, RunCommands, Send
-from app.runs.dispatcher import Capacity, RunQueue
+from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.repository import NewRun, insert_run
 from app.runs.request_codec import RequestCodec
-from app.runs.supervisor import Carrier
-from app.runs.worker import Relay
+from app.runs.supervisor import RunSupervisor
+from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from tests.factories import an_account
 
@@ -45,7 +45,7 @@ async def commands_over(
     log, journal = MemoryEventLog(), Journal(directory, new_uuid())
     receipts = ReceiptWriter(database, journal, PriceList())
     async with anyio.create_task_group() as tasks:
-        relay = Relay(
+        relay = RunWorker(
             database,
             ExecutorAggregator({}),
             log,
@@ -54,7 +54,7 @@ async def commands_over(
             codec=RequestCodec(Offload()),
             max_output_bytes=2**20,
         )
-        carrier = Carrier(database, relay, log, queue=RunQueue(Capacity.of(1, 1)), tasks=tasks)
+        carrier = RunSupervisor(database, relay, log, queue=RunDispatcher(Capacity.of(1, 1)), tasks=tasks)
         yield RunCommands(database, carrier, process_id=new_uuid(), limits=limits)
     journal.close()
 

@@ -13,10 +13,10 @@ from app.events import AiEvent, AssistantFinal, MeterReport, TextDelta, UsageRep
 from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphFinal, GraphRunRequest, Message
-from app.runs.publisher import RunVoice
+from app.runs.publisher import RunEventPublisher
 from app.runs.repository import NewRun, find_run, insert_run, stored_events
 from app.runs.request_codec import RequestCodec
-from app.runs.worker import Relay
+from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution, Meters
 from tests.factories import a_context, a_fact, an_account
@@ -56,7 +56,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     context = a_context(run=run, attribution=Attribution(key.id, graph, None))
     journal, log = Journal(directory, new_uuid()), MemoryEventLog()
     receipts = ReceiptWriter(database, journal, PriceList())
-    relay = Relay(
+    relay = RunWorker(
         database,
         Chatterbox(UsageReport(a_fact(key)), deltas=deltas),
         log,
@@ -66,7 +66,9 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         max_output_bytes=MOST,
     )
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
-    final = await relay.carry(context, RunVoice(database, log, run, context.control), request=request)
+    final = await relay.carry(
+        context, RunEventPublisher(database, log, run, context.control), request=request
+    )
     owed = receipts.owed(run)
     journal.close()
     async with database.snapshot() as reader:

@@ -8,14 +8,14 @@ from sqlalchemy import text
 
 from app.conversations.repository import Transcript
 from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.transcript import Entry
+from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.events import TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
 from app.runs.commands.service import RunNotFound
-from app.runs.deletion.service import RunContents, RunNotEnded
-from app.runs.event_codec import pack
+from app.runs.deletion.service import RunDeletion, RunNotEnded
+from app.runs.event_codec import encode_events
 from app.runs.repository import NewRun, find_run, finish_run, insert_run, mark_running, stored_events
 from app.runs.worker import numbered
 from app.storage.repository import stored_bytes
@@ -53,15 +53,15 @@ async def end(database: Database, run: RunKey, *, said: str = "") -> None:
         finish_reason="stop",
         usage=FinalUsage(),
     )
-    events = pack(numbered([TextDelta(message_id="m", delta=said)], after=0))
+    events = encode_events(numbered([TextDelta(message_id="m", delta=said)], after=0))
     async with database.transaction() as tx:
         await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
 
 
-def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunContents, Workspaces]:
+def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunDeletion, Workspaces]:
     workspaces = Workspaces(database, ())
     storage = StorageQuota(database, None)
-    return RunContents(database, workspaces=workspaces, storage=storage, keep=keep), workspaces
+    return RunDeletion(database, workspaces=workspaces, storage=storage, keep=keep), workspaces
 
 
 async def test_requests_events_and_answers_count(database: Database) -> None:
@@ -76,7 +76,7 @@ async def test_requests_events_and_answers_count(database: Database) -> None:
 async def test_conversations_count_until_they_are_forgotten(database: Database) -> None:
     account_id = (await an_account(database)).account_id
     store, transcript = PostgresSessionStore(database), Transcript(str(account_id), str(new_uuid()))
-    lines = [Entry({"type": "user", "uuid": str(n), "text": "z" * KB}, None) for n in range(10)]
+    lines = [TranscriptEntry({"type": "user", "uuid": str(n), "text": "z" * KB}, None) for n in range(10)]
 
     await store.add(transcript, lines)
     await store.add(transcript, lines)

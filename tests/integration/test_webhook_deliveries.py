@@ -10,9 +10,9 @@ from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
 from app.db import Database
-from app.webhooks.deliverer import Pace
+from app.webhooks.deliverer import DeliveryPace
 from app.webhooks.delivery_repository import Claimed, claim_due, note_delivered, note_failed, note_given_up
-from app.webhooks.retries import Answer
+from app.webhooks.retries import ReceiverResponse
 from tests.e2e.stories import until as until_so
 from tests.factories import an_account
 from tests.integration.webhook_seam import (
@@ -226,12 +226,12 @@ async def test_a_claim_that_has_ended_changes_nothing(database: Database, key: K
     ended, current = await claim(timedelta(0)), await claim(timedelta(minutes=1))
     before = await deliveries(database, webhook)
     async with database.transaction() as tx:
-        await note_failed(tx, ended, Answer(500, "bad_status"), again_in=timedelta(0))
-        await note_delivered(tx, ended, Answer(200))
-        assert not await note_given_up(tx, ended, Answer(500, "bad_status"))
+        await note_failed(tx, ended, ReceiverResponse(500, "bad_status"), again_in=timedelta(0))
+        await note_delivered(tx, ended, ReceiverResponse(200))
+        assert not await note_given_up(tx, ended, ReceiverResponse(500, "bad_status"))
     unchanged = await deliveries(database, webhook)
     async with database.transaction() as tx:
-        await note_delivered(tx, current, Answer(204))
+        await note_delivered(tx, current, ReceiverResponse(204))
     (delivery,) = await deliveries(database, webhook)
 
     assert (ended.id, ended.attempts, current.attempts) == (current.id, 1, 2)
@@ -349,5 +349,5 @@ async def test_a_stopped_deliverer_leaves_at_once(database: Database, key: KeyRe
         await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
         async with asyncio.timeout(5):
-            async with delivering(database, pace=Pace(look_every_s=0.02)):
+            async with delivering(database, pace=DeliveryPace(look_every_s=0.02)):
                 await until_so(lambda: receiver.at_once == 1)

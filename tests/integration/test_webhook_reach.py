@@ -9,7 +9,7 @@ import pytest_asyncio
 from app.auth.repository import KeyRecord
 from app.db import Database
 from app.errors import Invalid
-from app.webhooks.addresses import Addresses
+from app.webhooks.addresses import AddressPolicy
 from app.webhooks.service import Registration, Webhooks
 from tests.factories import an_account
 from tests.integration.webhook_seam import (
@@ -48,7 +48,7 @@ async def test_who_is_not_there_is_said(
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return found
 
-    addresses = Addresses(allow_private=True, resolve=resolve)
+    addresses = AddressPolicy(allow_private=True, resolve=resolve)
     async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
         webhook, _ = await register(database, key, "http://hooks.invalid:1/hook")
         await charge(database, key, "msg_1")
@@ -58,7 +58,7 @@ async def test_who_is_not_there_is_said(
 
 
 async def test_private_addresses_are_refused_at_registration(database: Database, key: KeyRecord) -> None:
-    async with Addresses() as addresses:
+    async with AddressPolicy() as addresses:
         webhooks = Webhooks(database, addresses)
         for url in ("https://127.0.0.1/", "https://localhost/", "https://[::1]/", "https://169.254.169.254/"):
             with pytest.raises(Invalid) as refused:
@@ -72,7 +72,7 @@ async def test_a_name_that_changes_its_mind_reaches_nothing(database: Database, 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return found
 
-    addresses = Addresses(resolve=resolve)
+    addresses = AddressPolicy(resolve=resolve)
     async with a_receiver() as receiver:
         port = receiver.url.split(":")[2].split("/")[0]
         wanted = Registration(f"https://rebound.example:{port}/", ("receipt.created",))
@@ -100,7 +100,7 @@ async def test_the_address_that_was_judged_is_the_one_that_is_called(
         url = receiver.url.replace("127.0.0.1", "hooks.invalid")
         webhook, _ = await register(database, key, url)
         await charge(database, key, "msg_1")
-        addresses = Addresses(allow_private=True, resolve=resolve)
+        addresses = AddressPolicy(allow_private=True, resolve=resolve)
         async with delivering(database, addresses=addresses):
             await settled(database, webhook, status="delivered")
 

@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from app.webhooks.addresses import Addresses
+from app.webhooks.addresses import AddressPolicy
 from app.webhooks.message import mint_secret, signed
-from app.webhooks.retries import Answer
-from app.webhooks.sender import Sender
+from app.webhooks.retries import ReceiverResponse
+from app.webhooks.sender import WebhookSender
 from tests.integration.webhook_seam import now
 
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
@@ -73,14 +73,14 @@ async def a_secure_server(certified_for: str, directory: Path) -> AsyncIterator[
         yield heard
 
 
-async def sent_to(url: str, *, authorities: ssl.SSLContext) -> Answer:
+async def sent_to(url: str, *, authorities: ssl.SSLContext) -> ReceiverResponse:
     """One message to a host that leads to loopback."""
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    addresses = Addresses(allow_private=True, resolve=resolve)
-    async with Sender(addresses, call_s=5.0, authorities=authorities) as sender:
+    addresses = AddressPolicy(allow_private=True, resolve=resolve)
+    async with WebhookSender(addresses, call_s=5.0, authorities=authorities) as sender:
         return await sender.send(url, signed(uuid4(), {}, mint_secret(), at=now()))
 
 
@@ -88,7 +88,7 @@ async def test_the_host_is_named_and_proved_though_the_address_is_called(tmp_pat
     async with a_secure_server("hooks.test", tmp_path) as heard:
         answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
 
-    assert answer == Answer(204)
+    assert answer == ReceiverResponse(204)
     assert heard.names == ["hooks.test"]
     assert heard.heads[0].startswith(b"POST /in HTTP/1.1\r\n")
     assert f"host: hooks.test:{heard.port}".encode() in heard.heads[0].lower()
@@ -98,5 +98,5 @@ async def test_nobody_else_gets_the_message(tmp_path: Path) -> None:
     async with a_secure_server("other.test", tmp_path) as heard:
         answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
 
-    assert answer == Answer(problem="connection_failed")
+    assert answer == ReceiverResponse(problem="connection_failed")
     assert heard.heads == []

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
 from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger, Terms
+from app.billing.ledger import AccountTerms, CreditLedger
 from app.billing.pricing import PriceList
 from app.billing.receipts import ReceiptWriter
 from app.db import Database
@@ -237,7 +237,7 @@ async def test_no_answer_of_a_model_can_keep_a_run_from_ending(
 async def test_a_budget_is_told_once_at_each_threshold(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 1000))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
     told = []
 
     for number, credits_ in enumerate([499, 1, 299, 1, 1, 198, 0, 1, 5000]):
@@ -260,7 +260,7 @@ async def test_a_budget_is_told_once_at_each_threshold(database: Database, key: 
 
 async def test_one_leap_tells_every_threshold(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
-    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 4 * 10**16))
+    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 4 * 10**16))
 
     await charge(database, key, "msg_1", credits_=4 * 10**16)
 
@@ -272,7 +272,7 @@ async def test_one_leap_tells_every_threshold(database: Database, key: KeyRecord
 
 async def test_many_at_once_tell_each_threshold_once(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
-    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 1000))
+    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
 
     await asyncio.gather(*(charge(database, key, f"msg_{n}", credits_=30) for n in range(40)))
 
@@ -282,12 +282,12 @@ async def test_many_at_once_tell_each_threshold_once(database: Database, key: Ke
 async def test_another_budget_is_told_anew(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 1000))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
     await charge(database, key, "msg_1", credits_=500)
 
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 10_000))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 10_000))
     await charge(database, key, "msg_2", credits_=100)
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 700))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 700))
 
     assert [percent for _, percent in await thresholds(database)] == [50, 50, 80]
 
@@ -305,7 +305,7 @@ async def test_last_months_spending_is_not_told_this_month(database: Database, k
             {"id": key.account_id},
         )
 
-    await CreditLedger(database).change_terms(key.account_id, lambda _: Terms("postpaid", 900))
+    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 900))
     assert await payloads(database) == []
     await charge(database, key, "msg_1", credits_=450)
 
@@ -315,7 +315,7 @@ async def test_last_months_spending_is_not_told_this_month(database: Database, k
 async def test_prepaid_credit_is_told_when_it_runs_low_and_out(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
-    await ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 1000)
 
     for number, credits_ in enumerate([799, 1, 199, 1, 50]):
@@ -335,8 +335,8 @@ async def test_reservations_and_unlimited_accounts_tell_nothing(database: Databa
     ledger = CreditLedger(database)
     await ledger.grant(key.account_id, 1000)
     await charge(database, key, "msg_1", credits_=5000)
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 0))
-    await ledger.change_terms(key.account_id, lambda _: Terms("postpaid", 10**6))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 0))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 10**6))
     async with database.transaction() as tx:
         await ledger.reserve(tx, RunKey(key.account_id, RunId("run-1")), 900_000)
 

@@ -13,22 +13,22 @@ from app.billing.ledger import usd
 from app.billing.pricing import Charge
 from app.billing.repository import NewReceipt, insert_receipts
 from app.db import Database, Transaction
-from app.webhooks.addresses import Addresses
-from app.webhooks.deliverer import Deliverer, Pace
+from app.webhooks.addresses import AddressPolicy
+from app.webhooks.deliverer import DeliveryPace, DeliveryWorker
 from app.webhooks.message import EVENTS, WebhookEvent
 from app.webhooks.repository import Delivery, Webhook
-from app.webhooks.sender import Sender
+from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Registration, Webhooks
 from tests.factories import a_fact
 
 PATIENCE_S = 20.0
 AT_ONCE = timedelta(0)
-QUICK = Pace(schedule=(AT_ONCE,) * 3, look_every_s=0.02, lease=timedelta(seconds=30))
+QUICK = DeliveryPace(schedule=(AT_ONCE,) * 3, look_every_s=0.02, lease=timedelta(seconds=30))
 
 
 def webhooks_over(database: Database) -> Webhooks:
     """The service, where loopback may be called."""
-    return Webhooks(database, Addresses(allow_private=True))
+    return Webhooks(database, AddressPolicy(allow_private=True))
 
 
 async def register(
@@ -55,11 +55,15 @@ async def charge_within(tx: Transaction, key: KeyRecord, *messages: str, credits
 
 @asynccontextmanager
 async def delivering(
-    database: Database, *, pace: Pace = QUICK, addresses: Addresses | None = None, call_s: float = 5.0
-) -> AsyncIterator[Deliverer]:
+    database: Database,
+    *,
+    pace: DeliveryPace = QUICK,
+    addresses: AddressPolicy | None = None,
+    call_s: float = 5.0,
+) -> AsyncIterator[DeliveryWorker]:
     """A deliverer at work, as a server process has one; leaving it is as sudden as a kill."""
-    async with Sender(addresses or Addresses(allow_private=True), call_s=call_s) as sender:
-        deliverer = Deliverer(database, sender, pace=pace)
+    async with WebhookSender(addresses or AddressPolicy(allow_private=True), call_s=call_s) as sender:
+        deliverer = DeliveryWorker(database, sender, pace=pace)
         working = asyncio.create_task(deliverer.work())
         try:
             yield deliverer

@@ -15,17 +15,17 @@ import psutil
 import pytest
 
 from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger, Terms
+from app.billing.ledger import AccountTerms, CreditLedger
 from app.billing.ledger_repository import locked_credit
 from app.billing.pricing import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.billing.repository import Receipt
 from app.db import Database
-from app.executors.claude_agent.metering.hooks import RunBilling
-from app.gateway.channel import Lane
+from app.executors.claude_agent.metering.hooks import RunMetering
+from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
-from app.gateway.upstream import Provider
+from app.gateway.upstream import Upstream
 from app.gateway.wire import ANSWER_BYTES, WHOLE_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.server.loopback import Receive, Scope, Send, hung_up, listening, whole_body
@@ -49,7 +49,7 @@ class Shop:
     database: Database
     receipts: ReceiptWriter
     ledger: CreditLedger
-    billing: RunBilling
+    billing: RunMetering
     gateway: Gateway
     agent: httpx.AsyncClient
 
@@ -57,7 +57,7 @@ class Shop:
         """A new account, prepaid if it is given something."""
         key = await an_account(self.database, name)
         if dollars is not None:
-            await self.ledger.change_terms(key.account_id, lambda _: Terms("prepaid", None))
+            await self.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
             await self.ledger.grant(key.account_id, dollars * CREDITS_PER_DOLLAR)
         return Account(self, key.account_id, key.id)
 
@@ -70,7 +70,7 @@ class Account:
     id: AccountId
     key: ApiKeyId
 
-    def lane(self, run_id: str, *, reserved: int | None = None) -> Lane:
+    def lane(self, run_id: str, *, reserved: int | None = None) -> Channel:
         """The lane of a run that is under way; `reserved` when it was accepted."""
         attribution = Attribution(self.key, "claude_agents:assistant", None)
         run = RunKey(self.id, RunId(run_id))
@@ -79,7 +79,7 @@ class Account:
         limits, links = self.shop.billing.lane(context)
         return self.shop.gateway.open(run_id, limits, links)
 
-    async def ends(self, lane: Lane) -> list[Receipt]:
+    async def ends(self, lane: Channel) -> list[Receipt]:
         """The end of a run, as the relay does it: its receipts."""
         run = RunKey(self.id, RunId(lane.run_id))
         await self.shop.gateway.close(lane)
@@ -95,7 +95,7 @@ class Account:
         return Decimal(credit.balance) / CREDITS_PER_DOLLAR
 
 
-async def ask(shop: Shop, lane: Lane, prompt: str = "hello", **fields: Any) -> httpx.Response:
+async def ask(shop: Shop, lane: Channel, prompt: str = "hello", **fields: Any) -> httpx.Response:
     """What an agent asks its model."""
     messages = [{"role": "user", "content": prompt}]
     asked = {"model": MODEL, "max_tokens": 32_000, "stream": True, "messages": messages, **fields}
@@ -111,11 +111,11 @@ async def a_shop(database_url: str, directory: Path, provider_url: str) -> Async
     working = asyncio.create_task(receipts.work())
     try:
         async with (
-            Provider(base_url=provider_url, api_key="sk-provider") as provider,
+            Upstream(base_url=provider_url, api_key="sk-provider") as provider,
             Gateway(provider) as gateway,
             httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
         ):
-            yield Shop(database, receipts, ledger, RunBilling(receipts, ledger, prices), gateway, agent)
+            yield Shop(database, receipts, ledger, RunMetering(receipts, ledger, prices), gateway, agent)
     finally:
         working.cancel()
         await asyncio.wait({working})

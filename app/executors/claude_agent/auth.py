@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import Protocol
 
-from app.executors.claude_agent.metering.meters import RunMeter, TwoMeters
+from app.executors.claude_agent.metering.meters import ComparingMeter, RunMeter
 from app.executors.claude_agent.metering.sdk_meter import SdkMeter
-from app.executors.claude_agent.process.cli import Cli, CliSilent
+from app.executors.claude_agent.process.cli import Cli, CliUnresponsive
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.environment import Login, cli_environment, login_environment
 from app.executors.port import RunContext
-from app.gateway.call import LaneLinks
-from app.gateway.channel import Lane, LaneLimits
+from app.gateway.call import ChannelHooks
+from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Address, Gateway
-from app.gateway.upstream import Provider
+from app.gateway.upstream import Upstream
 from app.models.registry import ModelOptions
 
 NO_LOGIN = (
@@ -21,7 +21,7 @@ NO_LOGIN = (
 )
 
 
-class ModelAccess(Protocol):
+class ModelAuth(Protocol):
     """What a run needs to have its CLI answered, and what it used counted."""
 
     @property
@@ -47,15 +47,17 @@ class ModelAccess(Protocol):
         """Where a CLI is to find its model; nothing is there before a run opens its lane."""
         ...
 
-    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks, *, at: Address) -> Lane:
+    def open(
+        self, context: RunContext, limits: ChannelLimits, links: ChannelHooks, *, at: Address
+    ) -> Channel:
         """A lane for one run."""
         ...
 
-    async def close(self, lane: Lane) -> None:
+    async def close(self, lane: Channel) -> None:
         """End a run's lane."""
         ...
 
-    def meter(self, context: RunContext, lane: Lane, process: CliProcess) -> RunMeter:
+    def meter(self, context: RunContext, lane: Channel, process: CliProcess) -> RunMeter:
         """What counts this run."""
         ...
 
@@ -66,13 +68,13 @@ class ModelAccess(Protocol):
         ...
 
 
-class GatewayAccess:
+class GatewayAuth:
     """The operator's key, which only the gateway holds."""
 
     full = False
     login = None
 
-    def __init__(self, provider: Provider, gateway: Gateway) -> None:
+    def __init__(self, provider: Upstream, gateway: Gateway) -> None:
         self._provider = provider
         self._gateway = gateway
 
@@ -89,22 +91,24 @@ class GatewayAccess:
         """See the protocol."""
         return self._gateway.address()
 
-    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks, *, at: Address) -> Lane:
+    def open(
+        self, context: RunContext, limits: ChannelLimits, links: ChannelHooks, *, at: Address
+    ) -> Channel:
         """See the protocol."""
         return self._gateway.open(context.run.run_id, limits, links, at=at)
 
-    async def close(self, lane: Lane) -> None:
+    async def close(self, lane: Channel) -> None:
         """See the protocol."""
         await self._gateway.close(lane)
 
     def meter(
         self,
         context: RunContext,
-        lane: Lane,
+        lane: Channel,
         process: CliProcess,  # noqa: ARG002 - the gateway counts
     ) -> RunMeter:
         """See the protocol."""
-        return TwoMeters(context, lane)
+        return ComparingMeter(context, lane)
 
     def environment(
         self, address: Address, *, directory: Path, longest_tool_s: float, asked: ModelOptions, compacts: bool
@@ -120,7 +124,7 @@ class GatewayAccess:
         )
 
 
-class LoginAccess:
+class LoginAuth:
     """The machine's own Claude Code login; nothing stands between the CLI and the provider."""
 
     full = True
@@ -143,7 +147,7 @@ class LoginAccess:
         """See the protocol."""
         try:
             status = await self._cli.login(self._directory, self._login)
-        except CliSilent as error:
+        except CliUnresponsive as error:
             return str(error)
         return NO_LOGIN if status is None else None
 
@@ -151,15 +155,17 @@ class LoginAccess:
         """See the protocol: the CLI knows where to find it."""
         return Address("", "")
 
-    def open(self, context: RunContext, limits: LaneLimits, links: LaneLinks, *, at: Address) -> Lane:
+    def open(
+        self, context: RunContext, limits: ChannelLimits, links: ChannelHooks, *, at: Address
+    ) -> Channel:
         """See the protocol: a lane no gateway knows of, for the limits."""
-        return Lane(context.run.run_id, at.token, at.url, limits, links)
+        return Channel(context.run.run_id, at.token, at.url, limits, links)
 
-    async def close(self, lane: Lane) -> None:
+    async def close(self, lane: Channel) -> None:
         """See the protocol."""
         await lane.close()
 
-    def meter(self, context: RunContext, lane: Lane, process: CliProcess) -> RunMeter:
+    def meter(self, context: RunContext, lane: Channel, process: CliProcess) -> RunMeter:
         """See the protocol."""
         return SdkMeter(context, lane, process)
 

@@ -14,10 +14,10 @@ from typing import Any, Self, cast
 import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
-from app.conversations.history_merge import HistoryContradicts, unsaid
-from app.conversations.repository import Session
+from app.conversations.history_merge import HistoryConflict, unsaid
+from app.conversations.repository import Conversation
 from app.conversations.sdk_store import PostgresSessionStore, RunTranscript
-from app.conversations.transcript import Entry, has_turns, messages_of, said_by
+from app.conversations.transcript import TranscriptEntry, has_turns, messages_of, said_by
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli_process import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
@@ -40,7 +40,7 @@ _RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class InitialPrompt:
     """How a run begins."""
 
     system_prompt: str
@@ -53,16 +53,16 @@ class Opening:
         return cls(prompt, user_content(messages))
 
 
-class Conversation:
+class SdkSession:
     """A session of the SDK, kept in the store."""
 
-    def __init__(self, store: PostgresSessionStore, session: Session, run: RunKey) -> None:
+    def __init__(self, store: PostgresSessionStore, session: Conversation, run: RunKey) -> None:
         self._store = store
         self._session = session
         self._run = run
-        self._entries: Sequence[Entry] = ()
+        self._entries: Sequence[TranscriptEntry] = ()
 
-    async def open(self, context: RunContext, messages: Sequence[Message]) -> Opening:
+    async def open(self, context: RunContext, messages: Sequence[Message]) -> InitialPrompt:
         """Read what was said so far, and leave out of the messages what that holds already.
 
         Raises `ExecutionFailed` for a history that contradicts it.
@@ -71,11 +71,11 @@ class Conversation:
         said = messages_of(self._entries, tool_id_of=tool_id_of)
         try:
             new = unsaid(messages, said) if has_turns(self._entries) else messages
-        except HistoryContradicts as error:
+        except HistoryConflict as error:
             raise ExecutionFailed("invalid_request") from error
-        opening = Opening.of(context, new, record=any(message.at is None for message in said))
+        opening = InitialPrompt.of(context, new, record=any(message.at is None for message in said))
         if said_by(self._entries, self._run.run_id):
-            return Opening(opening.system_prompt, GO_ON)
+            return InitialPrompt(opening.system_prompt, GO_ON)
         return opening
 
     def lay_out(self, directory: RunDirectory) -> None:
@@ -101,7 +101,7 @@ class Conversation:
     async def catch_up(self, directory: RunDirectory) -> None:
         """Keep what the SDK could not: everything the CLI wrote. Adds nothing twice."""
         lines = await asyncio.to_thread(self._written, directory)
-        said = [Entry(line, self._run.run_id) for line in lines if "uuid" in line]
+        said = [TranscriptEntry(line, self._run.run_id) for line in lines if "uuid" in line]
         try:
             async with asyncio.timeout(_CATCH_UP_S):
                 while not await self._kept(said):
@@ -109,7 +109,7 @@ class Conversation:
         except TimeoutError:
             log.error("a conversation lost what a run said", run_id=self._run.run_id)  # noqa: TRY400
 
-    async def _kept(self, said: Sequence[Entry]) -> bool:
+    async def _kept(self, said: Sequence[TranscriptEntry]) -> bool:
         try:
             await self._store.add(self._session.transcript, said)
         except Unavailable as error:

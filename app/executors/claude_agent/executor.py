@@ -12,23 +12,23 @@ import structlog
 from claude_agent_sdk import Message
 
 from app.events import AiEvent, AssistantFinal
-from app.executors.claude_agent.auth import ModelAccess
-from app.executors.claude_agent.metering.hooks import LaneBilling
-from app.executors.claude_agent.options.init_check import UnexpectedSurface
+from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.metering.hooks import MeteringHooks
+from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.options.preview import shown
 from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
-from app.executors.claude_agent.run_stream import Turn
-from app.executors.claude_agent.sandbox.confinement import Confinement
+from app.executors.claude_agent.run_stream import RunStream
+from app.executors.claude_agent.sandbox.confinement import RunningSandbox
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import Sandbox, SandboxUnavailable
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.structured_output import require_match
 from app.executors.claude_agent.tools.hooks import Hooks
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.permissions import Permit
-from app.executors.claude_agent.watchdog import Guard
+from app.executors.claude_agent.tools.permissions import ToolPermissions
+from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.port import (
     ABORTED,
     BUDGET,
@@ -37,22 +37,22 @@ from app.executors.port import (
     NO_CREDIT,
     TIMEOUT,
     UNAVAILABLE,
-    Ending,
     ExecutionFailed,
     Preview,
     RunContext,
+    RunOutcome,
 )
 from app.executors.text import loggable
 from app.gateway.call import Refusal
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest, SentMessage
-from app.tools.mcp_servers import McpConnections, McpConnector, McpServerAway
+from app.tools.mcp_servers import McpConnections, McpConnector, McpServerUnavailable
 from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
 
-ENDINGS: Mapping[Refusal | None, Ending] = {
+ENDINGS: Mapping[Refusal | None, RunOutcome] = {
     "deadline": TIMEOUT,
     "turns": MAX_TURNS,
     "budget": BUDGET,
@@ -69,8 +69,8 @@ class ClaudeAgentExecutor:
     def __init__(
         self,
         *,
-        access: ModelAccess,
-        billing: LaneBilling,
+        access: ModelAuth,
+        billing: MeteringHooks,
         starter: CliStarter,
         servers: McpConnector,
         workspaces: Workspaces,
@@ -110,7 +110,7 @@ class ClaudeAgentExecutor:
             await connections.aclose()
 
     @asynccontextmanager
-    async def _confined(self, context: RunContext) -> AsyncIterator[Confinement | None]:
+    async def _confined(self, context: RunContext) -> AsyncIterator[RunningSandbox | None]:
         """The jail of a run with native tools; without a sandbox there is none."""
         if not context.spec.native_tools:
             yield None
@@ -127,7 +127,7 @@ class ClaudeAgentExecutor:
         except OSError as error:
             log.error("a run got no control group", reason=error.strerror)  # noqa: TRY400
             raise ExecutionFailed("internal") from error
-        confinement = Confinement(workspace, group)
+        confinement = RunningSandbox(workspace, group)
         try:
             yield confinement
         finally:
@@ -145,7 +145,7 @@ class ClaudeAgentExecutor:
             if not connecting.done():
                 raise ExecutionFailed(*ABORTED)
             return connecting.result()
-        except McpServerAway as error:
+        except McpServerUnavailable as error:
             log.error("a run cannot start without its MCP server", server=str(error))  # noqa: TRY400
             raise ExecutionFailed("provider_unavailable") from error
         finally:
@@ -154,14 +154,14 @@ class ClaudeAgentExecutor:
             await asyncio.wait(waits)
 
     async def _run(
-        self, request: GraphRunRequest, context: RunContext, confinement: Confinement | None
+        self, request: GraphRunRequest, context: RunContext, confinement: RunningSandbox | None
     ) -> AsyncGenerator[AiEvent, None]:
-        guard = Guard(context)
+        guard = Watchdog(context)
         cli, opening = await self._starter.start(request, context, confinement=confinement)
         process = cli.process
         lane = self._access.open(context, *self._billing.lane(context), at=cli.address)
         cli.bridge.serve(context, lane, cli.hooks)
-        turn = Turn(
+        turn = RunStream(
             context,
             wanted=request.response_format,
             results=cli.bridge.results,
@@ -177,7 +177,7 @@ class ClaudeAgentExecutor:
                     cli.bridge.told(event)
                 await cli.hooks.hear(message)
                 guard.check(lane)
-        except UnexpectedSurface as error:
+        except UnexpectedCapabilities as error:
             log.error("refused to go on", reason=loggable(str(error)))  # noqa: TRY400 - no traceback needed
         finally:
             guard.end()
@@ -206,7 +206,7 @@ class ClaudeAgentExecutor:
             system_prompt_file=Path(),
             work=Path(),
             server=bridge.server(),
-            hooks=Hooks([], Permit(context.spec, bridge.objection, bridge.review_native), full=full),
+            hooks=Hooks([], ToolPermissions(context.spec, bridge.objection, bridge.review_native), full=full),
             response_format=request.response_format,
             full=full,
         )
@@ -217,7 +217,7 @@ class ClaudeAgentExecutor:
         )
 
 
-def _pass_on(process: CliProcess, turn: Turn, sent: SentMessage) -> None:
+def _pass_on(process: CliProcess, turn: RunStream, sent: SentMessage) -> None:
     process.say(sent.message_id, user_content([sent.message]), priority=sent.priority)
     turn.expect(sent)
 
@@ -232,7 +232,7 @@ async def _heard(process: CliProcess) -> AsyncIterator[Message]:
         say("the CLI failed", reason=loggable(str(error)), killed=process.killed, stderr=stderr)
 
 
-def _answer(turn: Turn, stopped: Ending | None) -> AssistantFinal:
+def _answer(turn: RunStream, stopped: RunOutcome | None) -> AssistantFinal:
     try:
         return turn.answer(stopped)
     except ExecutionFailed as error:

@@ -19,7 +19,7 @@ MOST_AGE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Blueprint:
+class LaunchSpec:
     """Everything a CLI is started with and cannot be told afterwards: equal for equal processes."""
 
     system_prompt: str
@@ -30,7 +30,7 @@ class Blueprint:
     max_turns: int | None
 
     @classmethod
-    def of(cls, context: RunContext, system_prompt: str, *, longest_call_s: float) -> "Blueprint":
+    def of(cls, context: RunContext, system_prompt: str, *, longest_call_s: float) -> "LaunchSpec":
         """What a run that stands alone needs."""
         return cls(
             system_prompt=system_prompt,
@@ -42,7 +42,7 @@ class Blueprint:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReadyCli:
+class WarmCli:
     """A process that waits for its first word, and what it was started with."""
 
     process: CliProcess
@@ -61,7 +61,7 @@ class ReadyCli:
         return young and self.process.alive
 
 
-Start = Callable[[RunContext, str], Awaitable[ReadyCli]]
+Start = Callable[[RunContext, str], Awaitable[WarmCli]]
 
 
 class WarmPool:
@@ -71,11 +71,11 @@ class WarmPool:
         """`start` is given a run like those to come, and their system prompt."""
         self._size = size
         self._start = start
-        self._ready: list[tuple[Blueprint, ReadyCli]] = []
+        self._ready: list[tuple[LaunchSpec, WarmCli]] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def take(self, blueprint: Blueprint) -> ReadyCli | None:
+    def take(self, blueprint: LaunchSpec) -> WarmCli | None:
         """A process for this; None where none is ready."""
         for entry in self._ready:
             known, cli = entry
@@ -87,7 +87,7 @@ class WarmPool:
                 return self.take(blueprint)
         return None
 
-    def refill(self, blueprint: Blueprint, context: RunContext) -> None:
+    def refill(self, blueprint: LaunchSpec, context: RunContext) -> None:
         """Start another one for this, in place of one that was wanted longest ago."""
         if self._closed or self._size == 0:
             return
@@ -110,7 +110,7 @@ class WarmPool:
             cli.process.retire()
         self._ready.clear()
 
-    async def _add(self, blueprint: Blueprint, context: RunContext) -> None:
+    async def _add(self, blueprint: LaunchSpec, context: RunContext) -> None:
         try:
             cli = await self._start(context, blueprint.system_prompt)
         except OSError as error:

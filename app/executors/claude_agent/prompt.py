@@ -7,7 +7,7 @@ and the current message stays a block of its own, word for word but for the tags
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversations.history_text import Spoken, without_tags, written
+from app.conversations.history_text import HistoryTurn, without_tags, written
 from app.requests import ImagePart, Message, TextPart
 
 HISTORY_RULE = (
@@ -50,15 +50,15 @@ def _spoken(messages: Sequence[Message]) -> list[Message]:
 def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
     if not earlier:
         return []
-    turns: list[Spoken] = []
+    turns: list[HistoryTurn] = []
     images: list[dict[str, Any]] = []
     for message in earlier:
         for part in message.parts:
             if isinstance(part, ImagePart):
                 images.append(_block(part))
-                turns.append(Spoken(message.role, f"[image {len(images)}, attached below]"))
+                turns.append(HistoryTurn(message.role, f"[image {len(images)}, attached below]"))
             else:
-                turns.append(Spoken(message.role, part.text))
+                turns.append(HistoryTurn(message.role, part.text))
     return [{"type": "text", "text": written(turns)}, *images]
 
 

@@ -4,17 +4,17 @@ import asyncio
 
 import structlog
 
-from app.executors.claude_agent.auth import ModelAccess
+from app.executors.claude_agent.auth import ModelAuth
 
 log = structlog.get_logger(__name__)
 
 ASK_EVERY_S = 300.0
 
 
-class AccessWatch:
+class ReadinessProbe:
     """Knows how it was when it last asked; asking costs nothing."""
 
-    def __init__(self, access: ModelAccess) -> None:
+    def __init__(self, access: ModelAuth) -> None:
         self._access = access
         self.asked = False
         """Whether it has asked at all."""

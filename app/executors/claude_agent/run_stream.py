@@ -8,7 +8,7 @@ from claude_agent_sdk.types import AssistantMessageError
 from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
 from app.executors.claude_agent.metering.meters import RunMeter
-from app.executors.claude_agent.options.init_check import check_surface
+from app.executors.claude_agent.options.init_check import check_init
 from app.executors.claude_agent.options.sdk_options import native_tools
 from app.executors.claude_agent.result import answer, failure, stop_of
 from app.executors.claude_agent.tools.names import (
@@ -18,13 +18,13 @@ from app.executors.claude_agent.tools.names import (
     bridged_name,
 )
 from app.executors.claude_agent.usage import MeteredMessage, UsageFold
-from app.executors.port import BUDGET, Ending, ExecutionFailed, RunContext
+from app.executors.port import BUDGET, ExecutionFailed, RunContext, RunOutcome
 from app.executors.text import loggable
 from app.requests import ResponseFormat, SentMessage
 from app.tools.result import ToolResult
 
 
-class Turn:
+class RunStream:
     """One run's conversation with the CLI."""
 
     def __init__(
@@ -52,10 +52,10 @@ class Turn:
         )
 
     def feed(self, message: Message) -> Iterator[AiEvent]:
-        """Events of one SDK message; raises `UnexpectedSurface` when the CLI offers too much."""
+        """Events of one SDK message; raises `UnexpectedCapabilities` when the CLI offers too much."""
         match message:
             case SystemMessage(subtype="init", data=init):
-                check_surface(init, tools=self._expected_tools(), servers=self._expected_servers())
+                check_init(init, tools=self._expected_tools(), servers=self._expected_servers())
                 # A turn begins: what ended the one before is not how this one ends.
                 self._result = self._last_error = None
             case AssistantMessage(error=error) if error is not None:
@@ -80,7 +80,7 @@ class Turn:
         yield from map(UsageReport, self._meters.close())
         yield MeterReport(self._meters.report(), tool_failures=tool_failures)
 
-    def answer(self, stopped: Ending | None) -> AssistantFinal:
+    def answer(self, stopped: RunOutcome | None) -> AssistantFinal:
         """The answer; raises `ExecutionFailed` when there is none. `stopped`: why we ended it."""
         result = self._result
         if stopped == BUDGET:

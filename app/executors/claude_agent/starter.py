@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.conversations.sdk_store import PostgresSessionStore
-from app.executors.claude_agent.auth import ModelAccess
-from app.executors.claude_agent.conversation import Conversation, Opening
+from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.conversation import InitialPrompt, SdkSession
 from app.executors.claude_agent.options.sdk_options import build_options
-from app.executors.claude_agent.pool import Blueprint, ReadyCli, WarmPool
+from app.executors.claude_agent.pool import LaunchSpec, WarmCli, WarmPool
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
@@ -18,11 +18,11 @@ from app.executors.claude_agent.process.environment import launcher
 from app.executors.claude_agent.programs import write_program
 from app.executors.claude_agent.prompt import system_prompt
 from app.executors.claude_agent.sandbox.bubblewrap import CLI, JAILED_PATH, command_sandbox, jail
-from app.executors.claude_agent.sandbox.confinement import Confinement
+from app.executors.claude_agent.sandbox.confinement import RunningSandbox
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.executors.claude_agent.tools.hooks import FailureCount, Hooks, audit
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.permissions import Permit
+from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.executors.port import RunContext
 from app.requests import GraphRunRequest, ResponseFormat
 
@@ -37,7 +37,7 @@ class CliStarter:
     cli: Cli
     directory: Path
     """Takes one folder per process and must exist."""
-    access: ModelAccess
+    access: ModelAuth
     sessions: PostgresSessionStore
     warm: int
     """How many are kept ready."""
@@ -48,15 +48,15 @@ class CliStarter:
         self._pool = WarmPool(self.warm, self._ready)
 
     async def start(
-        self, request: GraphRunRequest, context: RunContext, *, confinement: Confinement | None = None
-    ) -> tuple[ReadyCli, Opening]:
+        self, request: GraphRunRequest, context: RunContext, *, confinement: RunningSandbox | None = None
+    ) -> tuple[WarmCli, InitialPrompt]:
         """A CLI that waits for its first word, and what to say to it. Raises `ExecutionFailed`.
 
         With a confinement it lives in that, and finds its workspace filled.
         """
-        opening, conversation = Opening.of(context, request.messages), None
+        opening, conversation = InitialPrompt.of(context, request.messages), None
         if context.session is not None:
-            conversation = Conversation(self.sessions, context.session, context.run)
+            conversation = SdkSession(self.sessions, context.session, context.run)
             opening = await conversation.open(context, request.messages)
         wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation, confinement)
         if (blueprint := self._blueprint(wanted)) is None:
@@ -81,27 +81,27 @@ class CliStarter:
     def _full(self, context: RunContext) -> bool:
         return self.access.full or context.spec.needs_full_cli
 
-    def _blueprint(self, wanted: "_Wanted") -> Blueprint | None:
+    def _blueprint(self, wanted: "_Wanted") -> LaunchSpec | None:
         """What a ready process must have been started with; None where none can be ready."""
         if not wanted.alone or self._full(wanted.context):
             return None
         longest_call_s = McpBridge(wanted.context).longest_call_s
-        return Blueprint.of(wanted.context, wanted.system_prompt, longest_call_s=longest_call_s)
+        return LaunchSpec.of(wanted.context, wanted.system_prompt, longest_call_s=longest_call_s)
 
-    async def _refill(self, process: CliProcess, blueprint: Blueprint, context: RunContext) -> None:
+    async def _refill(self, process: CliProcess, blueprint: LaunchSpec, context: RunContext) -> None:
         # While the run waits for the provider there is time to start the next one's process.
         await process.heard.wait()
         self._pool.refill(blueprint, context)
 
-    async def _ready(self, context: RunContext, prompt: str) -> ReadyCli:
+    async def _ready(self, context: RunContext, prompt: str) -> WarmCli:
         return await self._launch(_Wanted(context, prompt))
 
-    async def _launch(self, wanted: "_Wanted") -> ReadyCli:
+    async def _launch(self, wanted: "_Wanted") -> WarmCli:
         context, conversation, address = wanted.context, wanted.conversation, self.access.address()
         full = self._full(context)
         bridge = McpBridge(context)
         failures = FailureCount()
-        permit = Permit(context.spec, bridge.objection, bridge.review_native)
+        permit = ToolPermissions(context.spec, bridge.objection, bridge.review_native)
         hooks = Hooks([failures, audit], permit, full=full)
         directory = await asyncio.to_thread(
             RunDirectory, self.directory, login=self.access.login, jailed=wanted.confinement is not None
@@ -144,7 +144,7 @@ class CliStarter:
         owner = process.start()
         self._owners.add(owner)
         owner.add_done_callback(self._owners.discard)
-        return ReadyCli(
+        return WarmCli(
             process=process,
             bridge=bridge,
             hooks=hooks,
@@ -154,7 +154,7 @@ class CliStarter:
         )
 
     def _launcher(
-        self, directory: RunDirectory, environment: Mapping[str, str], confinement: Confinement | None
+        self, directory: RunDirectory, environment: Mapping[str, str], confinement: RunningSandbox | None
     ) -> str:
         if confinement is None:
             return launcher(self.cli.path, environment, pid_file=directory.pid_file)
@@ -186,8 +186,8 @@ class _Wanted:
     context: RunContext
     system_prompt: str
     response_format: ResponseFormat | None = None
-    conversation: Conversation | None = None
-    confinement: Confinement | None = None
+    conversation: SdkSession | None = None
+    confinement: RunningSandbox | None = None
 
     @property
     def alone(self) -> bool:

@@ -5,16 +5,16 @@ import asyncio
 import structlog
 
 from app.executors.claude_agent.process.cli_process import CliProcess
-from app.executors.claude_agent.sandbox.confinement import Confinement
-from app.executors.port import ABORTED, BUDGET, INTERNAL, TIMEOUT, Ending, RunContext
-from app.gateway.channel import Lane
+from app.executors.claude_agent.sandbox.confinement import RunningSandbox
+from app.executors.port import ABORTED, BUDGET, INTERNAL, TIMEOUT, RunContext, RunOutcome
+from app.gateway.channel import Channel
 
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_S = 0.1
 
 
-class Guard:
+class Watchdog:
     """Watches over one run."""
 
     def __init__(self, context: RunContext) -> None:
@@ -23,17 +23,17 @@ class Guard:
         self._process: CliProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._spent = asyncio.Event()
-        self.stopped: Ending | None = None
+        self.stopped: RunOutcome | None = None
         """Why the CLI was stopped, once it was."""
 
-    def watch(self, process: CliProcess, confinement: Confinement | None = None) -> None:
+    def watch(self, process: CliProcess, confinement: RunningSandbox | None = None) -> None:
         """Begin."""
         self._process = process
         self._tasks = [asyncio.create_task(self._watch(process))]
         if confinement is not None:
             self._tasks.append(asyncio.create_task(self._limit(confinement)))
 
-    def check(self, lane: Lane) -> None:
+    def check(self, lane: Channel) -> None:
         """Stop after the message that reached a budget."""
         if lane.budget_used and not self._spent.is_set():
             self._spend()
@@ -49,7 +49,7 @@ class Guard:
         self.stopped = self.stopped or BUDGET
         self._spent.set()
 
-    async def _limit(self, confinement: Confinement) -> None:
+    async def _limit(self, confinement: RunningSandbox) -> None:
         """Stop an agent whose commands together use more than they may."""
         try:
             while (limit := await asyncio.to_thread(confinement.excess)) is None:
@@ -75,7 +75,7 @@ class Guard:
         self.stopped = self.stopped or reason
         await asyncio.gather(process.stop(), self._control.acknowledge())
 
-    async def _reason(self, deadline: float) -> Ending | None:
+    async def _reason(self, deadline: float) -> RunOutcome | None:
         """Why the run must end now; None when only its turn must."""
         reasons = {
             asyncio.create_task(self._control.stop.wait()): ABORTED,

@@ -10,7 +10,7 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 from app.bootstrap.services import Services
 from app.errors import Unauthenticated
 from app.http.admission.limits import limits_of
-from app.http.browser import COOKIE, SAFE_METHODS, ForeignPage, sender_of, session_token
+from app.http.browser import COOKIE, SAFE_METHODS, ForeignOrigin, sender_of, session_token
 from app.principal import Principal, Scope
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
@@ -45,7 +45,7 @@ class CallerWith:
 async def principal_of(request: Request) -> Principal:
     """The caller by API key or, without one, by session cookie.
 
-    Raises `Unauthenticated`, `TooManyFailures`, `ForeignPage`.
+    Raises `Unauthenticated`, `TooManyFailures`, `ForeignOrigin`.
     """
     state = request.scope.setdefault("state", {})
     if _PRINCIPAL not in state:
@@ -82,4 +82,4 @@ async def _authenticated(request: Request) -> Principal:
 def _require_own_page(request: Request, origins: tuple[str, ...]) -> None:
     """A browser sends the cookie along with whatever a page asks for, also a page of somebody else's."""
     if request.method not in SAFE_METHODS and sender_of(request, origins) != "ours":
-        raise ForeignPage
+        raise ForeignOrigin

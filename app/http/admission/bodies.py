@@ -27,7 +27,7 @@ _BAD_REQUEST = 400
 _T = TypeVar("_T")
 
 
-class ClientLeft(Exception):
+class ClientDisconnected(Exception):
     """The client went away before its request was whole: half of one must not be mistaken for it."""
 
 
@@ -65,7 +65,7 @@ class BodyReader:
         """The request's body, whose bytes count while the body of this runs.
 
         Raises `TooLarge`, `TooManyBodies`, `BodiesFull`, `Overloaded` before anything is read where its size
-        is announced; `TooSlow`, `ClientLeft`, and for JSON that is too much of it `Invalid`.
+        is announced; `TooSlow`, `ClientDisconnected`, and for JSON that is too much of it `Invalid`.
         """
         most = self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes)
         size = announced(request)
@@ -101,7 +101,7 @@ class BodyReader:
                     deadline.reschedule(started + allowed_s)
                     message = await request.receive()
                     if message["type"] == "http.disconnect":
-                        raise ClientLeft
+                        raise ClientDisconnected
                     part, more = message.get("body", b""), message.get("more_body", False)
                     size += len(part)
                     self._hold(reservation, size, most=most)

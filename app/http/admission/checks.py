@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Scope as AsgiScope
 
 from app.http.admission.authentication import CallerWith, principal_of
-from app.http.admission.bodies import ClientLeft
+from app.http.admission.bodies import ClientDisconnected
 from app.http.admission.limits import limits_of
 from app.http.browser import SAFE_METHODS
 from app.principal import Scope
@@ -92,7 +92,7 @@ class AdmittedRoute(APIRoute):
                     value = await bodies.parsed(body, self._validated)
                     del body
                     return await handle(_ReadRequest(request, b"{}", value))
-            except ClientLeft:
+            except ClientDisconnected:
                 # Nobody is there to read it.
                 return Response(status_code=HTTPStatus.BAD_REQUEST)
 

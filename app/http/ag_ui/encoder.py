@@ -19,7 +19,7 @@ from ag_ui.core import (
 from app.errors import Unauthenticated
 from app.events import TextDelta, ThinkingDelta
 from app.http.ag_ui.interrupt import OURS
-from app.http.ag_ui.mapper import Story
+from app.http.ag_ui.mapper import AgUiEventMapper
 from app.http.encoder import EVENT_STREAM, RETRY, REVOKED
 from app.storable import is_storable
 from app.streams.event_json import from_json, to_json
@@ -52,7 +52,7 @@ class AgUiEncoder:
         `restated` is the conversation as it was there, for a client that has heard some of what
         follows already: told again without that, it would append it to what it has.
         """
-        self._story = Story(thread_id=thread_id, run_id=run_id, our_run_id=our_run_id)
+        self._story = AgUiEventMapper(thread_id=thread_id, run_id=run_id, our_run_id=our_run_id)
         self._after = after
         metadata = {OURS: {"runId": our_run_id}}
         self._start: list[BaseEvent] = [

@@ -46,7 +46,7 @@ _Indexed: TypeAlias = tuple[int, dict[str, Any]]
 """A message of ours, and where it stood in theirs."""
 
 
-class Answer(BaseModel):
+class InterruptAnswer(BaseModel):
     """What a person says to a request for consent: the payload of an entry of `resume`."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
@@ -56,7 +56,9 @@ class Answer(BaseModel):
     message: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
 
 
-_ANSWER: TypeAdapter[dict[Literal["payload"], Answer]] = TypeAdapter(dict[Literal["payload"], Answer])
+_ANSWER: TypeAdapter[dict[Literal["payload"], InterruptAnswer]] = TypeAdapter(
+    dict[Literal["payload"], InterruptAnswer]
+)
 
 
 class AgUiInput(RunAgentInput):
@@ -112,7 +114,7 @@ def require_no_system(posted: AgUiInput, spec: GraphSpec) -> None:
         raise SystemMessageRefused.at("state", spec)
 
 
-def answer_of(index: int, payload: Any) -> Answer:
+def answer_of(index: int, payload: Any) -> InterruptAnswer:
     """The answer in this entry of `resume`; raises `Invalid` naming its fields."""
     body = {"payload": payload}
     try:

@@ -52,7 +52,7 @@ from app.events import (
     UserMessageTaken,
 )
 from app.http.ag_ui.interrupt import OURS, InterruptId, interrupt_of
-from app.http.ag_ui.message_builder import Speaker
+from app.http.ag_ui.message_builder import MessageBuilder
 from app.requests import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
 
@@ -75,7 +75,7 @@ class _Call:
     parent: str | None
 
 
-class Story:
+class AgUiEventMapper:
     """One run, or what follows in it after an interrupt, told in AG-UI's events.
 
     Feed every entry in order. RUN_STARTED and MESSAGES_SNAPSHOT are for whoever tells it to say.
@@ -86,7 +86,7 @@ class Story:
         self._thread_id = thread_id
         self._run_id = run_id
         self._our_run_id = our_run_id
-        self._speakers: dict[str | None, Speaker] = {}
+        self._speakers: dict[str | None, MessageBuilder] = {}
         self._calls: dict[str, _Call] = {}
         self._working: dict[str, bool] = {}
         self._steps = 0
@@ -196,8 +196,8 @@ class Story:
                 yield self._end(_usage(usage), reason)
                 self.ended = True
 
-    def _speaker(self, subagent: str | None) -> Speaker:
-        return self._speakers.setdefault(subagent, Speaker(subagent))
+    def _speaker(self, subagent: str | None) -> MessageBuilder:
+        return self._speakers.setdefault(subagent, MessageBuilder(subagent))
 
     def _heard_of(self, subagent: str | None) -> Iterator[BaseEvent]:
         """Whoever speaks must have begun: the agent a step, a subagent its work."""

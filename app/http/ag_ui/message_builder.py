@@ -15,7 +15,7 @@ from ag_ui.core import (
 )
 
 
-class Speaker:
+class MessageBuilder:
     """Has one thing open at most: a message, or a span of reasoning."""
 
     def __init__(self, subagent: str | None) -> None:

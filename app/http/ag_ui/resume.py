@@ -12,7 +12,7 @@ from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.control import RunEnded
 from app.http.ag_ui.input import AgUiInput, answer_of, renamed
 from app.http.ag_ui.interrupt import InterruptId
-from app.http.ag_ui.stream import Stretch
+from app.http.ag_ui.stream import RunSegment
 from app.ids import RunId, RunKey
 from app.principal import Principal
 from app.runs.commands.service import Decide
@@ -28,7 +28,7 @@ class _Given:
     decide: Decide | None
 
 
-async def resume(services: Services, caller: Principal, graph_id: str, *, posted: AgUiInput) -> Stretch:
+async def resume(services: Services, caller: Principal, graph_id: str, *, posted: AgUiInput) -> RunSegment:
     """Give a run the answers it waits for. The same answers twice are one.
 
     Raises `ScopeMissing`, `RunNotFound`, `Invalid`, `RunEnded`, `PermissionNotFound`, `PermissionDecided`
@@ -59,7 +59,7 @@ async def resume(services: Services, caller: Principal, graph_id: str, *, posted
             await _give(services, run, answer)
     # Of a run whose process died only the end may be left, in other positions.
     is_left = bool(said) and said[-1].position >= after
-    return Stretch(run, after if is_left else 0, said)
+    return RunSegment(run, after if is_left else 0, said)
 
 
 def _goes_on(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:

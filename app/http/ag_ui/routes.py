@@ -14,7 +14,7 @@ from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.ag_ui.input import AgUiInput, before, request_of, require_no_system, up_to_the_user
 from app.http.ag_ui.openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui.resume import resume
-from app.http.ag_ui.stream import Stretch, ag_ui_chunks
+from app.http.ag_ui.stream import RunSegment, ag_ui_chunks
 from app.http.dependencies import GraphIdParam, HeartbeatS, Reading, RequestId, ServicesDep, Writer
 from app.http.openapi import server_sent
 from app.http.sse import chunk_stream
@@ -80,13 +80,13 @@ async def run_ag_ui(
 
 async def _started(
     services: Services, caller: Principal, graph_id: str, *, posted: AgUiInput, request_id: str
-) -> Stretch:
+) -> RunSegment:
     if (spec := services.graphs.find(graph_id)) is not None:
         require_no_system(posted, spec)
     run, messages = RunKey(caller.account_id, RunId(posted.run_id)), posted.messages
-    stretch = Stretch(run)
+    stretch = RunSegment(run)
     with suppress(RunNotFound):
-        stretch = Stretch(run, said=await services.runs.said(run))
+        stretch = RunSegment(run, said=await services.runs.said(run))
         # Who comes back posts what was heard of the answer, too.
         messages = up_to_the_user(before(messages, _minted(posted, stretch)))
     request = request_of(graph_id, posted, messages)
@@ -94,18 +94,20 @@ async def _started(
     return stretch
 
 
-def _encoder(posted: AgUiInput, stretch: Stretch) -> AgUiEncoder:
+def _encoder(posted: AgUiInput, stretch: RunSegment) -> AgUiEncoder:
     minted = _minted(posted, stretch)
     heard = any(message.id in minted for message in posted.messages)
     return _named(posted, stretch, restated=before(posted.messages, minted) if heard else None)
 
 
-def _minted(posted: AgUiInput, stretch: Stretch) -> set[str]:
+def _minted(posted: AgUiInput, stretch: RunSegment) -> set[str]:
     """The ids of what a client may have heard already of what it is going to be told."""
     return _named(posted, stretch).minted(stretch.said)
 
 
-def _named(posted: AgUiInput, stretch: Stretch, *, restated: Sequence[Message] | None = None) -> AgUiEncoder:
+def _named(
+    posted: AgUiInput, stretch: RunSegment, *, restated: Sequence[Message] | None = None
+) -> AgUiEncoder:
     return AgUiEncoder(
         thread_id=posted.thread_id,
         run_id=posted.run_id,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.sse import in_parts
 from app.ids import RunKey
-from app.streams.idle_timeout import with_silence
+from app.streams.idle_timeout import with_idle_timeout
 from app.streams.port import LogEntry
 
 SETTLES_S = 0.25
@@ -17,7 +17,7 @@ IN_STEP_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RunSegment:
     """What of a run of ours is told as one run of AG-UI's."""
 
     run: RunKey
@@ -31,7 +31,7 @@ async def ag_ui_chunks(
     batches: AsyncGenerator[Sequence[LogEntry], None], encoder: AgUiEncoder
 ) -> AsyncIterator[bytes]:
     """The frames; `batches` are a run's entries from the first."""
-    heard = with_silence(batches, lambda: _patience_s(encoder))
+    heard = with_idle_timeout(batches, lambda: _patience_s(encoder))
     async with aclosing(heard):
         yield encoder.opening
         async for batch in heard:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from app.errors import Unauthenticated
 from app.events import Done, PermissionRequest
-from app.http.ai_sdk.mapper import AiSdkMessage, Part
+from app.http.ai_sdk.mapper import AiSdkMessageMapper, Part
 from app.http.encoder import EVENT_STREAM
 from app.streams.port import LogEntry
 
@@ -29,7 +29,7 @@ class AiSdkEncoder:
         self, run_id: str, *, approvals: bool = False, answered: frozenset[str] = frozenset()
     ) -> None:
         """`answered` are requests for consent; nothing is said up to the last one of them."""
-        self._message = AiSdkMessage(run_id, approvals)
+        self._message = AiSdkMessageMapper(run_id, approvals)
         self._answered = answered
         self._unheard = set(answered)
         self._started = False

@@ -47,7 +47,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class AiSdkMessage:
+class AiSdkMessageMapper:
     """Feed every entry in order; each call yields the parts a client hears of it."""
 
     run_id: str

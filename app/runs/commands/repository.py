@@ -17,7 +17,7 @@ _commands = run_commands.c
 
 
 @dataclass(frozen=True, slots=True)
-class GivenCommand:
+class StoredCommand:
     """A command nobody has answered yet."""
 
     id: int
@@ -26,7 +26,7 @@ class GivenCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class UnansweredCommand:
     """What waits for the process that carries a run."""
 
     count: int
@@ -36,7 +36,7 @@ class Unanswered:
     """The ids of commands to stop, by their kind."""
 
 
-async def unanswered_commands(tx: Transaction, run: RunKey) -> Unanswered:
+async def unanswered_commands(tx: Transaction, run: RunKey) -> UnansweredCommand:
     """How many commands of a run nobody has answered yet."""
     kind = case((_commands.command["type"].as_string() == "stop", _commands.command["kind"].as_string()))
     statement = select(_commands.id, func.octet_length(cast(_commands.command, Text)), kind).where(
@@ -44,7 +44,7 @@ async def unanswered_commands(tx: Transaction, run: RunKey) -> Unanswered:
     )
     rows = (await tx.execute(statement)).all()
     stops = {kind: command_id for command_id, _, kind in rows if kind is not None}
-    return Unanswered(len(rows), sum(size for _, size, _ in rows), stops)
+    return UnansweredCommand(len(rows), sum(size for _, size, _ in rows), stops)
 
 
 async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) -> int:
@@ -60,7 +60,7 @@ async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) 
 
 async def commands_for(
     reader: Reader, process_id: UUID, *, besides: Collection[int], limit: int
-) -> list[GivenCommand]:
+) -> list[StoredCommand]:
     """Commands for the runs of a process, in the order they were given; none of those it knows already."""
     carried = and_(runs.c.account_id == _commands.account_id, runs.c.run_id == _commands.run_id)
     statement = (
@@ -73,7 +73,7 @@ async def commands_for(
         .limit(limit)
     )
     return [
-        GivenCommand(row.id, RunKey(AccountId(row.account_id), RunId(row.run_id)), row.command)
+        StoredCommand(row.id, RunKey(AccountId(row.account_id), RunId(row.run_id)), row.command)
         for row in await reader.execute(statement)
     ]
 

@@ -16,7 +16,7 @@ from app.ids import RunKey
 from app.principal import ScopeMissing
 from app.requests import Message, PermissionMode, Priority, SentMessage, WireModel
 from app.runs.commands.repository import (
-    GivenCommand,
+    StoredCommand,
     answer_command,
     answer_to,
     commands_for,
@@ -24,7 +24,7 @@ from app.runs.commands.repository import (
     unanswered_commands,
 )
 from app.runs.repository import RunRecord, find_run
-from app.runs.supervisor import Carrier, LiveRun
+from app.runs.supervisor import ActiveRun, RunSupervisor
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class RunNotFound(NotFound):
     code = "run_not_found"
 
 
-class CarriedElsewhere(Unavailable):
+class RunOnAnotherServer(Unavailable):
     """The server process that carries this run does not answer; try again later."""
 
     code = "carried_elsewhere"
@@ -100,7 +100,7 @@ class RunCommands:
     """Passes commands to runs: directly where they are carried here, else by way of the database."""
 
     def __init__(
-        self, database: Database, carrier: Carrier, *, process_id: UUID, limits: MessageLimits
+        self, database: Database, carrier: RunSupervisor, *, process_id: UUID, limits: MessageLimits
     ) -> None:
         """`limits` hold for what waits in the database for runs of other processes, too."""
         self._database = database
@@ -122,7 +122,7 @@ class RunCommands:
     async def give(self, run: RunKey, command: Command) -> dict[str, Any]:
         """Have a command carried out.
 
-        Raises `RunNotFound`, `RunEnded`, what the command itself may raise, and `CarriedElsewhere`
+        Raises `RunNotFound`, `RunEnded`, what the command itself may raise, and `RunOnAnotherServer`
         when the process that carries the run does not answer.
         """
         record = await self._get(run)
@@ -135,7 +135,7 @@ class RunCommands:
             async with asyncio.timeout(_ANSWER_S):
                 return await self._answer(run, command_id)
         except TimeoutError:
-            raise CarriedElsewhere(retry_after_s=1) from None
+            raise RunOnAnotherServer(retry_after_s=1) from None
 
     async def watch(self) -> None:
         """Carry out what other processes were asked of the runs here, until cancelled."""
@@ -158,7 +158,7 @@ class RunCommands:
                     self._under_way.add(each.id)
                     tasks.start_soon(self._carry_out, each)
 
-    async def _carry_out(self, given: GivenCommand) -> None:
+    async def _carry_out(self, given: StoredCommand) -> None:
         live = self._carrier.find(given.run)
         answer = await _answered(live, given.command)
         try:
@@ -199,7 +199,7 @@ class RunCommands:
             await asyncio.sleep(_ANSWER_POLL_S)
 
 
-async def _obey(live: LiveRun, command: Command) -> dict[str, Any]:
+async def _obey(live: ActiveRun, command: Command) -> dict[str, Any]:
     control = live.context.control
     match command:
         case Stop(kind=kind):
@@ -217,7 +217,7 @@ async def _obey(live: LiveRun, command: Command) -> dict[str, Any]:
     return {}
 
 
-def _change_mode(live: LiveRun, mode: PermissionMode, *, may_loosen: bool) -> None:
+def _change_mode(live: ActiveRun, mode: PermissionMode, *, may_loosen: bool) -> None:
     spec, approvals = live.context.spec, live.context.control.approvals
     if mode not in {spec.permission_mode, *spec.permission_modes}:
         raise Invalid.field("permissionMode", f"the graph {spec.id} does not allow {mode!r}")
@@ -226,7 +226,7 @@ def _change_mode(live: LiveRun, mode: PermissionMode, *, may_loosen: bool) -> No
     approvals.mode = mode
 
 
-async def _answered(live: LiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
+async def _answered(live: ActiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
     try:
         if live is None:
             raise RunEnded

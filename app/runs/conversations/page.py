@@ -5,13 +5,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC
 
-from app.conversations.repository import PlacedEntry, Session, first_positions, page_of_entries, run_at
-from app.conversations.transcript import SessionMessage, messages_of
+from app.conversations.repository import Conversation, StoredEntry, first_positions, page_of_entries, run_at
+from app.conversations.transcript import ConversationMessage, messages_of
 from app.db import Reader
 from app.errors import Invalid
 from app.events import ToolCallResult
 from app.runs.conversations.repository import TurnRecord, find_turns, stored_results, turns_of
-from app.runs.event_codec import unpack
+from app.runs.event_codec import decode_events
 
 PAGE_BYTES = 2 * 2**20
 _LOOK_AHEAD = 50
@@ -20,19 +20,19 @@ _MAX_POSITION = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PageEntry:
     """A message of a conversation; of a tool call also what clients may see of its result."""
 
-    message: SessionMessage
+    message: ConversationMessage
     result: ToolCallResult | None
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPage:
+class ConversationPage:
     """A part of a conversation."""
 
-    session: Session
-    said: Sequence[Said]
+    session: Conversation
+    said: Sequence[PageEntry]
     runs: Sequence[TurnRecord]
     """The runs of these messages; how each of them ended is there."""
     goes_on_with: str | None
@@ -47,8 +47,8 @@ class _Lines:
     """The lines of a page."""
 
     after: int
-    found: Sequence[PlacedEntry]
-    following: Sequence[PlacedEntry]
+    found: Sequence[StoredEntry]
+    following: Sequence[StoredEntry]
 
     @property
     def end(self) -> int:
@@ -72,8 +72,8 @@ def position_of(cursor: str | None) -> int:
 
 
 async def read_page(
-    reader: Reader, session: Session, *, after: int, limit: int, tool_id_of: Callable[[str], str]
-) -> SessionPage:
+    reader: Reader, session: Conversation, *, after: int, limit: int, tool_id_of: Callable[[str], str]
+) -> ConversationPage:
     """The page after a position."""
     lines = await _read_lines(reader, session, after=after, limit=limit)
     turns = await turns_of(reader, session)
@@ -86,14 +86,14 @@ async def read_page(
     messages = messages_of(entries, tool_id_of=tool_id_of, only_first=len(lines.found))
     unheard = _unheard(turns, lines, first, spoken={message.run_id for message in messages})
     results = await _results(reader, session, lines, messages)
-    said = [Said(message, results.get(message.tool_call_id or "")) for message in messages]
+    said = [PageEntry(message, results.get(message.tool_call_id or "")) for message in messages]
     for turn in unheard:
         later = {run.key.run_id for run in shown if _is_later(run, turn)}
         places = (index for index, each in enumerate(said) if each.message.run_id in later)
         said.insert(next(places, len(said)), _asked(turn))
     begins_with = lines.found[0].entry.run_id if lines.found else None
     broken_off = await run_at(reader, session.transcript, after) if after else None
-    return SessionPage(
+    return ConversationPage(
         session,
         said,
         [*(run for run in shown if run not in unheard), *unheard],
@@ -103,7 +103,7 @@ async def read_page(
     )
 
 
-async def _read_lines(reader: Reader, session: Session, *, after: int, limit: int) -> _Lines:
+async def _read_lines(reader: Reader, session: Conversation, *, after: int, limit: int) -> _Lines:
     transcript = session.transcript
     found = await page_of_entries(reader, transcript, after=after, limit=limit, max_bytes=PAGE_BYTES)
     end = found[-1].position if found else after
@@ -114,13 +114,13 @@ async def _read_lines(reader: Reader, session: Session, *, after: int, limit: in
 
 
 async def _results(
-    reader: Reader, session: Session, lines: _Lines, messages: Iterable[SessionMessage]
+    reader: Reader, session: Conversation, lines: _Lines, messages: Iterable[ConversationMessage]
 ) -> dict[str, ToolCallResult]:
     calls = {message.tool_call_id for message in messages if message.tool_call_id is not None}
     if not calls:
         return {}
     stored = await stored_results(reader, session.account_id, lines.run_ids, calls=calls)
-    events = (entry.event for entry in unpack(stored))
+    events = (entry.event for entry in decode_events(stored))
     return {event.tool_call_id: event for event in events if isinstance(event, ToolCallResult)}
 
 
@@ -153,7 +153,7 @@ def _is_later(other: TurnRecord, turn: TurnRecord) -> bool:
     return other.state_key == turn.state_key and (other.turn or 0) > (turn.turn or 0)
 
 
-def _asked(run: TurnRecord) -> Said:
+def _asked(run: TurnRecord) -> PageEntry:
     """What was asked of a run that is not in the transcript: it waits, or never got so far."""
     at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return Said(SessionMessage("user_message", run.key.run_id, at, content=run.question), None)
+    return PageEntry(ConversationMessage("user_message", run.key.run_id, at, content=run.question), None)

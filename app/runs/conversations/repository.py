@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, cast, select
 
-from app.conversations.repository import Session
+from app.conversations.repository import Conversation
 from app.db import Reader, member_of
 from app.ids import AccountId, RunId, RunKey
 from app.requests import ErrorCode, FinishReason
@@ -31,7 +31,7 @@ class TurnRecord:
     finish_reason: FinishReason | None
 
 
-async def turns_of(reader: Reader, session: Session) -> list[TurnRecord]:
+async def turns_of(reader: Reader, session: Conversation) -> list[TurnRecord]:
     """Every run a conversation was given, oldest first."""
     statement = (
         select(*_COLUMNS)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from app.conversations.history_merge import unsaid
 from app.conversations.repository import (
-    Session,
+    Conversation,
     delete_session,
     find_session,
     insert_session,
@@ -17,14 +17,14 @@ from app.conversations.repository import (
     was_spoken,
 )
 from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.transcript import Entry, has_turns, last_entry_of, messages_of
+from app.conversations.transcript import TranscriptEntry, has_turns, last_entry_of, messages_of
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, RunKey, new_uuid
 from app.pagination import Cursor
 from app.principal import Principal, ScopeMissing
 from app.requests import GraphRunRequest
-from app.runs.conversations.page import SessionPage, position_of, read_page
+from app.runs.conversations.page import ConversationPage, position_of, read_page
 from app.runs.repository import RunRecord, find_runs, unfinished_turns
 from app.runs.revocation.repository import is_shared
 from app.storage.service import StorageQuota
@@ -32,25 +32,25 @@ from app.storage.service import StorageQuota
 _TITLE_CHARS = 120
 
 
-class SessionNotFound(NotFound):
+class ConversationNotFound(NotFound):
     """There is no conversation with this key."""
 
     code = "session_not_found"
 
 
-class SessionBusy(Conflict):
+class ConversationBusy(Conflict):
     """A run of this conversation has not ended yet."""
 
     code = "session_busy"
 
 
-class SessionFull(Conflict):
+class ConversationFull(Conflict):
     """This conversation is as large as one may be; begin another one, or fork an earlier part of it."""
 
     code = "session_full"
 
 
-class SessionExists(Conflict):
+class ConversationExists(Conflict):
     """There is a conversation with this key already."""
 
     code = "session_exists"
@@ -62,7 +62,7 @@ class NothingToFork(Conflict):
     code = "nothing_to_fork"
 
 
-class Conversations:
+class ConversationService:
     """Conversations of accounts."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Conversations:
 
     async def list_sessions(
         self, account_id: AccountId, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[Session], str | None]:
+    ) -> tuple[list[Conversation], str | None]:
         """Conversations of an account, those used last first, and the cursor of the next page."""
         before = None if cursor is None else Cursor.decode(cursor)
         async with self._database.snapshot() as reader:
@@ -98,22 +98,22 @@ class Conversations:
 
     async def view(
         self, account_id: AccountId, state_key: str, *, limit: int, cursor: str | None = None
-    ) -> SessionPage:
-        """A page of what was said in a conversation; raises `SessionNotFound`, and `Invalid` for a cursor."""
+    ) -> ConversationPage:
+        """A page of a conversation; raises `ConversationNotFound`, and `Invalid` for a cursor."""
         after = position_of(cursor)
         async with self._database.snapshot() as reader:
             session = await find_session(reader, account_id, state_key)
             if session is None:
-                raise SessionNotFound
+                raise ConversationNotFound
             return await read_page(reader, session, after=after, limit=limit, tool_id_of=self._tool_id_of)
 
     async def fork(
         self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
-    ) -> Session:
+    ) -> Conversation:
         """A copy of a conversation up to and with a run, or whole.
 
-        Raises `SessionNotFound`, `SessionExists`, `NothingToFork`, `StorageFull`, and `SessionBusy`
-        where the whole is asked for while a run is adding to it.
+        Raises `ConversationNotFound`, `ConversationExists`, `NothingToFork`, `StorageFull`, and
+        `ConversationBusy` where the whole is copied while a run adds to it.
         """
         session = await self._get(account_id, state_key)
         async with self._database.snapshot() as reader:
@@ -126,7 +126,7 @@ class Conversations:
         if up_to is None:
             raise NothingToFork
         now = datetime.now(UTC)
-        copy = Session(
+        copy = Conversation(
             account_id=account_id,
             state_key=new_key or str(new_uuid()),
             session_id=await self._store.fork(session, up_to_entry=up_to),
@@ -142,24 +142,24 @@ class Conversations:
                 return copy
             # Nobody will ask for the copy.
             await delete_session(tx, replace(copy, state_key=""))
-        raise SessionExists
+        raise ConversationExists
 
     async def delete(self, caller: Principal, state_key: str) -> None:
-        """Forget what was said; runs and receipts stay.
+        """Delete the transcript; runs and receipts stay.
 
-        Raises `SessionNotFound`, `SessionBusy`, and `ScopeMissing` where the caller may not read it.
+        Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` without permission to read it.
         """
         async with self._database.transaction() as tx:
             session = await lock_session(tx, caller.account_id, state_key)
             if session is None:
-                raise SessionNotFound
+                raise ConversationNotFound
             await _require_reading(tx, session, caller)
             if await unfinished_turns(tx, session):
-                raise SessionBusy
+                raise ConversationBusy
             await delete_session(tx, session)
 
     async def check_history(self, caller: Principal, request: GraphRunRequest) -> None:
-        """Raise `HistoryContradicts` where the request's earlier messages are not what was said.
+        """Raise `HistoryConflict` where the request's earlier messages are not what was said.
 
         While another run is adding to the conversation nothing can be said about that: then it is
         checked when the run's turn comes. Raises `ScopeMissing` where the caller may not read those.
@@ -196,35 +196,35 @@ class Conversations:
 
     async def take_turn(
         self, tx: Transaction, caller: Principal, state_key: str, *, request: GraphRunRequest
-    ) -> tuple[Session, list[RunKey]]:
+    ) -> tuple[Conversation, list[RunKey]]:
         """The next turn of a conversation, and the runs to interrupt for it.
 
-        Raises `SessionFull`, `SessionBusy` for a run that does not want to wait, and `ScopeMissing`
+        Raises `ConversationFull`, `ConversationBusy` for a run that does not want to wait, and `ScopeMissing`
         where the agent could be asked for what the caller may not read.
         """
         session = await take_turn(tx, caller.account_id, state_key, title=_title(request))
         await _require_reading(tx, session, caller)
         if await transcript_bytes(tx, session.transcript) >= self._max_bytes:
-            raise SessionFull
+            raise ConversationFull
         earlier = await unfinished_turns(tx, session, before=session.turns)
         if earlier and request.on_conflict == "reject":
-            raise SessionBusy
+            raise ConversationBusy
         return session, earlier if request.on_conflict == "interrupt" else []
 
-    async def _get(self, account_id: AccountId, state_key: str) -> Session:
+    async def _get(self, account_id: AccountId, state_key: str) -> Conversation:
         async with self._database.snapshot() as reader:
             session = await find_session(reader, account_id, state_key)
         if session is None:
-            raise SessionNotFound
+            raise ConversationNotFound
         return session
 
-    async def _require_quiet(self, session: Session, last: str | None) -> None:
+    async def _require_quiet(self, session: Conversation, last: str | None) -> None:
         async with self._database.snapshot() as reader:
             if any(run.run_id == last for run in await unfinished_turns(reader, session)):
-                raise SessionBusy
+                raise ConversationBusy
 
 
-async def _require_reading(reader: Reader, session: Session, caller: Principal) -> None:
+async def _require_reading(reader: Reader, session: Conversation, caller: Principal) -> None:
     """Raise `ScopeMissing` unless the caller may read the conversation, or alone has said all of it."""
     if caller.may("runs:read"):
         return
@@ -233,7 +233,7 @@ async def _require_reading(reader: Reader, session: Session, caller: Principal) 
         raise ScopeMissing.of("runs:read")
 
 
-def _in_order(entries: Sequence[Entry]) -> dict[str, None]:
+def _in_order(entries: Sequence[TranscriptEntry]) -> dict[str, None]:
     """The runs that said something, in the order they did."""
     return {entry.run_id: None for entry in entries if entry.run_id is not None}
 

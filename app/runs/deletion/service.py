@@ -33,7 +33,7 @@ class RunDeleted(Gone):
     code = "run_deleted"
 
 
-class RunContents:
+class RunDeletion:
     """Requests, answers, events and files of ended runs. Runs and receipts stay: a run id is used once."""
 
     def __init__(

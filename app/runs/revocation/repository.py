@@ -2,14 +2,14 @@
 
 from sqlalchemy import select
 
-from app.conversations.repository import Session
+from app.conversations.repository import Conversation
 from app.db import Reader
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.runs.repository import UNFINISHED
 from app.runs.tables import runs
 
 
-async def is_shared(reader: Reader, session: Session, api_key_id: ApiKeyId) -> bool:
+async def is_shared(reader: Reader, session: Conversation, api_key_id: ApiKeyId) -> bool:
     """Whether another API key has started a run of this conversation, or of one that had its key before."""
     others = select(runs.c.run_id).where(
         runs.c.account_id == session.account_id,

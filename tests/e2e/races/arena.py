@@ -16,7 +16,7 @@ import httpx
 from app.bootstrap.services import Services
 from app.cli.serve import listen, served, url_of
 from app.simulator.script import Answer, ApiRequest, Reply
-from app.simulator.server import SentMessage, Simulator
+from app.simulator.server import RecordedMessage, Simulator
 from tests.e2e.office import Office, office
 from tests.e2e.races.programs import Run, answer, marks, run_of
 from tests.e2e.stories import KEY, PROVIDER_KEY, the_settings
@@ -111,7 +111,7 @@ class Arena:
                         pass
 
 
-def _speaks(message: SentMessage) -> bool:
+def _speaks(message: RecordedMessage) -> bool:
     return message.final_usage is None and not message.hung_up
 
 

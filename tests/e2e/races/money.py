@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from app.simulator.script import Reply
-from app.simulator.server import SentMessage
+from app.simulator.server import RecordedMessage
 from app.usage import TokenUsage
 from tests.e2e.races.arena import Arena, rows
 from tests.e2e.races.race import Race
@@ -62,7 +62,7 @@ def _of(race: Race, run_ids: AbstractSet[str]) -> set[str]:
     return {each.message_id for each in answers if isinstance(each, Reply)}
 
 
-def _is_part(charged: tuple[str, str, TokenUsage], sent: SentMessage, *, cut: bool) -> bool:
+def _is_part(charged: tuple[str, str, TokenUsage], sent: RecordedMessage, *, cut: bool) -> bool:
     """Whether somebody hung up before everything that was sent could be read."""
     model, basis, usage = charged
     start = sent.start_usage

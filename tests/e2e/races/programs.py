@@ -71,7 +71,7 @@ class Break:
     with_error: bool
 
 
-Spoken: TypeAlias = Say | Call | Fail | Break
+HistoryTurn: TypeAlias = Say | Call | Fail | Break
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Run:
     chat: int | None
     """Which conversation it belongs to."""
     on_conflict: OnConflict
-    model: tuple[Spoken, ...]
+    model: tuple[HistoryTurn, ...]
     """What the model says; then it says one thing more and is done."""
 
 
@@ -128,7 +128,7 @@ def marks(request: ApiRequest) -> list[str]:
     return list(dict.fromkeys(found))[::-1]
 
 
-def answer(spoken: Spoken | None, run_id: str, turn: int) -> Answer:
+def answer(spoken: HistoryTurn | None, run_id: str, turn: int) -> Answer:
     """What the model answers at its so-manieth call; None when the program says nothing more."""
     name = f"{run_id}/{turn}"
     match spoken:
@@ -175,7 +175,7 @@ _SAY = st.builds(
 _TOOLS = st.sampled_from([("mail",), ("mail", "mail"), ("task",), ("clock",), ("mail", "clock")])
 _FAIL = st.sampled_from([Fail(529), Fail(529), Fail(400), Fail(500)])
 _BREAK = st.builds(Break, events=st.integers(0, 9), with_error=st.booleans())
-_SPOKEN: st.SearchStrategy[Spoken] = st.one_of(_SAY, st.builds(Call, tools=_TOOLS), _FAIL, _BREAK, _SAY)
+_SPOKEN: st.SearchStrategy[HistoryTurn] = st.one_of(_SAY, st.builds(Call, tools=_TOOLS), _FAIL, _BREAK, _SAY)
 _RUNS = st.builds(
     Run,
     at_ms=st.sampled_from([0, 0, 0, 10, 100, 500, 1200]),

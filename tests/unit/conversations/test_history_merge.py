@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.history_merge import HistoryContradicts, unsaid
-from app.conversations.transcript import MessageType, SessionMessage
+from app.conversations.history_merge import HistoryConflict, unsaid
+from app.conversations.transcript import ConversationMessage, MessageType
 from app.requests import Message
 
 WORDS = st.text("abc ", min_size=1).filter(str.strip)
@@ -34,7 +34,7 @@ def test_one_word_more_contradicts(turns: list[tuple[str, list[str]]], word: str
         a_message("user", "new"),
     ]
 
-    with pytest.raises(HistoryContradicts):
+    with pytest.raises(HistoryConflict):
         unsaid(posted, said_in(turns))
 
 
@@ -60,16 +60,16 @@ def test_a_question_that_was_never_answered_may_be_followed_by_another() -> None
     assert unsaid([a_message("user", "first"), a_message("user", "second"), new], said) == [new]
 
 
-def said_in(turns: list[tuple[str, list[str]]]) -> list[SessionMessage]:
-    said: list[SessionMessage] = []
+def said_in(turns: list[tuple[str, list[str]]]) -> list[ConversationMessage]:
+    said: list[ConversationMessage] = []
     for question, answers in turns:
         said.append(a_turn("user_message", question))
         said += [a_turn("assistant_message", answer) for answer in answers]
     return said
 
 
-def a_turn(kind: MessageType, text: str, *, partial: bool = False) -> SessionMessage:
-    return SessionMessage(kind, "r", None, content=text, partial=partial)
+def a_turn(kind: MessageType, text: str, *, partial: bool = False) -> ConversationMessage:
+    return ConversationMessage(kind, "r", None, content=text, partial=partial)
 
 
 def a_message(role: str, text: str) -> Message:

@@ -2,19 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.history_text import Spoken, read, without_tags, written
+from app.conversations.history_text import HistoryTurn, read, without_tags, written
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
-TURNS = st.lists(st.builds(Spoken, st.sampled_from(["user", "assistant"]), TEXTS))
+TURNS = st.lists(st.builds(HistoryTurn, st.sampled_from(["user", "assistant"]), TEXTS))
 
 
 @given(TURNS)
-def test_what_is_written_is_read_again(turns: list[Spoken]) -> None:
+def test_what_is_written_is_read_again(turns: list[HistoryTurn]) -> None:
     assert read(written(turns)) == turns
 
 
 @given(TURNS)
-def test_no_text_ends_its_line_or_the_record(turns: list[Spoken]) -> None:
+def test_no_text_ends_its_line_or_the_record(turns: list[HistoryTurn]) -> None:
     first, *lines, last = written(turns).split("\n")
     assert (first, last) == ("<conversation_so_far>", "</conversation_so_far>")
     assert len(lines) == len(turns)

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.conversations.transcript import Entry, last_entry_of, messages_of
+from app.conversations.transcript import TranscriptEntry, last_entry_of, messages_of
 
 SAID = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
 
@@ -26,7 +26,7 @@ SAID = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
     ],
 )
 def test_lines_of_any_shape_keep_nobody_from_reading_the_others(line: dict[str, Any]) -> None:
-    entries = [Entry(SAID, "r1"), Entry(line, "r1")]
+    entries = [TranscriptEntry(SAID, "r1"), TranscriptEntry(line, "r1")]
 
     said = messages_of(entries, tool_id_of=str)
 
@@ -39,6 +39,6 @@ def test_a_user_may_begin_as_the_clis_notes_do() -> None:
     note = "[Request interrupted by user for tool use]"
     lines = [{"type": "user", "message": {"content": content}} for content in (text, note)]
 
-    said = messages_of([Entry(line, "r1") for line in lines], tool_id_of=str)
+    said = messages_of([TranscriptEntry(line, "r1") for line in lines], tool_id_of=str)
 
     assert [message.content for message in said] == [text]

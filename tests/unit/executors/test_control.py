@@ -10,7 +10,7 @@ from app.errors import Unavailable
 from app.events import ControlEvent, Interrupted, PermissionRequest, PermissionResolved
 from app.executors.control import RunControl
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.tools.policy import CallDenied
+from app.tools.policy import ToolCallDenied
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
 
 
@@ -155,6 +155,6 @@ async def test_nobody_is_asked_any_more_once_the_run_has_ended() -> None:
     )
     await control.end()
 
-    with pytest.raises(CallDenied):
+    with pytest.raises(ToolCallDenied):
         await control.approvals.review(ACT, {}, CONTEXT)
     assert reader.heard == []

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.gateway.call import CallCost, LaneLinks, Refusal
-from app.gateway.channel import CallRefused, Lane, LaneLimits
+from app.gateway.call import CallCost, ChannelHooks, Refusal
+from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
@@ -39,8 +39,8 @@ class Billing:
             ("opened", what if instead_of is None else f"{what} instead of {instead_of.message_id}")
         )
 
-    def links(self, objection: Callable[[CallCost], Awaitable[Refusal | None]] | None = None) -> LaneLinks:
-        return LaneLinks(
+    def links(self, objection: Callable[[CallCost], Awaitable[Refusal | None]] | None = None) -> ChannelHooks:
+        return ChannelHooks(
             cost_of=lambda _model, usage: Decimal(usage.total_tokens),
             objection=objection or self.object,
             opened=self.open,
@@ -49,9 +49,11 @@ class Billing:
         )
 
 
-def a_lane(billing: Billing, **limits: Any) -> Lane:
+def a_lane(billing: Billing, **limits: Any) -> Channel:
     deadline = asyncio.get_running_loop().time() + FAR_S
-    return Lane("run-1", "token", "http://gateway/token", LaneLimits(deadline, **limits), billing.links())
+    return Channel(
+        "run-1", "token", "http://gateway/token", ChannelLimits(deadline, **limits), billing.links()
+    )
 
 
 def a_message(number: int = 1, tokens: int = 10, **fields: Any) -> MessageUsage:
@@ -64,7 +66,7 @@ def size(tokens: int = 10) -> CallSize:
     return CallSize(MODEL, TokenUsage(output_tokens=tokens), TokenUsage(input_tokens=3))
 
 
-async def answered(lane: Lane, *messages: MessageUsage, tokens: int = 10) -> None:
+async def answered(lane: Channel, *messages: MessageUsage, tokens: int = 10) -> None:
     async with lane.call(size(tokens)) as call:
         for message in messages:
             call.opened(message)
@@ -75,7 +77,7 @@ async def answered(lane: Lane, *messages: MessageUsage, tokens: int = 10) -> Non
 class Caller:
     """Calls in a task of its own and stays until `answer`ed."""
 
-    lane: Lane
+    lane: Channel
     tokens: int = 10
     admitted: asyncio.Event = field(default_factory=asyncio.Event)
     _messages: asyncio.Queue[MessageUsage | None] = field(default_factory=asyncio.Queue)
@@ -107,7 +109,7 @@ async def waits(caller: Caller) -> bool:
     return not (caller.admitted.is_set() or caller.task.done())
 
 
-async def refusal_of(lane: Lane, tokens: int = 10) -> Refusal:
+async def refusal_of(lane: Channel, tokens: int = 10) -> Refusal:
     with pytest.raises(CallRefused) as refused:
         await answered(lane, tokens=tokens)
     return refused.value.refusal

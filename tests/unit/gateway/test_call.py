@@ -2,14 +2,14 @@ import asyncio
 from typing import Any
 
 from app.gateway.call import COUNTED, ESTIMATED, REPEATED, Call
-from app.gateway.channel import Lane
+from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage import TokenUsage
 from tests.unit.gateway.calls import MODEL, Billing, a_lane, a_message, size
 
 
-async def in_a_call(lane: Lane, *steps: Any) -> None:
+async def in_a_call(lane: Channel, *steps: Any) -> None:
     async with lane.call(size()) as call:
         for step in steps:
             step(call)

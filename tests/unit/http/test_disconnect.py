@@ -5,7 +5,7 @@ import pytest
 from fastapi import Request
 
 from app.errors import Unavailable
-from app.http.admission.bodies import ClientLeft
+from app.http.admission.bodies import ClientDisconnected
 from app.http.disconnect import while_connected
 
 
@@ -49,7 +49,7 @@ async def test_who_leaves_is_not_waited_for() -> None:
     client, work = Client(), Work()
     client.leave()
 
-    with pytest.raises(ClientLeft):
+    with pytest.raises(ClientDisconnected):
         await while_connected(client.request, work.result())
     assert work.given_up
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from app.http.shared_answer import SharedAnswer
+from app.http.shared_answer import SharedResult
 
 
 class Question:
@@ -20,7 +20,7 @@ class Question:
 
 async def test_all_who_ask_at_once_get_one_answer() -> None:
     question = Question()
-    shared = SharedAnswer(question, kept_s=60)
+    shared = SharedResult(question, kept_s=60)
     asking = [asyncio.create_task(shared.get()) for _ in range(100)]
     await asyncio.sleep(0)
     asking[0].cancel()
@@ -34,7 +34,7 @@ async def test_all_who_ask_at_once_get_one_answer() -> None:
 async def test_an_old_answer_is_asked_for_again() -> None:
     question = Question()
     question.may_answer.set()
-    shared = SharedAnswer(question, kept_s=0)
+    shared = SharedResult(question, kept_s=0)
 
     first = await shared.get()
     async with asyncio.timeout(5):
@@ -49,7 +49,7 @@ async def test_what_went_wrong_is_told_and_not_kept_for_long() -> None:
         message = "away"
         raise LookupError(message)
 
-    shared = SharedAnswer(fails, kept_s=0)
+    shared = SharedResult(fails, kept_s=0)
 
     for _ in range(2):
         with pytest.raises(LookupError):

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from app.http.ag_ui.input import Answer
+from app.http.ag_ui.input import InterruptAnswer
 from app.http.routers import ROUTERS
 from app.requests import RunLimits
 
@@ -58,7 +58,7 @@ def _request_models() -> list[type[BaseModel]]:
         for annotation in _of_dependant(route.dependant)
     ]
     # What AG-UI calls a payload is read by a model of its own.
-    found = {model for body in [*bodies, Answer] for model in _models_in(body)}
+    found = {model for body in [*bodies, InterruptAnswer] for model in _models_in(body)}
     return sorted(found, key=lambda model: model.__name__)
 
 

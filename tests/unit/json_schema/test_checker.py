@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.json_schema.checker import Mismatch, SchemaChecker, ValueUncheckable
+from app.json_schema.checker import SchemaChecker, SchemaMismatch, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
 from app.json_schema.pool import SchemasBusy
 from tests.unit.json_schema.schemas import a_bomb
@@ -36,11 +36,11 @@ async def test_a_schema_is_held_against_values(schemas: SchemaChecker) -> None:
     await schemas.require_usable(USUAL, owner="a")
 
     assert await schemas.mismatch(USUAL, {"n": 1, "word": "one"}, owner="a") is None
-    assert await schemas.mismatch(USUAL, {"n": "1"}, owner="a") == Mismatch(
+    assert await schemas.mismatch(USUAL, {"n": "1"}, owner="a") == SchemaMismatch(
         ("n",), '"1" is not of type "integer"'
     )
     found = await schemas.mismatch(USUAL, {}, owner="a")
-    assert found == Mismatch((), '"n" is a required property')
+    assert found == SchemaMismatch((), '"n" is a required property')
 
 
 @pytest.mark.parametrize("pattern", ["((((", "a{100000000000000000000}", "(?=a)b", r"(a)\1", "[z-a]"])

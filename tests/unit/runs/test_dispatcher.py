@@ -4,7 +4,7 @@ from contextlib import ExitStack
 import pytest
 
 from app.ids import AccountId, ApiKeyId, new_uuid
-from app.runs.dispatcher import Capacity, Holder, QueueFull, RunQueue
+from app.runs.dispatcher import Capacity, QueueFull, RunDispatcher, SlotHolder
 
 ACME, UMBRELLA, INITECH = (AccountId(new_uuid()) for _ in range(3))
 
@@ -21,7 +21,7 @@ class Traffic:
         capacity: Capacity | None = None,
     ) -> None:
         most = per_account or concurrent
-        self.queue = RunQueue(capacity or Capacity(concurrent, 100, most, per_key or most))
+        self.queue = RunDispatcher(capacity or Capacity(concurrent, 100, most, per_key or most))
         self.started: list[str] = []
         self.positions: dict[str, int] = {}
         self.leave: dict[str, asyncio.Event] = {}
@@ -29,7 +29,7 @@ class Traffic:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def arrive(self, account_id: AccountId, *names: str, key: ApiKeyId | None = None) -> None:
-        holder = Holder(account_id, key or ApiKeyId(account_id))
+        holder = SlotHolder(account_id, key or ApiKeyId(account_id))
         for name in names:
             self.leave[name], self.stop[name] = asyncio.Event(), asyncio.Event()
             self.tasks[name] = asyncio.create_task(self._run(holder, name))
@@ -40,7 +40,7 @@ class Traffic:
             self.leave[name].set()
             await settled()
 
-    async def _run(self, holder: Holder, name: str) -> None:
+    async def _run(self, holder: SlotHolder, name: str) -> None:
         async def waits(position: int) -> None:
             self.positions[name] = position
 
@@ -104,7 +104,7 @@ async def test_a_cancelled_run_leaves_nothing_behind() -> None:
 
 
 def test_more_than_may_wait_are_refused() -> None:
-    queue = RunQueue(Capacity.of(1, 2))
+    queue = RunDispatcher(Capacity.of(1, 2))
 
     with ExitStack() as stack:
         for account_id in (ACME, UMBRELLA, INITECH):
@@ -118,7 +118,7 @@ def test_more_than_may_wait_are_refused() -> None:
 
 
 async def test_one_account_cannot_fill_the_queue() -> None:
-    queue = RunQueue(Capacity.of(1, 4))
+    queue = RunDispatcher(Capacity.of(1, 4))
     stop = asyncio.Event()
 
     async def waits(_position: int) -> None:
@@ -126,7 +126,7 @@ async def test_one_account_cannot_fill_the_queue() -> None:
 
     with ExitStack() as stack:
         stack.enter_context(queue.admission(ACME))
-        async with queue.place(Holder(ACME, ApiKeyId(ACME)), stop, waits=waits):
+        async with queue.place(SlotHolder(ACME, ApiKeyId(ACME)), stop, waits=waits):
             stack.enter_context(queue.admission(ACME))
             stack.enter_context(queue.admission(ACME))
             with pytest.raises(QueueFull), queue.admission(ACME):
@@ -135,7 +135,7 @@ async def test_one_account_cannot_fill_the_queue() -> None:
 
 
 def test_an_admission_that_is_kept_counts_until_it_is_discharged() -> None:
-    queue = RunQueue(Capacity.of(1, 0))
+    queue = RunDispatcher(Capacity.of(1, 0))
     with queue.admission(ACME) as admitted:
         admitted.pop_all()
 
@@ -184,7 +184,7 @@ async def test_places_are_shared_from_the_second_account_on() -> None:
 
 
 def test_a_second_account_is_noticed_when_it_comes() -> None:
-    queue = RunQueue(Capacity.of(4, 0))
+    queue = RunDispatcher(Capacity.of(4, 0))
 
     with ExitStack() as stack:
         for _ in range(3):
@@ -233,7 +233,7 @@ def test_an_operator_may_give_one_account_every_place() -> None:
 
 
 def test_without_a_queue_one_account_is_refused_while_others_find_a_place() -> None:
-    queue = RunQueue(Capacity.of(4, 0))
+    queue = RunDispatcher(Capacity.of(4, 0))
     queue.share()
 
     with ExitStack() as stack:

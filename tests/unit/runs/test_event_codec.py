@@ -16,7 +16,7 @@ from app.events import (
 )
 from app.http.native.encoder import NativeEncoder
 from app.requests import FinalUsage
-from app.runs.event_codec import DELTAS_PER_ROW, StoredEvents, pack, unpack
+from app.runs.event_codec import DELTAS_PER_ROW, StoredEvents, decode_events, encode_events
 from app.streams.port import LogEntry
 
 message_ids = st.sampled_from(["msg_1", "msg_2"])
@@ -49,8 +49,8 @@ def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
 @given(st.lists(events, max_size=30), st.integers(1, 1000))
 def test_what_was_packed_comes_back_exactly(told: list[ClientEvent], first: int) -> None:
     entries = numbered(told, first)
-    rows = pack(entries)
-    back = unpack(through_the_database(rows))
+    rows = encode_events(entries)
+    back = decode_events(through_the_database(rows))
     assert back == entries
     assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
     covered = [position for row in rows for position in range(row.position, row.last_position + 1)]
@@ -59,19 +59,19 @@ def test_what_was_packed_comes_back_exactly(told: list[ClientEvent], first: int)
 
 def test_ten_thousand_words_of_one_message_are_ten_rows() -> None:
     entries = numbered([TextDelta(message_id="msg_1", delta=f" word{number}") for number in range(10_000)])
-    rows = pack(entries)
+    rows = encode_events(entries)
     assert [(row.position, row.last_position) for row in rows] == [
         (start, start + 999) for start in range(1, 10_000, 1000)
     ]
     assert sum(len(json.dumps(row.data)) for row in rows) < 2 * sum(
         len(f" word{number}") for number in range(10_000)
     )
-    assert unpack(rows) == entries
+    assert decode_events(rows) == entries
 
 
 def test_an_event_alone_is_kept_as_its_own_json() -> None:
     done = Done(usage=FinalUsage(prompt_tokens=1, completion_tokens=2), finish_reason="stop")
-    assert pack(numbered([TextDelta(message_id="m", delta="hi"), done], first=7)) == [
+    assert encode_events(numbered([TextDelta(message_id="m", delta="hi"), done], first=7)) == [
         StoredEvents(7, 7, {"type": "text_delta", "messageId": "m", "delta": "hi"}),
         StoredEvents(
             8,
@@ -97,7 +97,7 @@ def test_only_neighbours_of_one_kind_message_and_parent_share_a_row() -> None:
         Status(phase="thinking", label="x"),
         TextDelta(message_id="a", delta="6"),
     ]
-    rows = pack(numbered(told))
+    rows = encode_events(numbered(told))
     assert [(row.position, row.last_position) for row in rows] == [
         (1, 2), (3, 3), (4, 4), (5, 6), (7, 7), (8, 8), (9, 9),
     ]  # fmt: skip
@@ -109,14 +109,14 @@ def test_only_neighbours_of_one_kind_message_and_parent_share_a_row() -> None:
 
 def test_halves_of_a_character_replay_as_they_were_streamed() -> None:
     entries = numbered([TextDelta(message_id="m", delta=half) for half in ("a\ud83d", "\ude00b")])
-    back = unpack(through_the_database(pack(entries)))
+    back = decode_events(through_the_database(encode_events(entries)))
     assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
 
 
 def test_a_long_text_is_kept_in_rows_of_bounded_length() -> None:
     entries = numbered([TextDelta(message_id="m", delta=f"{n} ") for n in range(2 * DELTAS_PER_ROW + 1)])
 
-    rows = pack(entries)
+    rows = encode_events(entries)
 
     assert [row.last_position - row.position + 1 for row in rows] == [DELTAS_PER_ROW, DELTAS_PER_ROW, 1]
-    assert unpack(rows) == entries
+    assert decode_events(rows) == entries

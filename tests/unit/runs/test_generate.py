@@ -1,7 +1,7 @@
 from typing import get_args
 
 from app.requests import ErrorCode
-from app.runs.generate import FAILURES, RunFailed
+from app.runs.generate import FAILURES, GenerationFailed
 
 
 def test_every_way_a_run_fails_is_a_problem_of_the_same_code() -> None:
@@ -20,4 +20,4 @@ def test_each_has_the_status_of_its_kind() -> None:
         "insufficient_credits": 402,
         "provider_unavailable": 503,
     }
-    assert RunFailed(run_id="run-1").run_id == "run-1"
+    assert GenerationFailed(run_id="run-1").run_id == "run-1"

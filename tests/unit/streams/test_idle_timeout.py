@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from app.events import TextDelta
-from app.streams.idle_timeout import with_silence
+from app.streams.idle_timeout import with_idle_timeout
 from app.streams.port import LogEntry
 
 FIRST = [LogEntry(1, TextDelta(message_id="msg_1", delta="one"))]
@@ -22,7 +22,7 @@ async def test_silence_is_heard_and_loses_no_batch() -> None:
         await speak.wait()
         yield SECOND
 
-    heard = with_silence(batches(), lambda: 0.01)
+    heard = with_idle_timeout(batches(), lambda: 0.01)
     assert [await anext(heard) for _ in range(3)] == [FIRST, None, None]
     speak.set()
     assert [batch async for batch in heard if batch is not None] == [SECOND]
@@ -39,7 +39,7 @@ async def test_what_a_log_fails_with_is_raised_and_the_log_closed() -> None:
         finally:
             closed = True
 
-    heard = with_silence(batches(), lambda: None)
+    heard = with_idle_timeout(batches(), lambda: None)
     assert await anext(heard) == FIRST
     with pytest.raises(ConnectionError):
         await anext(heard)
@@ -56,6 +56,6 @@ async def test_a_reader_who_leaves_in_the_middle_of_a_silence_closes_the_log() -
         finally:
             closed.set()
 
-    async with aclosing(with_silence(batches(), lambda: 0.01)) as heard:
+    async with aclosing(with_idle_timeout(batches(), lambda: 0.01)) as heard:
         assert [await anext(heard) for _ in range(2)] == [FIRST, None]
     assert closed.is_set()

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 import httpx
 import pytest
 
-from app.webhooks.addresses import Addresses, AddressRefused, NameNotFound, UrlRefused, is_public
+from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused, is_public
 
 PUBLIC = ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 PRIVATE = [
@@ -24,11 +24,11 @@ NEVER = [
 HOOK = httpx.URL("https://hooks.example/in")
 
 
-def addresses_of(*found: str, allow_private: bool = False) -> Addresses:
+def addresses_of(*found: str, allow_private: bool = False) -> AddressPolicy:
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return found
 
-    return Addresses(allow_private=allow_private, resolve=resolve)
+    return AddressPolicy(allow_private=allow_private, resolve=resolve)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -74,7 +74,7 @@ async def test_every_way_to_write_loopback_is_loopback(host: str) -> None:
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         raise AssertionError
 
-    async with Addresses(resolve=resolve) as addresses:
+    async with AddressPolicy(resolve=resolve) as addresses:
         with pytest.raises((AddressRefused, UrlRefused)):
             await addresses.of(addresses.check_url(f"https://{host}/"))
 
@@ -95,7 +95,7 @@ async def test_plain_names_and_addresses_are_taken(host: str) -> None:
 
 
 async def test_what_can_be_no_name_is_not_found() -> None:
-    async with Addresses() as addresses:
+    async with AddressPolicy() as addresses:
         with pytest.raises(NameNotFound):
             await addresses.of(addresses.check_url(f"https://{'a' * 64}.example/"))
 
@@ -114,14 +114,14 @@ async def test_what_can_be_no_name_is_not_found() -> None:
 )
 def test_what_is_no_plain_https_url_is_refused(url: str) -> None:
     with pytest.raises(UrlRefused):
-        Addresses().check_url(url)
+        AddressPolicy().check_url(url)
 
 
 def test_plain_http_is_for_private_networks() -> None:
     with pytest.raises(UrlRefused, match="https://"):
-        Addresses().check_url("http://hooks.example/in")
+        AddressPolicy().check_url("http://hooks.example/in")
 
-    assert Addresses(allow_private=True).check_url("http://hooks.example/in").host == "hooks.example"
+    assert AddressPolicy(allow_private=True).check_url("http://hooks.example/in").host == "hooks.example"
 
 
 def test_public_is_what_everybody_reaches() -> None:

@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.webhooks.retries import LONGEST_WISH, SCHEDULE, Answer, answered, pause_after
+from app.webhooks.retries import LONGEST_WISH, SCHEDULE, ReceiverResponse, answered, pause_after
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-REFUSED = Answer(500, "bad_status")
+REFUSED = ReceiverResponse(500, "bad_status")
 
 
 def test_the_pauses_grow_and_then_end() -> None:
@@ -25,8 +25,8 @@ def test_eight_attempts_take_more_than_a_day() -> None:
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_every_kind_of_yes_is_a_yes(status: int) -> None:
-    assert answered(status, None, now=NOW) == Answer(status)
-    assert Answer(status).accepted
+    assert answered(status, None, now=NOW) == ReceiverResponse(status)
+    assert ReceiverResponse(status).accepted
 
 
 @pytest.mark.parametrize("status", [101, 301, 302, 307, 400, 401, 404, 410, 429, 500, 503])
@@ -54,9 +54,9 @@ def test_a_receiver_may_say_when_to_come_back(status: int, retry_after: str, wis
 
 
 def test_a_wish_can_put_off_but_not_for_long() -> None:
-    later = pause_after(1, Answer(429, "bad_status", timedelta(minutes=2)))
-    much_later = pause_after(1, Answer(429, "bad_status", timedelta(days=400)))
-    sooner = pause_after(2, Answer(429, "bad_status", timedelta(seconds=-1)))
+    later = pause_after(1, ReceiverResponse(429, "bad_status", timedelta(minutes=2)))
+    much_later = pause_after(1, ReceiverResponse(429, "bad_status", timedelta(days=400)))
+    sooner = pause_after(2, ReceiverResponse(429, "bad_status", timedelta(seconds=-1)))
 
     assert (later, much_later) == (timedelta(minutes=2), LONGEST_WISH)
     assert sooner is not None

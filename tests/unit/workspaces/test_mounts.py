@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.workspaces.mounts import Budget, MountCopy, WorkspaceTooLarge
+from app.workspaces.mounts import CopyBudget, MountCopy, WorkspaceTooLarge
 from app.workspaces.spec import HostPathRefused, Mount, WorkspaceSpec
 
 
@@ -24,7 +24,7 @@ def copied(tmp_path: Path, source: Path, *, spec: WorkspaceSpec | None = None, *
     """Copy a mount to `w`; returns the files that are there then."""
     workspace = tmp_path / "w"
     workspace.mkdir()
-    budget = Budget.of_workspace(spec or WorkspaceSpec())
+    budget = CopyBudget.of_workspace(spec or WorkspaceSpec())
     laid = MountCopy(Mount(host_path=source, **mount), [tmp_path / "root"], budget).into(workspace)
     there = sorted(str(path.relative_to(workspace)) for path in workspace.rglob("*") if not path.is_dir())
     assert sorted(laid) == there

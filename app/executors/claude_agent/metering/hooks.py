@@ -15,8 +15,8 @@ from app.billing.receipts import ReceiptWriter
 from app.errors import Unavailable
 from app.executors.claude_agent.metering.meters import fact_of
 from app.executors.port import RunContext
-from app.gateway.call import CallCost, LaneLinks, Refusal
-from app.gateway.channel import LaneLimits
+from app.gateway.call import CallCost, ChannelHooks, Refusal
+from app.gateway.channel import ChannelLimits
 from app.gateway.wire import MessageUsage
 from app.usage import TokenUsage
 
@@ -29,26 +29,26 @@ _UNLIMITED_S = 5.0
 """How long an account without limits is believed to have none."""
 
 
-class LaneBilling(Protocol):
+class MeteringHooks(Protocol):
     """Limits and links for lanes."""
 
-    def lane(self, context: RunContext) -> tuple[LaneLimits, LaneLinks]:
+    def lane(self, context: RunContext) -> tuple[ChannelLimits, ChannelHooks]:
         """Those of a run that starts now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class RunBilling:
+class RunMetering:
     """Prices, credit and receipts, as lanes need them."""
 
     receipts: ReceiptWriter
     ledger: CreditLedger
     prices: PriceList
 
-    def lane(self, context: RunContext) -> tuple[LaneLimits, LaneLinks]:
+    def lane(self, context: RunContext) -> tuple[ChannelLimits, ChannelHooks]:
         """Limits and links of a run that starts now."""
         credit = _RunCredit(self, context)
-        links = LaneLinks(
+        links = ChannelHooks(
             cost_of=partial(self._cost_of, context),
             objection=credit.objection,
             opened=partial(self._opened, context),
@@ -72,9 +72,9 @@ class RunBilling:
         return price.cost_of(usage)
 
 
-def lane_limits(context: RunContext) -> LaneLimits:
+def lane_limits(context: RunContext) -> ChannelLimits:
     """Where a run that starts now must stop."""
-    return LaneLimits(
+    return ChannelLimits(
         deadline=asyncio.get_running_loop().time() + context.timeout.total_seconds(),
         max_turns=context.limits.max_turns,
         max_total_tokens=context.limits.max_total_tokens,
@@ -86,7 +86,7 @@ def lane_limits(context: RunContext) -> LaneLimits:
 class _RunCredit:
     """Whether a run's account may still spend."""
 
-    def __init__(self, billing: RunBilling, context: RunContext) -> None:
+    def __init__(self, billing: RunMetering, context: RunContext) -> None:
         self._billing = billing
         self._run = context.run
         self._last = context.reserved

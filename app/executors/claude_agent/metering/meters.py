@@ -13,7 +13,7 @@ from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.port import RunContext
-from app.gateway.channel import Lane
+from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage import Meters, Origin, UsageFact
@@ -67,11 +67,11 @@ class RunMeter(Protocol):
 
 
 @dataclass(slots=True)
-class TwoMeters:
+class ComparingMeter:
     """Feed it what the SDK states; it states each message once, with the gateway's numbers."""
 
     context: RunContext
-    lane: Lane
+    lane: Channel
     _shown: dict[MessageId, str | None] = field(default_factory=dict)
     _of_sdk: dict[MessageId, MeteredMessage] = field(default_factory=dict)
     _stated: set[MessageId] = field(default_factory=set)

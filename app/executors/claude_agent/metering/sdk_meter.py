@@ -17,7 +17,7 @@ from app.executors.claude_agent.metering.meters import fact_of
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.port import RunContext
-from app.gateway.channel import Lane
+from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.storable import identifier
@@ -37,7 +37,7 @@ class SdkMeter:
     """Feed it what the SDK shows and states; it tells the lane, which knows the limits."""
 
     context: RunContext
-    lane: Lane
+    lane: Channel
     process: CliProcess
     _after: Totals | None = None
     _shown: set[MessageId] = field(default_factory=set)

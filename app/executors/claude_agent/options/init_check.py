@@ -9,12 +9,12 @@ BUILT_IN_PLUGINS = frozenset(
 """What this CLI version always lists; they bring no tool and no server."""
 
 
-class UnexpectedSurface(Exception):
+class UnexpectedCapabilities(Exception):
     """The CLI offers something else than the run asked for."""
 
 
-def check_surface(init: Mapping[str, Any], *, tools: set[str], servers: set[str]) -> None:
-    """Raise `UnexpectedSurface` unless tools, MCP servers and plugins are exactly as asked.
+def check_init(init: Mapping[str, Any], *, tools: set[str], servers: set[str]) -> None:
+    """Raise `UnexpectedCapabilities` unless tools, MCP servers and plugins are exactly as asked.
 
     Slash commands, skills and agents that the CLI discovers are tolerated: without tools to call
     them by they cannot run.
@@ -27,4 +27,4 @@ def check_surface(init: Mapping[str, Any], *, tools: set[str], servers: set[str]
     wrong = {name: sorted(got ^ asked) for name, (got, asked) in found.items() if got != asked}
     if wrong:
         message = f"the CLI's start message differs from what was asked: {wrong}"
-        raise UnexpectedSurface(message)
+        raise UnexpectedCapabilities(message)

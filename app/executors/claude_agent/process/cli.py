@@ -26,7 +26,7 @@ class CliMissing(OperatorError):
     """The installed claude-agent-sdk brings no CLI; on musl-based systems its wheels have none."""
 
 
-class CliSilent(OperatorError):
+class CliUnresponsive(OperatorError):
     """The CLI does not answer; the text is for the operator."""
 
 
@@ -39,18 +39,18 @@ class Cli:
     """Variables it gets beside those of `environment.py`: none, but of a test that has its own API."""
 
     async def version(self, parent: Path) -> str:
-        """What it calls itself; raises `CliSilent`. `parent` takes a folder meanwhile."""
+        """What it calls itself; raises `CliUnresponsive`. `parent` takes a folder meanwhile."""
         said = await self._asked("--version", parent=parent, login=Login(None, None))
         return said.partition(" ")[0].strip()
 
     async def login(self, parent: Path, login: Login) -> Mapping[str, Any] | None:
-        """How it is logged in, None when it is not; raises `CliSilent`. Costs nothing."""
+        """How it is logged in, None when it is not; raises `CliUnresponsive`. Costs nothing."""
         said = await self._asked("auth", "status", "--json", parent=parent, login=login)
         try:
             status: Mapping[str, Any] = json.loads(said)
         except ValueError as error:
             message = "the CLI does not say whether it is logged in"
-            raise CliSilent(message) from error
+            raise CliUnresponsive(message) from error
         return status if status.get("loggedIn") is True else None
 
     async def _asked(self, *arguments: str, parent: Path, login: Login) -> str:
@@ -67,7 +67,7 @@ class Cli:
                 await asyncio.to_thread(directory.remove)
         except OSError as error:
             message = f"the CLI cannot be started: {error.strerror}"
-            raise CliSilent(message) from error
+            raise CliUnresponsive(message) from error
 
 
 def bundled_cli() -> Path:
@@ -93,7 +93,7 @@ async def _output(script: Path, *arguments: str, cwd: Path) -> str:
             said, _ = await process.communicate()
     except TimeoutError as error:
         message = f"the CLI did not answer within {_PATIENCE_S:.0f} s"
-        raise CliSilent(message) from error
+        raise CliUnresponsive(message) from error
     finally:
         # Also when we are cancelled: nobody would wait for it any more.
         if process.returncode is None:

@@ -30,7 +30,7 @@ from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
-from app.executors.claude_agent.sandbox.confinement import Confinement
+from app.executors.claude_agent.sandbox.confinement import RunningSandbox
 from app.executors.claude_agent.sanitizer import taken_in
 from app.executors.control import RunEnded
 from app.large_json import dumps
@@ -66,7 +66,7 @@ class CliProcess:
         *,
         counts: bool = False,
         before_removal: Callable[[RunDirectory], Awaitable[None]] | None = None,
-        confinement: Confinement | None = None,
+        confinement: RunningSandbox | None = None,
     ) -> None:
         """`counts`: ask it what it believes to have used before it is asked anything else.
 
@@ -88,7 +88,7 @@ class CliProcess:
         self.gone = asyncio.Event()
         """Set when the process has ended and its folder is removed."""
         self._buffer = MessageBuffer()
-        self._unanswered = Unanswered()
+        self._unanswered = UnansweredMessages()
         self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
         self._asked = asyncio.Event()
@@ -283,7 +283,7 @@ class CliProcess:
             await asyncio.to_thread(self._directory.remove)
 
 
-class Unanswered:
+class UnansweredMessages:
     """User messages the CLI has yet to answer.
 
     The CLI repeats each (`--replay-user-messages`) when it takes it up, and a result closes all it

@@ -51,7 +51,7 @@ def _sweep(lock_file: Path) -> None:
     lock_file.unlink(missing_ok=True)
 
 
-class Seen(NamedTuple):
+class CliPaths(NamedTuple):
     """Where the CLI finds what is its own; in a jail, not where it is."""
 
     path: Path
@@ -71,8 +71,8 @@ class RunDirectory:
             (self.path / name).mkdir()
         self.work = self.path / "work"
         """The working directory of a CLI without a jail; one in a jail works in its workspace."""
-        inside = Seen(AGENT, CONFIG, Path(WORKSPACE))
-        self.seen = inside if jailed else Seen(self.path, self.config, self.work)
+        inside = CliPaths(AGENT, CONFIG, Path(WORKSPACE))
+        self.seen = inside if jailed else CliPaths(self.path, self.config, self.work)
 
     @property
     def config(self) -> Path:

@@ -27,7 +27,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _GONE = (FileNotFoundError, ProcessLookupError)
 
 
-class JailUnreachable(Exception):
+class SandboxUnreachable(Exception):
     """A jail cannot be looked into; the text is for the operator."""
 
 
@@ -49,7 +49,7 @@ class Usage(NamedTuple):
     """Of files outside the workspace."""
 
 
-class Confinement:
+class RunningSandbox:
     """The jail of one run."""
 
     def __init__(self, workspace: Workspace, group: ControlGroup | None) -> None:
@@ -66,13 +66,13 @@ class Confinement:
     def enter(self, pid: int) -> None:
         """Fill the workspace of the jail with this process id, whose CLI is up and has been asked nothing.
 
-        Raises `JailUnreachable`, `WorkspaceUnusable`.
+        Raises `SandboxUnreachable`, `WorkspaceUnusable`.
         """
         with self._lock:
             if self._closed:
                 # The run was cancelled meanwhile.
                 message = "its run is over"
-                raise JailUnreachable(message)
+                raise SandboxUnreachable(message)
             self._enter(pid)
             self.filled = True
 
@@ -85,7 +85,7 @@ class Confinement:
             self._config = os.open(f"{root}{CONFIG}", _DIRECTORY)
         except OSError as error:
             message = f"the jail's files: {error.strerror}"
-            raise JailUnreachable(message) from error
+            raise SandboxUnreachable(message) from error
         try:
             self.workspace.populate(_path_of(self._workspace_directory))
         except (HostPathRefused, WorkspaceTooLarge, OSError) as error:
@@ -189,7 +189,7 @@ def _cli_of(pid: int) -> int:
                 if int(inside.split()[-1]) == _CLI:
                     return child.pid
     message = "its CLI is gone"
-    raise JailUnreachable(message)
+    raise SandboxUnreachable(message)
 
 
 def _path_of(descriptor: int) -> Path:

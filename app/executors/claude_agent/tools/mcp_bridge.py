@@ -17,7 +17,7 @@ from app.executors.claude_agent.tools.builtin_tools import NativeTool
 from app.executors.claude_agent.tools.hooks import HookCall, HookName, Hooks
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.port import RunContext
-from app.gateway.channel import Lane
+from app.gateway.channel import Channel
 from app.storable import storable
 from app.tools.policy import ToolPolicy
 from app.tools.result import ToolResult
@@ -40,7 +40,7 @@ class McpBridge:
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._lane: Lane | None = None
+        self._lane: Channel | None = None
         self._hooks: Hooks | None = None
         self._tools = {tool.id: tool for tool in context.tools}
         policy = ToolPolicy(frozenset(self._tools), self.objection, self._review)
@@ -49,7 +49,7 @@ class McpBridge:
         self.results: dict[str, ToolResult] = {}
         """By tool-call id, from the moment a tool has answered until its event is told."""
 
-    def serve(self, context: RunContext, lane: Lane, hooks: Hooks) -> None:
+    def serve(self, context: RunContext, lane: Channel, hooks: Hooks) -> None:
         """Belong to this run from now on."""
         self._context, self._lane = context, lane
         self._hooks = hooks
@@ -88,7 +88,7 @@ class McpBridge:
         return self._told.setdefault(call_id, asyncio.Event())
 
     async def review_native(self, tool: NativeTool, args: object, call_id: str) -> object:
-        """The arguments to call one of the CLI's own tools with; raises `CallDenied`."""
+        """The arguments to call one of the CLI's own tools with; raises `ToolCallDenied`."""
         return await self._review(tool, args, self._call_context(call_id))
 
     async def _review(self, tool: Reviewed, args: object, context: ToolContext) -> object:

@@ -10,15 +10,15 @@ from app.executors.claude_agent.tools.builtin_tools import NativeTool
 from app.executors.claude_agent.tools.hooks import HookCall
 from app.executors.claude_agent.tools.names import AGENT_TOOL
 from app.graphs.spec import GraphSpec
-from app.tools.policy import CallDenied
+from app.tools.policy import ToolCallDenied
 
 _UNKNOWN_AGENT = "There is no such subagent in this run; there are: {}."
 
 Review = Callable[[NativeTool, object, str], Awaitable[object]]
-"""The arguments to make a call with; raises `CallDenied`."""
+"""The arguments to make a call with; raises `ToolCallDenied`."""
 
 
-class Permit:
+class ToolPermissions:
     """Decides about calls of the CLI's own tools; ours pass through the tool runner."""
 
     def __init__(self, spec: GraphSpec, objection: Callable[[], str | None], review: Review) -> None:
@@ -49,7 +49,7 @@ class Permit:
         shown = builtin_tools.shown_args(tool.id, dict(asked))
         try:
             reviewed = await tool.arguments(await self._review(tool, shown, call_id))
-        except CallDenied as denied:
+        except ToolCallDenied as denied:
             return _denied(str(denied))
         if reviewed == shown:
             # Said to be allowed it would pass by the CLI's own rules.

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.http.admission.checks import AdmittedRoute, small_body
-from app.http.api.usage.schemas import AccountBalance, AccountShape, Adjustment, Grant, TermsChange
+from app.http.api.usage.schemas import AccountBalance, AccountResponse, Adjustment, Grant, TermsChange
 from app.http.dependencies import Admin, IdempotencyKey, ServicesDep
 from app.http.schemas import Page
 from app.pagination import MAX_PAGE
@@ -19,11 +19,11 @@ async def list_accounts(
     _caller: Admin,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
-) -> Page[AccountShape]:
+) -> Page[AccountResponse]:
     """Every account, newest first."""
     found, next_cursor = await services.accounts.list_accounts(limit=limit, cursor=cursor)
-    items = [AccountShape.model_validate(account) for account in found]
-    return Page[AccountShape](items=items, next_cursor=next_cursor)
+    items = [AccountResponse.model_validate(account) for account in found]
+    return Page[AccountResponse](items=items, next_cursor=next_cursor)
 
 
 @router.get("/{account}", summary="Look up an account's credit")

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from app.billing.reports import check_window
 from app.http.admission.checks import AdmittedRoute
-from app.http.api.alarms.schemas import AlarmsShape
+from app.http.api.alarms.schemas import AlarmsResponse
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment
 
@@ -21,11 +21,11 @@ async def alarms(
     caller: ReceiptReader,
     since: Annotated[Moment | None, Query(alias="from")] = None,
     until: Annotated[Moment | None, Query(alias="to", description="Exclusive.")] = None,
-) -> AlarmsShape:
+) -> AlarmsResponse:
     """Runs whose two meters disagreed and receipts that wait for a price; all counted, the newest shown."""
     check_window(since, until)
     account = caller.account_id
-    return AlarmsShape.of(
+    return AlarmsResponse.of(
         await services.runs.drifted(account, since=since, until=until, limit=SHOWN),
         await services.billing.unpriced(account, since=since, until=until, limit=SHOWN),
     )

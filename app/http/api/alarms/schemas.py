@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from app.billing.search_repository import Unpriced
-from app.http.schemas import MetersShape, Moment, Shape
+from app.http.schemas import MetersResponse, Moment, ResponseModel
 from app.runs.repository import Drifted, RunRecord
 
 
-class DriftedRun(Shape):
+class DriftedRun(ResponseModel):
     """A run on whose messages the meters disagreed."""
 
     run_id: str
     graph_id: str
     ended_at: Moment | None
-    meters: MetersShape | None
+    meters: MetersResponse | None
     drift: int
 
     @classmethod
@@ -24,12 +24,12 @@ class DriftedRun(Shape):
             run_id=run.key.run_id,
             graph_id=run.graph_id,
             ended_at=run.ended_at,
-            meters=None if run.meters is None else MetersShape.model_validate(run.meters),
+            meters=None if run.meters is None else MetersResponse.model_validate(run.meters),
             drift=0 if run.meters is None else run.meters.drift,
         )
 
 
-class DriftAlarm(Shape):
+class DriftAlarm(ResponseModel):
     """Runs whose meters disagreed, how many messages that concerns, and the runs that ended last."""
 
     runs: int
@@ -37,7 +37,7 @@ class DriftAlarm(Shape):
     newest: Sequence[DriftedRun]
 
 
-class UnpricedReceipt(Shape):
+class UnpricedReceipt(ResponseModel):
     """A receipt that waits for a price."""
 
     id: UUID
@@ -46,7 +46,7 @@ class UnpricedReceipt(Shape):
     created_at: Moment
 
 
-class UnpricedAlarm(Shape):
+class UnpricedAlarm(ResponseModel):
     """Receipts that wait for a price, of how many runs, and the newest of them."""
 
     receipts: int
@@ -54,14 +54,14 @@ class UnpricedAlarm(Shape):
     newest: Sequence[UnpricedReceipt]
 
 
-class AlarmsShape(Shape):
+class AlarmsResponse(ResponseModel):
     """What somebody should look at."""
 
     drift: DriftAlarm
     unpriced: UnpricedAlarm
 
     @classmethod
-    def of(cls, drifted: Drifted, unpriced: Unpriced) -> "AlarmsShape":
+    def of(cls, drifted: Drifted, unpriced: Unpriced) -> "AlarmsResponse":
         """Show what was found."""
         return cls(
             drift=DriftAlarm(

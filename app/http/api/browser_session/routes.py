@@ -11,7 +11,7 @@ from app.http.admission.authentication import counted
 from app.http.admission.checks import AdmittedRoute, TakesBody
 from app.http.admission.limits import limits_of
 from app.http.browser import (
-    ForeignPage,
+    ForeignOrigin,
     forget_session,
     keep_session,
     require_own_cookie,
@@ -19,7 +19,7 @@ from app.http.browser import (
     session_token,
 )
 from app.http.dependencies import ServicesDep
-from app.http.schemas import Moment, Shape
+from app.http.schemas import Moment, ResponseModel
 from app.requests import InputModel
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/browser-session", tags=["browsers"])
@@ -36,7 +36,7 @@ class SignIn(InputModel):
     api_key: Annotated[SecretStr, Field(max_length=300)]
 
 
-class BrowserSessionShape(Shape):
+class BrowserSessionResponse(ResponseModel):
     """Who is signed in."""
 
     account: str
@@ -49,10 +49,10 @@ class BrowserSessionShape(Shape):
 @router.post("", dependencies=[Depends(TakesBody(_SIGN_IN_BYTES))], summary="Sign in")
 async def sign_in(
     body: SignIn, services: ServicesDep, request: Request, response: Response
-) -> BrowserSessionShape:
+) -> BrowserSessionResponse:
     """Set a session cookie that lasts seven days, or until its key is revoked."""
     if sender_of(request, services.settings.cors_origins) == "foreign":
-        raise ForeignPage
+        raise ForeignOrigin
     allow_http = services.settings.allow_http_sign_in
     require_own_cookie(request, allow_http=allow_http)
     api_key = body.api_key.get_secret_value()
@@ -63,20 +63,20 @@ async def sign_in(
         await services.browser_sessions.close(replaced)
     keep_session(request, response, opened.token, lifetime=LIFETIME)
     response.headers["Cache-Control"] = "no-store"
-    return BrowserSessionShape.model_validate(opened.session)
+    return BrowserSessionResponse.model_validate(opened.session)
 
 
-@router.get("", response_model=BrowserSessionShape, responses=_NONE, summary="Who is signed in?")
+@router.get("", response_model=BrowserSessionResponse, responses=_NONE, summary="Who is signed in?")
 async def who_is_signed_in(
     services: ServicesDep, request: Request, response: Response
-) -> BrowserSessionShape | Response:
+) -> BrowserSessionResponse | Response:
     """The session of the cookie; 204 without one, or when it has ended."""
     response.headers["Cache-Control"] = "no-store"
     token = session_token(request, allow_http=services.settings.allow_http_sign_in)
     try:
         if token is not None:
             session = await counted(request, token, services.browser_sessions.find)
-            return BrowserSessionShape.model_validate(session)
+            return BrowserSessionResponse.model_validate(session)
     except SessionEnded:
         pass
     nobody = Response(status_code=204, headers={"Cache-Control": "no-store"})
@@ -90,7 +90,7 @@ async def sign_out(services: ServicesDep, request: Request, response: Response) 
     """End the session. Without one, nothing happens."""
     if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is not None:
         if sender_of(request, services.settings.cors_origins) != "ours":
-            raise ForeignPage
+            raise ForeignOrigin
         with suppress(SessionEnded):
             await counted(request, token, services.browser_sessions.find)
             await services.browser_sessions.close(token)

@@ -6,27 +6,27 @@ from fastapi import APIRouter
 
 from app.http.admission.checks import AdmittedRoute
 from app.http.dependencies import RunReader, ServicesDep
-from app.http.schemas import GraphShape, ModelShape, Page, ToolShape
+from app.http.schemas import GraphResponse, ModelResponse, Page, ToolResponse
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1", tags=["catalogues"])
 
 
 @router.get("/graphs", summary="List graphs")
-async def list_graphs(services: ServicesDep, _caller: RunReader) -> Page[GraphShape]:
+async def list_graphs(services: ServicesDep, _caller: RunReader) -> Page[GraphResponse]:
     """Every graph, by id."""
-    return Page(items=[GraphShape.of(graph) for graph in services.graphs.all()])
+    return Page(items=[GraphResponse.of(graph) for graph in services.graphs.all()])
 
 
 @router.get("/tools", summary="List tools")
-async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolShape]:
+async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolResponse]:
     """Every tool, by id."""
-    return Page(items=[ToolShape.of(tool) for tool in services.tools.all()])
+    return Page(items=[ToolResponse.of(tool) for tool in services.tools.all()])
 
 
 @router.get("/models", summary="List models")
-async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelShape]:
+async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelResponse]:
     """Every model that the registry or a graph names, by id, with its price for now."""
     of_graphs = {name for graph in services.graphs.all() for name in graph.models}
     now, prices = datetime.now(UTC), services.prices
     known = services.models.known(of_graphs)
-    return Page(items=[ModelShape.of(model, prices.known_price(model.id, at=now)) for model in known])
+    return Page(items=[ModelResponse.of(model, prices.known_price(model.id, at=now)) for model in known])

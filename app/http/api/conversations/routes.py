@@ -6,12 +6,12 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.http.admission.checks import AdmittedRoute, small_body
-from app.http.api.conversations.schemas import Fork, SessionDetail, SessionShape
+from app.http.api.conversations.schemas import ConversationDetailResponse, ConversationResponse, Fork
 from app.http.dependencies import ReadingWriter, RunReader, ServicesDep, Writer
 from app.http.schemas import Page
 from app.ids import STATE_KEY_PATTERN
 from app.pagination import MAX_PAGE
-from app.runs.conversations.service import SessionNotFound
+from app.runs.conversations.service import ConversationNotFound
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/sessions", tags=["sessions"])
 
@@ -20,7 +20,7 @@ MAX_LINES = 1000
 
 def _known(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
     if not re.fullmatch(STATE_KEY_PATTERN, state_key):
-        raise SessionNotFound
+        raise ConversationNotFound
     return state_key
 
 
@@ -33,12 +33,12 @@ async def list_sessions(
     caller: RunReader,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
-) -> Page[SessionShape]:
+) -> Page[ConversationResponse]:
     """Conversations of the key's account, those used last first."""
     found, next_cursor = await services.conversations.list_sessions(
         caller.account_id, limit=limit, cursor=cursor
     )
-    return Page(items=[SessionShape.of(session) for session in found], next_cursor=next_cursor)
+    return Page(items=[ConversationResponse.of(session) for session in found], next_cursor=next_cursor)
 
 
 @router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
@@ -50,26 +50,26 @@ async def get_session(
         int, Query(ge=1, le=MAX_LINES, description="A page ends earlier where it has 2 MiB.")
     ] = MAX_PAGE,
     cursor: str | None = None,
-) -> SessionDetail:
+) -> ConversationDetailResponse:
     """What was said in it, run by run. Of a tool's result you see what the tool allows clients to."""
     page = await services.conversations.view(caller.account_id, state_key, limit=limit, cursor=cursor)
     if not caller.may("receipts:read"):
-        return SessionDetail.of_page(page, None)
+        return ConversationDetailResponse.of_page(page, None)
     runs = [run.key.run_id for run in page.runs]
-    return SessionDetail.of_page(page, await services.billing.totals(caller.account_id, runs))
+    return ConversationDetailResponse.of_page(page, await services.billing.totals(caller.account_id, runs))
 
 
 @router.post("/{stateKey}/fork", status_code=201, dependencies=[small_body], summary="Fork a conversation")
 async def fork_session(
     state_key: StateKey, body: Fork, services: ServicesDep, caller: ReadingWriter, response: Response
-) -> SessionShape:
+) -> ConversationResponse:
     """A conversation of its own that knows what was said up to a run, and nothing later.
 
     Needs `runs:read` as well: the agent can be asked for all that is in the copy.
     """
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
     response.headers["Location"] = f"/v1/sessions/{copy.state_key}"
-    return SessionShape.of(copy)
+    return ConversationResponse.of(copy)
 
 
 @router.delete("/{stateKey}", status_code=204, summary="Forget a conversation")

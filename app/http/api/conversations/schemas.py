@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from app.billing.repository import RunTotals
-from app.conversations.repository import Session
+from app.conversations.repository import Conversation
 from app.conversations.transcript import MessageType
-from app.http.schemas import Moment, Money, Shape
+from app.http.schemas import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests import ErrorCode, FinishReason, InputModel
-from app.runs.conversations.page import Said, SessionPage
+from app.runs.conversations.page import ConversationPage, PageEntry
 from app.runs.conversations.repository import TurnRecord
 
 
-class SessionShape(Shape):
+class ConversationResponse(ResponseModel):
     """A conversation."""
 
     state_key: str
@@ -27,12 +27,12 @@ class SessionShape(Shape):
     updated_at: Moment
 
     @classmethod
-    def of(cls, session: Session) -> "SessionShape":
+    def of(cls, session: Conversation) -> "ConversationResponse":
         """Show a conversation."""
         return cls.model_validate(session)
 
 
-class MessageShape(Shape):
+class ConversationMessageResponse(ResponseModel):
     """Something said or done in a conversation; which fields are there depends on `type`."""
 
     type: MessageType
@@ -49,7 +49,7 @@ class MessageShape(Shape):
     is_error: bool | None = None
 
 
-class ResultShape(Shape):
+class ToolResultResponse(ResponseModel):
     """How a run of the conversation ended; null while it has not.
 
     `costUsd` is what it was charged so far; null for keys without `receipts:read`.
@@ -64,16 +64,18 @@ class ResultShape(Shape):
     cost_usd: Money | None
 
 
-class SessionDetail(SessionShape):
+class ConversationDetailResponse(ConversationResponse):
     """A conversation and a page of what was said in it, in order; `nextCursor` is null on the last."""
 
-    messages: Sequence[MessageShape | ResultShape]
+    messages: Sequence[ConversationMessageResponse | ToolResultResponse]
     next_cursor: str | None
 
     @classmethod
-    def of_page(cls, page: SessionPage, totals: Mapping[str, RunTotals] | None) -> "SessionDetail":
+    def of_page(
+        cls, page: ConversationPage, totals: Mapping[str, RunTotals] | None
+    ) -> "ConversationDetailResponse":
         """Show a page: after what a run said comes how it ended, and what it cost."""
-        shown = SessionShape.of(page.session)
+        shown = ConversationResponse.of(page.session)
         return cls(**shown.model_dump(), messages=list(_messages(page, totals)), next_cursor=page.next_cursor)
 
 
@@ -85,9 +87,9 @@ class Fork(InputModel):
 
 
 def _messages(
-    page: SessionPage, totals: Mapping[str, RunTotals] | None
-) -> Iterator[MessageShape | ResultShape]:
-    results: dict[str, ResultShape] = {run.key.run_id: _result(run, totals) for run in page.runs}
+    page: ConversationPage, totals: Mapping[str, RunTotals] | None
+) -> Iterator[ConversationMessageResponse | ToolResultResponse]:
+    results: dict[str, ToolResultResponse] = {run.key.run_id: _result(run, totals) for run in page.runs}
     last = page.goes_on_with
     for said in page.said:
         run_id = said.message.run_id
@@ -99,12 +101,12 @@ def _messages(
         yield results[last]
 
 
-def _message(said: Said) -> MessageShape:
+def _message(said: PageEntry) -> ConversationMessageResponse:
     message = said.message
     common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
     match message.type:
         case "tool_call":
-            return MessageShape(
+            return ConversationMessageResponse(
                 **common,
                 message_id=message.message_id,
                 tool_call_id=message.tool_call_id,
@@ -114,17 +116,17 @@ def _message(said: Said) -> MessageShape:
                 is_error=message.is_error if said.result is None else said.result.is_error,
             )
         case "assistant_message":
-            return MessageShape(
+            return ConversationMessageResponse(
                 **common, content=message.content, message_id=message.message_id, partial=message.partial
             )
         case "system_message":
-            return MessageShape(**common, compaction=message.compaction)
+            return ConversationMessageResponse(**common, compaction=message.compaction)
         case "user_message":
-            return MessageShape(**common, content=message.content)
+            return ConversationMessageResponse(**common, content=message.content)
 
 
-def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> ResultShape:
-    return ResultShape(
+def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> ToolResultResponse:
+    return ToolResultResponse(
         type="result",
         run_id=run.key.run_id,
         graph_id=run.graph_id,

@@ -3,14 +3,14 @@
 import mimetypes
 from collections.abc import Sequence
 
-from app.http.schemas import Moment, Shape
+from app.http.schemas import Moment, ResponseModel
 from app.workspaces.service import Listing
 from app.workspaces.workspace import KeptFile, Origin
 
 _UNKNOWN = "application/octet-stream"
 
 
-class FileShape(Shape):
+class RunFileResponse(ResponseModel):
     """A file; `mediaType` is a guess from its name."""
 
     path: str
@@ -20,7 +20,7 @@ class FileShape(Shape):
     origin: Origin
 
     @classmethod
-    def of(cls, file: KeptFile) -> "FileShape":
+    def of(cls, file: KeptFile) -> "RunFileResponse":
         """Show a file."""
         guess, encoding = mimetypes.guess_type(file.path)
         media_type = guess if guess is not None and encoding is None else _UNKNOWN
@@ -29,14 +29,14 @@ class FileShape(Shape):
         )
 
 
-class FileListing(Shape):
+class FileListing(ResponseModel):
     """A run's files, by path.
 
     `complete`: what the run has left is among them, all of it unless `truncated` says that there
     was more than is kept.
     """
 
-    items: Sequence[FileShape]
+    items: Sequence[RunFileResponse]
     complete: bool
     truncated: bool
     expires_at: Moment | None
@@ -45,7 +45,7 @@ class FileListing(Shape):
     def of(cls, listing: Listing) -> "FileListing":
         """Show the files of a run."""
         return cls(
-            items=[FileShape.of(file) for file in listing.files],
+            items=[RunFileResponse.of(file) for file in listing.files],
             complete=listing.harvested,
             truncated=listing.truncated,
             expires_at=listing.expires_at if listing.harvested else None,

@@ -11,7 +11,7 @@ from app.errors import Unavailable
 from app.http.admission.checks import AdmittedRoute
 from app.http.dependencies import ServicesDep
 from app.http.schemas import Health, Readiness
-from app.http.shared_answer import SharedAnswer
+from app.http.shared_answer import SharedResult
 
 router = APIRouter(route_class=AdmittedRoute, tags=["health"])
 
@@ -22,12 +22,12 @@ PATIENCE_S = 2.0
 """A part that takes longer to say that it is there is not."""
 
 
-def _readiness(request: Request) -> SharedAnswer[list[str]]:
-    found: SharedAnswer[list[str]] = request.app.state.readiness
+def _readiness(request: Request) -> SharedResult[list[str]]:
+    found: SharedResult[list[str]] = request.app.state.readiness
     return found
 
 
-ReadinessDep: TypeAlias = Annotated[SharedAnswer[list[str]], Depends(_readiness)]
+ReadinessDep: TypeAlias = Annotated[SharedResult[list[str]], Depends(_readiness)]
 
 
 @router.get("/healthz", summary="Is the process alive?")

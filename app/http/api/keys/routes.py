@@ -8,14 +8,14 @@ from fastapi import APIRouter, Path, Query
 from app.auth.accounts import KeyNotFound
 from app.http.admission.checks import AdmittedRoute
 from app.http.dependencies import Admin, ReceiptReader, ServicesDep
-from app.http.schemas import Moment, Page, Shape
+from app.http.schemas import Moment, Page, ResponseModel
 from app.ids import ApiKeyId
 from app.pagination import MAX_PAGE
 
 router = APIRouter(route_class=AdmittedRoute, prefix="/v1/keys", tags=["accounts"])
 
 
-class KeyShape(Shape):
+class ApiKeyResponse(ResponseModel):
     """An API key, without the key: `prefix` is how it begins."""
 
     id: UUID
@@ -32,13 +32,15 @@ async def list_keys(
     caller: ReceiptReader,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
-) -> Page[KeyShape]:
+) -> Page[ApiKeyResponse]:
     """Whom receipts name in `apiKeyId`: keys of the key's account, newest first."""
     found, next_cursor = await services.accounts.keys_of(caller.account_id, limit=limit, cursor=cursor)
-    return Page[KeyShape](items=[KeyShape.model_validate(key) for key in found], next_cursor=next_cursor)
+    return Page[ApiKeyResponse](
+        items=[ApiKeyResponse.model_validate(key) for key in found], next_cursor=next_cursor
+    )
 
 
-class RevokedKey(Shape):
+class RevokedKey(ResponseModel):
     """A key that opens nothing any more; `stoppedRuns` are those that were asked to stop."""
 
     id: UUID

@@ -14,7 +14,7 @@ from app.http.admission.checks import AdmittedRoute
 from app.http.api.receipts.csv_export import CSV, CsvExport, csv_line, wants_csv
 from app.http.dependencies import Exporting, ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
-from app.http.schemas import Page, ReceiptShape
+from app.http.schemas import Page, ReceiptResponse
 from app.pagination import MAX_PAGE
 from app.principal import Principal
 from app.usage import Origin
@@ -39,7 +39,7 @@ def receipt_filter(
 @router.get(
     "",
     summary="List receipts",
-    response_model=Page[ReceiptShape],
+    response_model=Page[ReceiptResponse],
     responses={200: {"content": {CSV: {}}}},
 )
 async def list_receipts(
@@ -62,8 +62,8 @@ async def list_receipts(
     receipts, next_cursor = await services.billing.search(
         caller.account_id, wanted, limit=limit, cursor=cursor
     )
-    items = [ReceiptShape.of(receipt) for receipt in receipts]
-    return Page[ReceiptShape](items=items, next_cursor=next_cursor)
+    items = [ReceiptResponse.of(receipt) for receipt in receipts]
+    return Page[ReceiptResponse](items=items, next_cursor=next_cursor)
 
 
 async def _exported(
@@ -81,7 +81,7 @@ async def _exported(
 
     async def lines() -> AsyncIterator[str]:
         nonlocal page, cursor
-        yield csv_line(field.alias or name for name, field in ReceiptShape.model_fields.items())
+        yield csv_line(field.alias or name for name, field in ReceiptResponse.model_fields.items())
         yield _rows(page)
         while cursor is not None:
             page, cursor = await page_after(cursor)
@@ -91,5 +91,5 @@ async def _exported(
 
 
 def _rows(receipts: list[Receipt]) -> str:
-    shapes = (ReceiptShape.of(receipt).model_dump(mode="json") for receipt in receipts)
+    shapes = (ReceiptResponse.of(receipt).model_dump(mode="json") for receipt in receipts)
     return "".join(csv_line(shape.values()) for shape in shapes)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.http.schemas import Shape
+from app.http.schemas import ResponseModel
 from app.requests import Content, InputModel, PermissionMode, Priority
 
 
@@ -15,7 +15,7 @@ class MessageToRun(InputModel):
     priority: Priority = "next"
 
 
-class SentToRun(Shape):
+class SentToRun(ResponseModel):
     """A message on its way; `position` is that of its event `user_message`, null until it has one."""
 
     run_id: str
@@ -34,7 +34,7 @@ class PermissionDecision(InputModel):
     message: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
 
 
-class DecidedPermission(Shape):
+class DecidedPermission(ResponseModel):
     """A request that is decided."""
 
     run_id: str
@@ -48,7 +48,7 @@ class RunChange(InputModel):
     permission_mode: PermissionMode
 
 
-class ChangedRun(Shape):
+class ChangedRun(ResponseModel):
     """What was changed."""
 
     run_id: str

@@ -24,7 +24,7 @@ from app.http.dependencies import (
 from app.http.disconnect import while_connected
 from app.http.native.encoder import NativeEncoder
 from app.http.openapi import STREAM
-from app.http.schemas import AcceptedRun, Page, PreviewShape, ReceiptShape, RunShape
+from app.http.schemas import AcceptedRun, Page, PreviewResponse, ReceiptResponse, RunResponse
 from app.http.sse import event_stream
 from app.pagination import MAX_PAGE
 from app.principal import Principal
@@ -97,10 +97,10 @@ async def wait_for_run(
 @router.post("/preview", dependencies=[large_body], summary="Preview a run")
 async def preview_run(
     body: GraphRunRequest, services: ServicesDep, caller: Writer, request_id: RequestId
-) -> PreviewShape:
+) -> PreviewResponse:
     """What would be executed. Nothing is: no run, no charge."""
     context, preview = await services.previewer.preview(caller, body, request_id=request_id)
-    return PreviewShape.of(context, preview)
+    return PreviewResponse.of(context, preview)
 
 
 @router.get("", summary="List runs")
@@ -109,14 +109,14 @@ async def list_runs(
     caller: RunReader,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
-) -> Page[RunShape]:
+) -> Page[RunResponse]:
     """Runs of the key's account, newest first."""
     runs, next_cursor = await services.runs.list_runs(caller.account_id, limit=limit, cursor=cursor)
     return Page(items=await _shown(services, caller, runs), next_cursor=next_cursor)
 
 
 @router.get("/{runId}", summary="Look up a run")
-async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> RunShape:
+async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> RunResponse:
     """The run as it stands."""
     run = await services.runs.get(run_key(caller, run_id))
     (shown,) = await _shown(services, caller, [run])
@@ -166,11 +166,11 @@ async def run_receipts(
     run_id: RunIdParam,
     services: ServicesDep,
     caller: ReceiptReader,
-) -> Page[ReceiptShape]:
+) -> Page[ReceiptResponse]:
     """A run's receipts, oldest first, all on one page."""
     run = await services.runs.get(run_key(caller, run_id))
     receipts = await services.billing.of_run(run.key)
-    return Page(items=[ReceiptShape.of(receipt) for receipt in receipts])
+    return Page(items=[ReceiptResponse.of(receipt) for receipt in receipts])
 
 
 async def _start(
@@ -192,9 +192,9 @@ async def _shown(
     services: Services,
     caller: Principal,
     runs: Sequence[RunRecord],
-) -> list[RunShape]:
+) -> list[RunResponse]:
     if not caller.may("receipts:read"):
-        return [RunShape.of(run, None) for run in runs]
+        return [RunResponse.of(run, None) for run in runs]
     ids = [run.key.run_id for run in runs]
     totals = await services.billing.totals(caller.account_id, ids)
-    return [RunShape.of(run, totals[run.key.run_id]) for run in runs]
+    return [RunResponse.of(run, totals[run.key.run_id]) for run in runs]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from app.billing.reports import DEFAULT_TOP, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageFilter
 from app.http.admission.checks import AdmittedRoute
-from app.http.api.usage.schemas import BalanceShape, UsageReportShape
+from app.http.api.usage.schemas import BalanceResponse, UsageReportResponse
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.parameters import Moment, StoredText
 
@@ -44,13 +44,13 @@ async def usage(
     time_zone: Annotated[
         str, Query(alias="timeZone", max_length=100, description="Where a day begins; an IANA name.")
     ] = "UTC",
-) -> UsageReportShape:
+) -> UsageReportResponse:
     """Sums over receipts by group; without `groupBy` only the total."""
     query = UsageQuery(group_by, wanted, time_zone=time_zone, split_by=split_by, top=top)
-    return UsageReportShape.of(query, await services.billing.usage(caller.account_id, query))
+    return UsageReportResponse.of(query, await services.billing.usage(caller.account_id, query))
 
 
 @router.get("/balance", summary="Look up the balance")
-async def balance(services: ServicesDep, caller: ReceiptReader) -> BalanceShape:
+async def balance(services: ServicesDep, caller: ReceiptReader) -> BalanceResponse:
     """Credits granted, spent and left."""
-    return BalanceShape.of(await services.ledger.credit(caller.account_id))
+    return BalanceResponse.of(await services.ledger.credit(caller.account_id))

@@ -9,14 +9,14 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from app.auth.repository import AccountRecord
-from app.billing.ledger import Terms, usd
-from app.billing.ledger_repository import Credit
+from app.billing.ledger import AccountTerms, usd
+from app.billing.ledger_repository import CreditBalance
 from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
-from app.billing.reports import UsageOf, UsageQuery
+from app.billing.reports import UsageBreakdown, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageSums
 from app.http.parameters import NEVER_NULL
-from app.http.schemas import Moment, Money, Shape
+from app.http.schemas import Moment, Money, ResponseModel
 from app.ids import AccountId
 from app.requests import ABOVE_ZERO, Dollars, InputModel
 
@@ -24,7 +24,7 @@ MOST_CREDITS = 10**17
 """Ten billion dollars, a power of ten: JSON readers that only know doubles see the same bound."""
 
 
-class UsageShape(Shape):
+class UsageResponse(ResponseModel):
     """What was used and charged."""
 
     receipts: int = 0
@@ -39,29 +39,29 @@ class UsageShape(Shape):
     """What cache reads saved against plain input, at the provider's price."""
 
     @classmethod
-    def total(cls, found: Sequence[UsageOf]) -> Self:
+    def total(cls, found: Sequence[UsageBreakdown]) -> Self:
         """The sum of all groups."""
         rows = [asdict(each.sums) for each in found]
         return cls(**{name: sum(row[name] for row in rows) for name in UsageSums.__dataclass_fields__})
 
 
-class _Grouped(Shape):
+class _Grouped(ResponseModel):
     group: str
 
 
-class UsageGroup(UsageShape, _Grouped):
+class UsageGroup(UsageResponse, _Grouped):
     """The sums of one group: a day, a model, a graph or an API key."""
 
 
-class _Split(Shape):
+class _Split(ResponseModel):
     split: str | None
 
 
-class UsagePart(UsageShape, _Split, _Grouped):
+class UsagePart(UsageResponse, _Split, _Grouped):
     """The sums of a part of a group; `split` is null for all that is not in the top."""
 
 
-class UsageReportShape(Shape):
+class UsageReportResponse(ResponseModel):
     """Sums by group and in all."""
 
     group_by: GroupBy | None
@@ -69,21 +69,21 @@ class UsageReportShape(Shape):
     time_zone: str
     items: Sequence[UsagePart] | Sequence[UsageGroup]
     next_cursor: str | None = None
-    total: UsageShape
+    total: UsageResponse
 
     @classmethod
-    def of(cls, query: UsageQuery, found: Sequence[UsageOf]) -> "UsageReportShape":
+    def of(cls, query: UsageQuery, found: Sequence[UsageBreakdown]) -> "UsageReportResponse":
         """Show what was found."""
         return cls(
             group_by=query.group_by,
             split_by=query.split_by,
             time_zone=query.time_zone,
             items=_items(query, found),
-            total=UsageShape.total(found),
+            total=UsageResponse.total(found),
         )
 
 
-def _items(query: UsageQuery, found: Sequence[UsageOf]) -> Sequence[UsagePart] | Sequence[UsageGroup]:
+def _items(query: UsageQuery, found: Sequence[UsageBreakdown]) -> Sequence[UsagePart] | Sequence[UsageGroup]:
     if query.split_by is not None:
         return [UsagePart(group=each.group, split=each.part, **asdict(each.sums)) for each in found]
     if query.group_by is not None:
@@ -91,7 +91,7 @@ def _items(query: UsageQuery, found: Sequence[UsageOf]) -> Sequence[UsagePart] |
     return []
 
 
-class BalanceShape(Shape):
+class BalanceResponse(ResponseModel):
     """An account's credit. `available` is null where there is no limit."""
 
     mode: Mode
@@ -108,12 +108,12 @@ class BalanceShape(Shape):
     left_usd: Money
 
     @classmethod
-    def of(cls, credit: Credit) -> "BalanceShape":
+    def of(cls, credit: CreditBalance) -> "BalanceResponse":
         """Show an account's credit."""
         return cls(**_balance(credit))
 
 
-class AccountShape(Shape):
+class AccountResponse(ResponseModel):
     """An account."""
 
     id: AccountId
@@ -121,15 +121,15 @@ class AccountShape(Shape):
     created_at: Moment
 
 
-class _OfAccount(Shape):
+class _OfAccount(ResponseModel):
     account: str
 
 
-class AccountBalance(BalanceShape, _OfAccount):
+class AccountBalance(BalanceResponse, _OfAccount):
     """An account and its credit."""
 
     @classmethod
-    def of_account(cls, account: AccountRecord, credit: Credit) -> "AccountBalance":
+    def of_account(cls, account: AccountRecord, credit: CreditBalance) -> "AccountBalance":
         """Show an account's credit."""
         return cls(account=account.name, **_balance(credit))
 
@@ -230,16 +230,16 @@ class TermsChange(InputModel):
             raise ValueError(message)
         return mode
 
-    def applied_to(self, terms: Terms) -> Terms:
+    def applied_to(self, terms: AccountTerms) -> AccountTerms:
         """The terms with what was sent in place."""
         budget = terms.monthly_budget
         if "monthly_budget_usd" in self.model_fields_set:
             dollars = self.monthly_budget_usd
             budget = None if dollars is None else int(dollars * CREDITS_PER_DOLLAR)
-        return Terms(self.mode or terms.mode, budget)
+        return AccountTerms(self.mode or terms.mode, budget)
 
 
-def _balance(credit: Credit) -> dict[str, object]:
+def _balance(credit: CreditBalance) -> dict[str, object]:
     now = datetime.now(UTC)
     return {
         "mode": credit.mode,

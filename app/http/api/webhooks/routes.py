@@ -6,12 +6,12 @@ from fastapi import APIRouter, Path, Query, Response
 
 from app.http.admission.checks import AdmittedRoute, small_body
 from app.http.api.webhooks.schemas import (
-    DeliveryShape,
+    DeliveryResponse,
     Replayed,
     ReplayRequest,
     WebhookChange,
     WebhookRequest,
-    WebhookShape,
+    WebhookResponse,
     WebhookWithSecret,
 )
 from app.http.dependencies import ReadingWriter, RunReader, ServicesDep
@@ -37,18 +37,18 @@ async def register_webhook(
 
 
 @router.get("", summary="List webhooks")
-async def list_webhooks(services: ServicesDep, caller: RunReader) -> Page[WebhookShape]:
+async def list_webhooks(services: ServicesDep, caller: RunReader) -> Page[WebhookResponse]:
     """Every webhook of the key's account, newest first."""
     found = await services.webhooks.list_webhooks(caller.account_id)
-    return Page[WebhookShape](items=[WebhookShape.of(webhook) for webhook in found])
+    return Page[WebhookResponse](items=[WebhookResponse.of(webhook) for webhook in found])
 
 
 @router.get("/{webhookId}", summary="Look up a webhook")
 async def get_webhook(
     webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: RunReader
-) -> WebhookShape:
+) -> WebhookResponse:
     """A webhook, without its secret."""
-    return WebhookShape.of(await services.webhooks.get(caller.account_id, webhook_id))
+    return WebhookResponse.of(await services.webhooks.get(caller.account_id, webhook_id))
 
 
 @router.patch("/{webhookId}", dependencies=[small_body], summary="Change a webhook")
@@ -57,7 +57,7 @@ async def change_webhook(
     body: WebhookChange,
     services: ServicesDep,
     caller: ReadingWriter,
-) -> WebhookShape:
+) -> WebhookResponse:
     """What is left out stays. Disabling cancels what is on its way; enabling begins anew."""
     if body.url is not None:
         await services.webhooks.check_url(body.url)
@@ -68,7 +68,7 @@ async def change_webhook(
             _require_for(caller, wanted)
         return wanted
 
-    return WebhookShape.of(await services.webhooks.change(caller.account_id, webhook_id, change))
+    return WebhookResponse.of(await services.webhooks.change(caller.account_id, webhook_id, change))
 
 
 @router.delete("/{webhookId}", status_code=204, summary="Delete a webhook")
@@ -95,13 +95,13 @@ async def list_deliveries(
     caller: RunReader,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
-) -> Page[DeliveryShape]:
+) -> Page[DeliveryResponse]:
     """What became of a webhook's deliveries, newest first; kept for 30 days."""
     found, next_cursor = await services.webhooks.deliveries(
         caller.account_id, webhook_id, limit=limit, cursor=cursor
     )
-    items = [DeliveryShape.of(delivery) for delivery in found]
-    return Page[DeliveryShape](items=items, next_cursor=next_cursor)
+    items = [DeliveryResponse.of(delivery) for delivery in found]
+    return Page[DeliveryResponse](items=items, next_cursor=next_cursor)
 
 
 @router.post("/{webhookId}/deliveries/{deliveryId}/replay", status_code=202, summary="Deliver one again")
@@ -110,9 +110,9 @@ async def replay_delivery(
     delivery_id: Annotated[str, Path(alias="deliveryId")],
     services: ServicesDep,
     caller: ReadingWriter,
-) -> DeliveryShape:
+) -> DeliveryResponse:
     """The same `webhook-id` and payload, from the first attempt, whatever became of it."""
-    return DeliveryShape.of(await services.webhooks.replay(caller.account_id, webhook_id, delivery_id))
+    return DeliveryResponse.of(await services.webhooks.replay(caller.account_id, webhook_id, delivery_id))
 
 
 @router.post(

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from app.http.parameters import NEVER_NULL
 from app.http.parameters import Moment as GivenMoment
-from app.http.schemas import Moment, Shape
+from app.http.schemas import Moment, ResponseModel
 from app.requests import InputModel
 from app.webhooks.message import WebhookEvent, message_id
 from app.webhooks.repository import Delivery, DeliveryStatus, DisabledReason, Webhook
@@ -78,7 +78,7 @@ class ReplayRequest(InputModel):
     until: Annotated[GivenMoment | None, Field(alias="to", description="Exclusive.")] = None
 
 
-class WebhookShape(Shape):
+class WebhookResponse(ResponseModel):
     """A webhook; `disabledReason` is `by_request`, `gone` or `failing`."""
 
     id: UUID
@@ -96,20 +96,20 @@ class WebhookShape(Shape):
         return cls.model_validate(webhook)
 
 
-class _Secret(Shape):
+class _Secret(ResponseModel):
     secret: str
 
 
-class WebhookWithSecret(WebhookShape, _Secret):
+class WebhookWithSecret(WebhookResponse, _Secret):
     """A webhook and its signing secret, which is shown once."""
 
     @classmethod
     def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":
         """Show a webhook and its secret."""
-        return cls(**WebhookShape.of(webhook).model_dump(), secret=secret)
+        return cls(**WebhookResponse.of(webhook).model_dump(), secret=secret)
 
 
-class DeliveryShape(Shape):
+class DeliveryResponse(ResponseModel):
     """A delivery; `id` is the `webhook-id` the receiver sees. `nextAttemptAt` is null at the end."""
 
     id: str
@@ -123,7 +123,7 @@ class DeliveryShape(Shape):
     delivered_at: Moment | None
 
     @classmethod
-    def of(cls, delivery: Delivery) -> "DeliveryShape":
+    def of(cls, delivery: Delivery) -> "DeliveryResponse":
         """Show a delivery."""
         next_attempt_at: datetime | None = delivery.next_attempt_at
         return cls(
@@ -139,7 +139,7 @@ class DeliveryShape(Shape):
         )
 
 
-class Replayed(Shape):
+class Replayed(ResponseModel):
     """How many deliveries are made again."""
 
     replayed: int

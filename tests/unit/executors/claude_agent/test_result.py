@@ -4,7 +4,7 @@ import pytest
 from claude_agent_sdk.types import AssistantMessageError
 
 from app.executors.claude_agent.result import answer, failure, stop_of
-from app.executors.port import Ending
+from app.executors.port import RunOutcome
 from tests.unit.executors.claude_agent.frames import a_result
 
 
@@ -54,7 +54,7 @@ def test_three_signals_say_why_it_stopped(fields: dict[str, Any], stop: str) -> 
     ],
 )
 def test_every_failure_has_a_name(
-    fields: dict[str, Any], last_error: AssistantMessageError | None, ending: Ending
+    fields: dict[str, Any], last_error: AssistantMessageError | None, ending: RunOutcome
 ) -> None:
     result = a_result(**{"is_error": True, "terminal_reason": "api_error", **fields})
 

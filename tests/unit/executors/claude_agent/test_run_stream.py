@@ -3,9 +3,9 @@
 import pytest
 from claude_agent_sdk import UserMessage
 
-from app.executors.claude_agent.metering.meters import TwoMeters
-from app.executors.claude_agent.run_stream import Turn
-from app.executors.port import ABORTED, Ending, ExecutionFailed
+from app.executors.claude_agent.metering.meters import ComparingMeter
+from app.executors.claude_agent.run_stream import RunStream
+from app.executors.port import ABORTED, ExecutionFailed, RunOutcome
 from app.requests import Message, SentMessage
 from tests.factories import a_context
 from tests.unit.executors.claude_agent.frames import a_result
@@ -14,10 +14,10 @@ from tests.unit.gateway.calls import Billing, a_lane
 SENT = SentMessage("3f3cf38e-4b6b-4f0e-a0fa-f0f3bb3c1a11", Message(role="user", content="and this"), "later")
 
 
-def a_turn() -> Turn:
+def a_turn() -> RunStream:
     """A turn that has answered."""
     context = a_context()
-    turn = Turn(context, wanted=None, results={}, meters=TwoMeters(context, a_lane(Billing())))
+    turn = RunStream(context, wanted=None, results={}, meters=ComparingMeter(context, a_lane(Billing())))
     assert list(turn.feed(a_result())) == []
     return turn
 
@@ -32,7 +32,7 @@ async def test_the_last_answer_stands_when_everything_was_taken_up() -> None:
     ("stopped", "error"), [(ABORTED, "aborted"), (None, "internal")], ids=["cancelled", "the CLI died"]
 )
 async def test_an_answer_to_an_earlier_message_is_none_to_one_never_taken_up(
-    stopped: Ending | None, error: str
+    stopped: RunOutcome | None, error: str
 ) -> None:
     turn = a_turn()
     turn.expect(SENT)

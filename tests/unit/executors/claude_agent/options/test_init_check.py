@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.executors.claude_agent.options.init_check import BUILT_IN_PLUGINS, UnexpectedSurface, check_surface
+from app.executors.claude_agent.options.init_check import BUILT_IN_PLUGINS, UnexpectedCapabilities, check_init
 
 AS_ASKED: dict[str, Any] = {
     "tools": ["mcp__runtally__core__calculate"],
@@ -15,7 +15,7 @@ AS_ASKED: dict[str, Any] = {
 
 
 def check(init: dict[str, Any]) -> None:
-    check_surface(init, tools={"mcp__runtally__core__calculate"}, servers={"runtally"})
+    check_init(init, tools={"mcp__runtally__core__calculate"}, servers={"runtally"})
 
 
 def test_what_was_asked_is_accepted_and_discoveries_are_tolerated() -> None:
@@ -33,5 +33,5 @@ def test_what_was_asked_is_accepted_and_discoveries_are_tolerated() -> None:
     ],
 )
 def test_anything_else_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(UnexpectedSurface, match=next(iter(change))):
+    with pytest.raises(UnexpectedCapabilities, match=next(iter(change))):
         check({**AS_ASKED, **change})

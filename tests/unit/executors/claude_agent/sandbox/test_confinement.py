@@ -2,18 +2,18 @@ import os
 
 import pytest
 
-from app.executors.claude_agent.sandbox.confinement import Confinement, JailUnreachable
+from app.executors.claude_agent.sandbox.confinement import RunningSandbox, SandboxUnreachable
 from app.executors.claude_agent.sandbox.probe import limits_in_force
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
 
 def test_a_jail_whose_run_is_over_is_not_entered() -> None:
-    confinement = Confinement(Workspace(WorkspaceSpec(), [], []), None)
+    confinement = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - no path of ours
 
     confinement.close()
-    with pytest.raises(JailUnreachable, match="over"):
+    with pytest.raises(SandboxUnreachable, match="over"):
         confinement.enter(os.getpid())
 
     assert not confinement.filled
@@ -22,9 +22,9 @@ def test_a_jail_whose_run_is_over_is_not_entered() -> None:
 
 
 def test_a_process_that_is_no_jail_is_not_entered() -> None:
-    confinement = Confinement(Workspace(WorkspaceSpec(), [], []), None)
+    confinement = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
 
-    with pytest.raises(JailUnreachable, match="gone"):
+    with pytest.raises(SandboxUnreachable, match="gone"):
         confinement.enter(os.getpid())
 
     assert not confinement.filled
