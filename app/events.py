@@ -115,7 +115,7 @@ class Done(_Event):
     finish_reason: FinishReason
 
 
-class UserMessageTaken(_Event):
+class UserMessageDelivered(_Event):
     """A message sent to the running agent has taken effect: what follows may answer it."""
 
     type: Literal["user_message"] = "user_message"
@@ -174,14 +174,14 @@ class MeterReport:
         self.tool_failures = tool_failures
 
 
-SpokenEvent: TypeAlias = (
+OutputEvent: TypeAlias = (
     TextDelta
     | ThinkingDelta
     | Status
     | Step
     | ToolCallStart
     | ToolCallResult
-    | UserMessageTaken
+    | UserMessageDelivered
     | AssistantFinal
 )
 """What an executor says to the client."""
@@ -189,8 +189,8 @@ SpokenEvent: TypeAlias = (
 ControlEvent: TypeAlias = Queued | PermissionRequest | PermissionResolved | Interrupted
 """What is said of a run from outside its executor."""
 
-AiEvent: TypeAlias = SpokenEvent | UsageReport | MeterReport
-ClientEvent: TypeAlias = ControlEvent | RunStarted | SpokenEvent | RunError | Done
+AiEvent: TypeAlias = OutputEvent | UsageReport | MeterReport
+ClientEvent: TypeAlias = ControlEvent | RunStarted | OutputEvent | RunError | Done
 
 CLIENT_EVENTS: TypeAdapter[ClientEvent] = TypeAdapter(
     Annotated[ClientEvent, Field(discriminator="type")],

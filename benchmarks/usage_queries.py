@@ -34,7 +34,7 @@ from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.ids import AccountId
 from app.pagination import Cursor
-from app.runs.repository import Drifted, drifted_runs
+from app.runs.repository import DriftedRuns, drifted_runs
 
 Sums: TypeAlias = list[UsageBreakdown]
 Result = TypeVar("Result")
@@ -238,7 +238,7 @@ class Asking:
         questions["the balance"] = lambda _: CreditLedger(self.database).credit(account)
         return questions
 
-    async def _drifted(self, account: AccountId, window: UsageFilter) -> Drifted:
+    async def _drifted(self, account: AccountId, window: UsageFilter) -> DriftedRuns:
         async with self.database.snapshot() as reader:
             return await drifted_runs(reader, account, since=window.since, until=window.until, limit=SHOWN)
 

@@ -213,7 +213,7 @@ async def _open_runs(
 ) -> tuple[RunService, RunCommands, ConversationService]:
     settings, database, log_ = ground.settings, ground.database, ground.log
     codec = RequestCodec(ground.offload)
-    relay = RunWorker(
+    worker = RunWorker(
         database,
         executor,
         log_,
@@ -222,10 +222,10 @@ async def _open_runs(
         codec=codec,
         max_output_bytes=settings.max_run_output_mb * 2**20,
     )
-    queue = RunDispatcher(_capacity(settings))
-    ground.tasks.start_soon(_share_places, accounts, queue)
-    carrier = RunSupervisor(database, relay, log_, queue=queue, tasks=ground.tasks)
-    commands = RunCommands(database, carrier, process_id=ground.process_id, limits=ground.planner.messages)
+    dispatcher = RunDispatcher(_capacity(settings))
+    ground.tasks.start_soon(_share_places, accounts, dispatcher)
+    supervisor = RunSupervisor(database, worker, log_, dispatcher=dispatcher, tasks=ground.tasks)
+    commands = RunCommands(database, supervisor, process_id=ground.process_id, limits=ground.planner.messages)
     conversations = _open_conversations(ground)
     runs = RunService(
         database,
@@ -233,8 +233,8 @@ async def _open_runs(
         receipts=ground.receipts,
         ledger=ground.ledger,
         planner=ground.planner,
-        queue=queue,
-        carrier=carrier,
+        dispatcher=dispatcher,
+        supervisor=supervisor,
         commands=commands,
         conversations=conversations,
         schemas=ground.schemas,
@@ -247,22 +247,22 @@ async def _open_runs(
         process_id=ground.process_id,
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
-    succession = RunResumption(
+    resumption = RunResumption(
         database,
         ground.planner,
         ground.billing,
         receipts=ground.receipts,
-        queue=queue,
-        carrier=carrier,
+        dispatcher=dispatcher,
+        supervisor=supervisor,
         codec=codec,
         process_id=ground.process_id,
     )
-    reaper = RunRecovery(
-        database, log_, ground.ledger, succession, carrier=carrier, process_id=ground.process_id
+    recovery = RunRecovery(
+        database, log_, ground.ledger, resumption, supervisor=supervisor, process_id=ground.process_id
     )
     # Beside an embedded database there is no other process: whatever has not ended has died.
-    await reaper.reap(**({"silent_s": 0.0} if settings.database_url is None else {}))
-    ground.tasks.start_soon(reaper.watch)
+    await recovery.recover(**({"silent_s": 0.0} if settings.database_url is None else {}))
+    ground.tasks.start_soon(recovery.watch)
     ground.tasks.start_soon(commands.watch)
     ground.tasks.start_soon(ground.workspaces.sweep)
     if any(graph.native_tools for graph in ground.planner.graphs.all()):
@@ -297,9 +297,9 @@ def _open_contents(ground: _Ground) -> RunDeletion:
     return contents
 
 
-async def _share_places(accounts: Accounts, queue: RunDispatcher) -> None:
+async def _share_places(accounts: Accounts, dispatcher: RunDispatcher) -> None:
     await accounts.wait_until_several()
-    queue.share()
+    dispatcher.share()
 
 
 def _capacity(settings: Settings) -> Capacity:

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from app.conversations.history_text import without_tags
+from app.conversations.history_text import escape_tags
 from app.conversations.transcript import ConversationMessage
 from app.errors import Conflict
 from app.requests import Message
@@ -21,7 +21,7 @@ class HistoryConflict(Conflict):
     code = "history_contradicts"
 
 
-def unsaid(messages: Sequence[Message], said: Sequence[ConversationMessage]) -> list[Message]:
+def new_messages(messages: Sequence[Message], said: Sequence[ConversationMessage]) -> list[Message]:
     """The messages the conversation does not have: the last one, and what is said to the system.
 
     The client's history must be the conversation's end, all of it or a part. Only texts count, and
@@ -49,7 +49,7 @@ class _Said(NamedTuple):
 
 def _turns(spoken: Iterable[_Said]) -> list[list[_Said]]:
     """Neighbouring texts of one role together, each without its white space."""
-    bare = [said._replace(text="".join(without_tags(said.text).split())) for said in spoken]
+    bare = [said._replace(text="".join(escape_tags(said.text).split())) for said in spoken]
     return [list(turn) for _, turn in groupby(filter(_text, bare), key=_role)]
 
 

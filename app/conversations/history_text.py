@@ -31,7 +31,7 @@ def written(turns: Iterable[HistoryTurn]) -> str:
     return "\n".join([_OPEN, *lines, _CLOSE])
 
 
-def without_tags(text: str) -> str:
+def escape_tags(text: str) -> str:
     """The text of a client as the model is told it: word for word, but for the tags of a record."""
     return _TAG.sub("&lt;", text)
 

@@ -75,40 +75,40 @@ async def take_turn(
     return _session((await tx.execute(statement)).one())
 
 
-async def insert_session(tx: Transaction, session: Conversation) -> bool:
+async def insert_conversation(tx: Transaction, conversation: Conversation) -> bool:
     """Add a forked conversation; False when its key is taken."""
     statement = (
         postgresql.insert(sessions)
         .values(
-            account_id=session.account_id,
-            state_key=session.state_key,
-            session_id=session.session_id,
-            title=session.title,
-            turns=session.turns,
-            forked_from=session.forked_from,
-            forked_at=session.forked_at,
-            created_at=session.created_at,
-            updated_at=session.updated_at,
+            account_id=conversation.account_id,
+            state_key=conversation.state_key,
+            session_id=conversation.session_id,
+            title=conversation.title,
+            turns=conversation.turns,
+            forked_from=conversation.forked_from,
+            forked_at=conversation.forked_at,
+            created_at=conversation.created_at,
+            updated_at=conversation.updated_at,
         )
         .on_conflict_do_nothing()
     )
     return (await tx.execute(statement)).rowcount == 1
 
 
-async def find_session(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
+async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
     """The account's conversation of this key."""
     row = (await reader.execute(select(sessions).where(_is(account_id, state_key)))).one_or_none()
     return None if row is None else _session(row)
 
 
-async def lock_session(tx: Transaction, account_id: AccountId, state_key: str) -> Conversation | None:
+async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: str) -> Conversation | None:
     """The conversation, held so that it gets no turn before the transaction ends."""
     statement = select(sessions).where(_is(account_id, state_key)).with_for_update()
     row = (await tx.execute(statement)).one_or_none()
     return None if row is None else _session(row)
 
 
-async def newest_sessions(
+async def newest_conversations(
     reader: Reader,
     account_id: AccountId,
     *,
@@ -127,13 +127,13 @@ async def newest_sessions(
     return [_session(row) for row in await reader.execute(statement)]
 
 
-async def delete_session(tx: Transaction, session: Conversation) -> None:
+async def delete_conversation(tx: Transaction, conversation: Conversation) -> None:
     """Remove a conversation with everything said in it."""
-    await tx.execute(delete(sessions).where(_is(session.account_id, session.state_key)))
-    await delete_entries(tx, session.transcript)
+    await tx.execute(delete(sessions).where(_is(conversation.account_id, conversation.state_key)))
+    await delete_entries(tx, conversation.transcript)
 
 
-async def touch_transcript(tx: Transaction, transcript: Transcript) -> None:
+async def lock_transcript(tx: Transaction, transcript: Transcript) -> None:
     """Queue up behind everybody who writes this transcript: entries keep the order of their calls."""
     await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
 
@@ -215,7 +215,7 @@ async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
     return int((await reader.execute(statement)).scalar_one())
 
 
-async def was_spoken(reader: Reader, transcript: Transcript) -> bool:
+async def has_user_messages(reader: Reader, transcript: Transcript) -> bool:
     """Whether a user said anything in it; without reading all that was said."""
     statement = select(exists().where(_in(transcript), member_of(_entries.entry, "type") == "user"))
     found: bool = (await reader.execute(statement)).scalar_one()

@@ -23,8 +23,8 @@ from app.conversations.repository import (
     append_entries,
     delete_entries,
     load_entries,
+    lock_transcript,
     subpaths_of,
-    touch_transcript,
     transcripts_of,
 )
 from app.conversations.transcript import TranscriptEntry
@@ -71,7 +71,7 @@ class PostgresSessionStore:
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
         """Append entries together with the runs that said them."""
         async with self._database.transaction() as tx:
-            await touch_transcript(tx, transcript)
+            await lock_transcript(tx, transcript)
             await append_entries(tx, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
@@ -79,14 +79,14 @@ class PostgresSessionStore:
         async with self._database.snapshot() as reader:
             return await load_entries(reader, transcript)
 
-    async def fork(self, session: Conversation, *, up_to_entry: str) -> UUID:
+    async def fork(self, conversation: Conversation, *, up_to_entry: str) -> UUID:
         """Copy a session's transcript up to an entry under a session id of its own, which it returns."""
-        both = cast("SessionStore", _Copying(self, session.transcript))
-        copy = await fork_session_via_store(both, str(session.session_id), up_to_message_id=up_to_entry)
+        both = cast("SessionStore", _Copying(self, conversation.transcript))
+        copy = await fork_session_via_store(both, str(conversation.session_id), up_to_message_id=up_to_entry)
         return UUID(copy.session_id)
 
 
-class RunTranscript:
+class RunSessionStore:
     """What the SDK sees of a store while it carries one run: it writes, and reads nothing.
 
     The SDK names projects by directories, and every run has its own: here the project is the

@@ -45,12 +45,12 @@ class ConversationMessage:
     """Whether the tool call failed; None while it has not been answered."""
 
 
-def has_turns(entries: Sequence[TranscriptEntry]) -> bool:
+def has_user_entries(entries: Sequence[TranscriptEntry]) -> bool:
     """Whether there is anything to go on with."""
     return any(entry.line.get("type") == "user" for entry in entries)
 
 
-def said_by(entries: Sequence[TranscriptEntry], run_id: str) -> bool:
+def has_question_of(entries: Sequence[TranscriptEntry], run_id: str) -> bool:
     """Whether a run has put its question already."""
     return any(entry.run_id == run_id and entry.line.get("type") == "user" for entry in entries)
 

@@ -68,7 +68,7 @@ async def probe(executor: ClaudeAgentExecutor, models: ModelRegistry, billing: P
                     case _:
                         pass
     except ExecutionFailed as error:
-        said = f"{context.model}: {error.ending.error}; the log says why"
+        said = f"{context.model}: {error.outcome.error}; the log says why"
         return [Check("probe", "error", said), *_of_meters(meters)]
     if not answered:
         return [Check("probe", "error", f"{context.model} did not answer"), *_of_meters(meters)]

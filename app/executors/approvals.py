@@ -26,11 +26,11 @@ _STRICTEST_FIRST: tuple[PermissionMode, ...] = (
 _ONLY_PLANS = "This run only plans: a tool that changes anything may not be called."
 _ASKS_NOBODY = "This call needs a person's consent, and nobody is asked in this run."
 _EXPIRED = "Nobody consented to this call in time."
-_NOT_HEARD = "Nobody can be asked for consent to this call now."
+_UNAVAILABLE = "Nobody can be asked for consent to this call now."
 _DENIED = "A person has denied this call."
 
 
-def is_looser(mode: PermissionMode, *, than: PermissionMode) -> bool:
+def is_less_strict(mode: PermissionMode, *, than: PermissionMode) -> bool:
     """Whether tools may be called more freely in one mode than in the other."""
     return _STRICTEST_FIRST.index(mode) > _STRICTEST_FIRST.index(than)
 
@@ -56,7 +56,7 @@ class Decision:
     message: str | None = None
 
 
-class Reviewed(Protocol):
+class ApprovableTool(Protocol):
     """A tool, as far as consent is concerned."""
 
     @property
@@ -80,9 +80,9 @@ class Reviewed(Protocol):
 
 
 @dataclass(slots=True)
-class _Waiting:
-    tool: Reviewed
-    asking: asyncio.Future[None]
+class _PendingCall:
+    tool: ApprovableTool
+    request_published: asyncio.Future[None]
     """Telling readers that a person is asked: to its end, though the call may be given up meanwhile."""
     resolving: asyncio.Task[None] | None = None
     decided: asyncio.Future[Decision] = field(
@@ -93,28 +93,28 @@ class _Waiting:
 class Approvals:
     """One run's tool calls that need consent, and the mode that says which those are."""
 
-    def __init__(self, tell: Callable[[ControlEvent], Awaitable[None]]) -> None:
-        self._tell = tell
-        self._needing: frozenset[str] = frozenset()
+    def __init__(self, publish: Callable[[ControlEvent], Awaitable[None]]) -> None:
+        self._publish = publish
+        self._approval_needed: frozenset[str] = frozenset()
         self._timeout = timedelta()
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _PendingCall] = {}
         self._ended = False
         self.mode: PermissionMode = "default"
 
     def require(self, needing: frozenset[str], *, mode: PermissionMode, timeout: timedelta) -> None:
         """Set the rules: which tools or effects need consent, and how long a call waits for it."""
-        self._needing, self.mode, self._timeout = needing, mode, timeout
+        self._approval_needed, self.mode, self._timeout = needing, mode, timeout
 
-    async def review(self, tool: Reviewed, args: object, context: ToolContext) -> object:
+    async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
         if self.mode == "plan" and not tool.read_only:
             raise ToolCallDenied(_ONLY_PLANS)
-        needed = not self._needing.isdisjoint({tool.id, tool.effect})
+        needed = not self._approval_needed.isdisjoint({tool.id, tool.effect})
         if not needed or self.mode == "bypassPermissions":
             return args
         if self.mode == "dontAsk":
             raise ToolCallDenied(_ASKS_NOBODY)
-        decision = await self._asked(tool, args, context)
+        decision = await self._request_decision(tool, args, context)
         if decision.decision == "deny":
             raise ToolCallDenied(decision.message or _DENIED)
         return args if decision.args is None else decision.args
@@ -128,7 +128,7 @@ class Approvals:
         if (waiting := self._waiting.get(request_id)) is None:
             raise PermissionNotFound
         if decision.args is not None and not waiting.decided.done():
-            await _check(waiting.tool, decision.args)
+            await _validate_args(waiting.tool, decision.args)
         # Looked at now: somebody else may have decided during the check.
         if not waiting.decided.done():
             waiting.decided.set_result(decision)
@@ -141,9 +141,9 @@ class Approvals:
         for request_id in list(self._waiting):
             await self._resolve(request_id, Decision("deny"), "run_stopped")
 
-    async def _asked(self, tool: Reviewed, args: object, context: ToolContext) -> Decision:
+    async def _request_decision(self, tool: ApprovableTool, args: object, context: ToolContext) -> Decision:
         if self._ended:
-            raise ToolCallDenied(_NOT_HEARD)
+            raise ToolCallDenied(_UNAVAILABLE)
         request_id = str(new_uuid())
         request = PermissionRequest(
             request_id=request_id,
@@ -152,16 +152,16 @@ class Approvals:
             args=storable(args),
             expires_at=(datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z"),
         )
-        waiting = _Waiting(tool, asyncio.ensure_future(self._tell(request)))
+        waiting = _PendingCall(tool, asyncio.ensure_future(self._publish(request)))
         self._waiting[request_id] = waiting
         reason: ResolvedBy = "run_stopped"
         try:
-            await asyncio.shield(waiting.asking)
+            await asyncio.shield(waiting.request_published)
             done, _ = await asyncio.wait({waiting.decided}, timeout=self._timeout.total_seconds())
             reason = "decided" if done else "expired"
             return waiting.decided.result() if done else Decision("deny", message=_EXPIRED)
         except AppError as error:
-            raise ToolCallDenied(_NOT_HEARD) from error
+            raise ToolCallDenied(_UNAVAILABLE) from error
         finally:
             decision = waiting.decided.result() if waiting.decided.done() else Decision("deny")
             await self._resolve(request_id, decision, reason)
@@ -175,21 +175,21 @@ class Approvals:
             event = PermissionResolved(
                 request_id=request_id, decision=decision.decision, reason=reason, args=decision.args
             )
-            waiting.resolving = asyncio.create_task(self._say_resolved(waiting, event))
+            waiting.resolving = asyncio.create_task(self._publish_resolved(waiting, event))
         await asyncio.shield(waiting.resolving)
 
-    async def _say_resolved(self, waiting: _Waiting, event: PermissionResolved) -> None:
-        await asyncio.wait({waiting.asking})
-        if waiting.asking.exception() is not None:
+    async def _publish_resolved(self, waiting: _PendingCall, event: PermissionResolved) -> None:
+        await asyncio.wait({waiting.request_published})
+        if waiting.request_published.exception() is not None:
             # Nobody has heard the question.
             return
         try:
-            await self._tell(event)
+            await self._publish(event)
         except AppError as error:
             log.warning("a reader was not told how a request for consent ended", reason=error.detail)
 
 
-async def _check(tool: Reviewed, args: dict[str, Any]) -> None:
+async def _validate_args(tool: ApprovableTool, args: dict[str, Any]) -> None:
     try:
         await tool.arguments(args)
     except ArgumentsRefused as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from app.errors import AppError, Conflict, TooMany
-from app.events import ClientEvent, ControlEvent, Interrupted, StopKind, StopState, UserMessageTaken
+from app.events import ClientEvent, ControlEvent, Interrupted, StopKind, StopState, UserMessageDelivered
 from app.executors.approvals import Approvals
 from app.requests import SentMessage
 
@@ -20,7 +20,7 @@ class RunEnded(Conflict):
     code = "run_ended"
 
 
-class MessagesWaiting(TooMany):
+class MessageQueueFull(TooMany):
     """As many messages wait for this run's agent as it may have waiting; try again later."""
 
     code = "messages_waiting"
@@ -46,17 +46,17 @@ class RunControl:
 
     def __init__(self, limits: MessageLimits | None = None) -> None:
         self._limits = limits or MessageLimits()
-        self.tell: Callable[[ControlEvent], Awaitable[None]] = _unheard
+        self.publish: Callable[[ControlEvent], Awaitable[None]] = _unheard
         """Says an event in the run's log; set by whoever carries the run."""
         self.approvals = Approvals(self._say)
         """Tool calls that need a person."""
         self.stop = asyncio.Event()
         """Set when the run must end: interrupt, read to the end, return."""
-        self.halt = asyncio.Event()
+        self.stop_turn = asyncio.Event()
         """Set when the current turn must stop; the run goes on with messages that wait."""
-        self._asked: StopKind | None = None
+        self._requested: StopKind | None = None
         self._state: StopState | None = None
-        self._telling: set[asyncio.Task[None]] = set()
+        self._publishing: set[asyncio.Task[None]] = set()
         self._deliver: Callable[[SentMessage], None] | None = None
         self._early: list[SentMessage] = []
         self._sent: dict[str, asyncio.Future[int | None]] = {}
@@ -65,7 +65,7 @@ class RunControl:
         self._ended = False
 
     def send(self, sent: SentMessage) -> None:
-        """Hand a message to the agent; the same one twice is one. Raises `RunEnded`, `MessagesWaiting`."""
+        """Hand a message to the agent; the same one twice is one. Raises `RunEnded`, `MessageQueueFull`."""
         if sent.message_id in self._sent:
             return
         if self._ended or self.stop.is_set():
@@ -82,23 +82,23 @@ class RunControl:
         full = len(self._waiting) >= self._limits.count
         # One alone may always wait: its size is limited by that of a request.
         if full or (self._waiting and sum(self._waiting.values()) + size > self._limits.size):
-            raise MessagesWaiting(retry_after_s=RETRY_AFTER_S)
+            raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)
 
-    async def position_of(self, message_id: str, *, within_s: float) -> int | None:
+    async def wait_for_position(self, message_id: str, *, within_s: float) -> int | None:
         """Where in the events the message took effect; None when it has not within that time."""
         done, _ = await asyncio.wait({self._sent[message_id]}, timeout=within_s)
         return done.pop().result() if done else None
 
-    def accept_by(self, deliver: Callable[[SentMessage], None]) -> None:
+    def deliver_to(self, deliver: Callable[[SentMessage], None]) -> None:
         """From now on `deliver` takes messages, those that came early first; it may raise `RunEnded`."""
         self._deliver = deliver
         for sent in self._early:
             deliver(sent)
         self._early.clear()
 
-    def told(self, event: ClientEvent, position: int) -> None:
+    def on_published(self, event: ClientEvent, position: int) -> None:
         """An event has its position."""
-        if isinstance(event, UserMessageTaken):
+        if isinstance(event, UserMessageDelivered):
             self._waiting.pop(event.message_id, None)
             waiting = self._sent.get(event.message_id)
             if waiting is not None and not waiting.done():
@@ -106,7 +106,7 @@ class RunControl:
 
     async def interrupt(self) -> None:
         """Stop the current turn; without an agent at work yet, the run."""
-        (self.stop if self._deliver is None else self.halt).set()
+        (self.stop if self._deliver is None else self.stop_turn).set()
         await self._ask("interrupt")
 
     async def cancel(self) -> None:
@@ -121,11 +121,11 @@ class RunControl:
 
     async def stopped(self) -> None:
         """The agent has stopped; another wish to stop begins anew."""
-        kind = self._asked
+        kind = self._requested
         await self.acknowledge()
-        self.halt.clear()
+        self.stop_turn.clear()
         # A cancel that came meanwhile has yet to be seen to.
-        if kind is not None and self._asked == kind:
+        if kind is not None and self._requested == kind:
             await self._advance("stopped")
 
     async def end(self) -> None:
@@ -137,34 +137,34 @@ class RunControl:
         await self.approvals.end()
         await self.stopped()
         # Also of what nobody waits for any more: nothing is said after this.
-        if self._telling:
-            await asyncio.wait(self._telling)
+        if self._publishing:
+            await asyncio.wait(self._publishing)
 
     async def _say(self, event: ControlEvent) -> None:
-        await self.tell(event)
+        await self.publish(event)
 
     async def _ask(self, kind: StopKind) -> None:
         # Asking twice is asking once; a cancel goes beyond an interrupt.
-        if not self._ended and self._asked not in {kind, "cancel"}:
-            self._asked = kind
+        if not self._ended and self._requested not in {kind, "cancel"}:
+            self._requested = kind
             await self._advance("requested")
 
     async def _advance(self, state: StopState) -> None:
-        kind, self._state = self._asked, state
+        kind, self._state = self._requested, state
         if kind is None:
             return
         if state == "stopped":
             # Before it is told: who asks while it is asks for something new.
-            self._asked = self._state = None
-        telling = asyncio.create_task(self._tell_of(Interrupted(kind=kind, state=state)))
-        self._telling.add(telling)
-        telling.add_done_callback(self._telling.discard)
+            self._requested = self._state = None
+        publishing = asyncio.create_task(self._tell_of(Interrupted(kind=kind, state=state)))
+        self._publishing.add(publishing)
+        publishing.add_done_callback(self._publishing.discard)
         # Whoever saw to it may be gone before it is told.
-        await asyncio.shield(telling)
+        await asyncio.shield(publishing)
 
     async def _tell_of(self, event: Interrupted) -> None:
         try:
-            await self.tell(event)
+            await self.publish(event)
         except AppError as error:
             # The wish counts, whoever hears of it.
             log.warning("a reader was not told of an interruption", state=event.state, reason=error.detail)

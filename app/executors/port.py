@@ -36,7 +36,7 @@ class ExecutionFailed(Exception):
     """A run ended without an answer."""
 
     def __init__(self, error: ErrorCode, finish_reason: FinishReason = "error") -> None:
-        self.ending = RunOutcome(error, finish_reason)
+        self.outcome = RunOutcome(error, finish_reason)
         super().__init__(f"{error} ({finish_reason})")
 
 
@@ -62,7 +62,7 @@ class RunContext:
     """What its earlier attempts have used of the limits."""
     agent_models: Mapping[str, str] = field(default_factory=dict)
     """The resolved model ids of the subagents that have one of their own, by the agent's name."""
-    session: Conversation | None = None
+    conversation: Conversation | None = None
     """The conversation it goes on with; None for a run that stands alone."""
     reserved: int | None = None
     """The credits that were set aside for it when it was accepted, if its account has a limit."""

@@ -52,5 +52,5 @@ def _named_by(model: KnownModel, models: ModelRegistry, graphs: list[GraphSpec])
     yield from (f"role {role}" for role in model.roles)
     yield from (f"alias {alias}" for alias in model.aliases)
     yield from (f"graph {graph.id}" for graph in graphs if model.id in graph.models)
-    if model.id in models.of_entries():
+    if model.id in models.configured_ids():
         yield "an entry of the models file"

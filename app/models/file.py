@@ -34,7 +34,7 @@ from app.models.registry import (
     Effort,
     ModelEntry,
     ModelOptions,
-    OwnModels,
+    OperatorModels,
     Thinking,
 )
 from app.strict_yaml import StrictYamlLoader
@@ -118,7 +118,7 @@ class _File(BaseModel):
     closed: Annotated[bool, Field(strict=True)] = False
 
 
-def read_models(path: Path) -> OwnModels:
+def read_models(path: Path) -> OperatorModels:
     """Read a model file; raises `ModelFileError`."""
     try:
         parsed = _File.model_validate(StrictYamlLoader(path.read_bytes()).get_single_data())
@@ -135,7 +135,7 @@ def read_models(path: Path) -> OwnModels:
     _check_names("aliases", parsed.aliases, taken={*ROLES, *parsed.roles})
     _check_names("roles", parsed.roles, taken=ALIASES)
     entries = tuple(each.entry() for each in parsed.models)
-    return OwnModels(parsed.aliases, parsed.roles, entries, parsed.closed)
+    return OperatorModels(parsed.aliases, parsed.roles, entries, parsed.closed)
 
 
 def _check_names(section: str, names: Iterable[str], *, taken: Collection[str]) -> None:

@@ -74,7 +74,7 @@ class ModelEntry:
                 return ()
 
     @property
-    def looseness(self) -> int:
+    def specificity(self) -> int:
         """An exact id is tried before a list, a list before a pattern."""
         return (str, tuple, re.Pattern).index(type(self.match))
 
@@ -86,7 +86,7 @@ class ModelEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnModels:
+class OperatorModels:
     """What an operator's file says."""
 
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -112,12 +112,12 @@ class ModelRegistry:
     def __init__(
         self,
         default_model: str,
-        own: OwnModels | None = None,
+        own: OperatorModels | None = None,
         *,
         is_priced: Callable[[str], bool],
     ) -> None:
         """Raises `UnknownModel` or `ModelNotPriced` naming the setting, and the key in its file."""
-        own = own or OwnModels()
+        own = own or OperatorModels()
         self._is_priced = is_priced
         self._aliases = {**ALIASES, **own.aliases}
         shipped = [] if own.closed else [ModelEntry(CLAUDE_ID)]
@@ -157,7 +157,7 @@ class ModelRegistry:
         ids = {*called.values(), *self._named()}
         return [self._described(model) for model in sorted(ids) if self._entry(model) is not None]
 
-    def of_entries(self) -> frozenset[str]:
+    def configured_ids(self) -> frozenset[str]:
         """The models that entries of the operator's file name, as themselves or as a fallback."""
         fallbacks = (entry.options.fallback for entry in self._entries)
         return frozenset(name for name in fallbacks if name is not None).union(
@@ -167,7 +167,7 @@ class ModelRegistry:
     def _named(self) -> Iterator[str]:
         yield from self._aliases.values()
         yield from self._roles.values()
-        yield from self.of_entries()
+        yield from self.configured_ids()
 
     def _described(self, model: str) -> KnownModel:
         return KnownModel(
@@ -203,7 +203,7 @@ class ModelRegistry:
 
 def _ordered(entries: Iterable[ModelEntry]) -> tuple[ModelEntry, ...]:
     # Sorting keeps the order among entries of one kind.
-    return tuple(sorted(entries, key=lambda entry: entry.looseness))
+    return tuple(sorted(entries, key=lambda entry: entry.specificity))
 
 
 def _called(model: str, names: Mapping[str, str]) -> tuple[str, ...]:

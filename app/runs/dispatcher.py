@@ -101,7 +101,7 @@ class RunDispatcher:
     def admission(self, account_id: AccountId) -> Iterator[ExitStack]:
         """Count a run in; raises `QueueFull`. Left with the stack emptied, it stays counted.
 
-        Then `discharge` counts it out.
+        Then `release` counts it out.
         """
         self._note(account_id)
         capacity, admitted = self._capacity, self._admitted
@@ -111,15 +111,15 @@ class RunDispatcher:
             raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=most)
         admitted[account_id] += 1
         with ExitStack() as stack:
-            stack.callback(self.discharge, account_id)
+            stack.callback(self.release, account_id)
             yield stack
 
-    def readmit(self, account_id: AccountId) -> None:
+    def admit(self, account_id: AccountId) -> None:
         """Count in a run that was accepted before, however many there are."""
         self._note(account_id)
         self._admitted[account_id] += 1
 
-    def discharge(self, account_id: AccountId) -> None:
+    def release(self, account_id: AccountId) -> None:
         """Count a run out."""
         self._admitted[account_id] -= 1
         self._admitted += Counter()
@@ -127,29 +127,29 @@ class RunDispatcher:
             self._last_turn.pop(account_id, None)
 
     @asynccontextmanager
-    async def place(
+    async def acquire(
         self,
         holder: SlotHolder,
         stop: asyncio.Event,
         *,
-        waits: Callable[[int], Awaitable[None]],
+        on_wait: Callable[[int], Awaitable[None]],
     ) -> AsyncIterator[None]:
         """Wait for a place and hold it; a run that is stopped meanwhile needs none to end.
 
-        `waits` is told how many are before it, itself included, when it has to wait.
+        `on_wait` is told how many are before it, itself included, when it has to wait.
         """
         waiter = _Waiter(holder)
         self._waiting.append(waiter)
-        self._give_out()
+        self._assign_slots()
         try:
             if not waiter.turn.done():
-                await waits(len(self._waiting))
+                await on_wait(len(self._waiting))
                 await _either(waiter.turn, stop)
             yield
         finally:
             if waiter.turn.done():
                 self._count(holder, -1)
-                self._give_out()
+                self._assign_slots()
             else:
                 self._waiting.remove(waiter)
 
@@ -158,16 +158,16 @@ class RunDispatcher:
         if account_id != self._first:
             self.share()
 
-    def _give_out(self) -> None:
-        while ready := [waiter for waiter in self._waiting if self._has_place_for(waiter.holder)]:
-            waiter = min(ready, key=self._precedence)
+    def _assign_slots(self) -> None:
+        while ready := [waiter for waiter in self._waiting if self._has_slot_for(waiter.holder)]:
+            waiter = min(ready, key=self._priority)
             self._waiting.remove(waiter)
             self._count(waiter.holder, 1)
             self._turns += 1
             self._last_turn[waiter.holder.account_id] = self._turns
             waiter.turn.set_result(None)
 
-    def _has_place_for(self, holder: SlotHolder) -> bool:
+    def _has_slot_for(self, holder: SlotHolder) -> bool:
         capacity, held = self._capacity, self._running[holder.account_id]
         free = capacity.concurrent - self._running.total()
         if held >= capacity.per_account or self._running_by_key[holder.api_key_id] >= capacity.per_key:
@@ -180,7 +180,7 @@ class RunDispatcher:
         self._running += Counter()
         self._running_by_key += Counter()
 
-    def _precedence(self, waiter: _Waiter) -> tuple[int, int, int]:
+    def _priority(self, waiter: _Waiter) -> tuple[int, int, int]:
         account_id, api_key_id = waiter.holder
         return self._running[account_id], self._last_turn.get(account_id, 0), self._running_by_key[api_key_id]
 

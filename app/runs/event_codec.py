@@ -30,7 +30,7 @@ class StoredEvents:
 
 def encode_events(entries: Iterable[LogEntry]) -> list[StoredEvents]:
     """Turn entries, in order and without gaps, into rows."""
-    groups = (list(group) for _, group in groupby(entries, key=_voice))
+    groups = (list(group) for _, group in groupby(entries, key=_group_key))
     return [
         _row(group[start : start + DELTAS_PER_ROW])
         for group in groups
@@ -43,7 +43,7 @@ def decode_events(rows: Iterable[StoredEvents]) -> list[LogEntry]:
     return [entry for row in rows for entry in _entries(row)]
 
 
-def _voice(entry: LogEntry) -> tuple[object, ...]:
+def _group_key(entry: LogEntry) -> tuple[object, ...]:
     """Equal for neighbours that may share a row."""
     event = entry.event
     if isinstance(event, TextDelta | ThinkingDelta):

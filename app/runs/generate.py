@@ -54,7 +54,7 @@ class RunOutOfCredit(PaymentRequired):
     """The account's credit was used up before the run had an answer."""
 
 
-class RunHeldBack(TooMany):
+class RunRateLimited(TooMany):
     """The run's budget was used up, or the provider takes no more requests for now."""
 
 
@@ -77,7 +77,7 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "not_found": NotFound,
     "timeout": RunOutOfTime,
     "aborted": RunAborted,
-    "rate_limit": RunHeldBack,
+    "rate_limit": RunRateLimited,
     "internal": GenerationFailed,
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,

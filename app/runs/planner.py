@@ -24,9 +24,9 @@ class SystemMessageRefused(Invalid):
     """The graph takes no system messages from clients."""
 
     @classmethod
-    def at(cls, place: int | str, spec: GraphSpec) -> Self:
+    def at(cls, location: int | str, spec: GraphSpec) -> Self:
         """This message, or this other field, would extend the system prompt."""
-        field = f"messages.{place}.role" if isinstance(place, int) else place
+        field = f"messages.{location}.role" if isinstance(location, int) else location
         return cls.field(field, f"cannot be taken: the graph {spec.id} allows no system messages of clients")
 
 

@@ -10,7 +10,7 @@ from app.errors import Unavailable
 from app.events import ClientEvent, ControlEvent, Interrupted
 from app.executors.control import RunControl
 from app.ids import RunKey
-from app.runs.repository import note_interruption
+from app.runs.repository import store_interruption
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
@@ -27,22 +27,22 @@ class RunEventPublisher:
         self._turn_to_speak = asyncio.Lock()
         self._turn_to_note = asyncio.Lock()
         self._stop: dict[str, str] = {}
-        control.tell = self.say_of_control
+        control.publish = self.publish_control
 
-    async def say(self, event: ClientEvent) -> None:
+    async def publish(self, event: ClientEvent) -> None:
         """Say it; raises what the event log raises."""
         async with self._turn_to_speak:
             position = await self._log.append(self._run, event)
-        self._control.told(event, position)
+        self._control.on_published(event, position)
 
-    async def say_of_control(self, event: ControlEvent) -> None:
+    async def publish_control(self, event: ControlEvent) -> None:
         """Say it, and keep with the run how far a wish to stop it has come."""
-        await self.say(event)
+        await self.publish(event)
         if isinstance(event, Interrupted):
             self._stop = {"kind": event.kind, "state": event.state, "at": datetime.now(UTC).isoformat()}
             try:
                 # One after the other, and always the last: what is kept never falls behind what was said.
                 async with self._turn_to_note, self._database.transaction() as tx:
-                    await note_interruption(tx, self._run, self._stop)
+                    await store_interruption(tx, self._run, self._stop)
             except Unavailable as error:
                 log.warning("an interruption is not kept with its run", reason=error.detail)

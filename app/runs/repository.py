@@ -92,11 +92,11 @@ class NewRun:
     request_hash: bytes
     request_id: str | None
     process_id: UUID
-    session: Conversation | None = None
+    conversation: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Drifted:
+class DriftedRuns:
     """Runs whose two meters disagreed."""
 
     runs: int
@@ -120,8 +120,8 @@ async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
             request_hash=run.request_hash,
             request_id=run.request_id,
             process_id=run.process_id,
-            state_key=None if run.session is None else run.session.state_key,
-            turn=None if run.session is None else run.session.turns,
+            state_key=None if run.conversation is None else run.conversation.state_key,
+            turn=None if run.conversation is None else run.conversation.turns,
             created_at=func.now(),
             heartbeat_at=func.now(),
         )
@@ -171,7 +171,7 @@ async def drifted_runs(
     since: datetime | None,
     until: datetime | None,
     limit: int,
-) -> Drifted:
+) -> DriftedRuns:
     """Ended runs of an account whose meters disagreed; those that ended last."""
     # Word for word what the index is made for.
     disagreed = text("(meters ->> 'drift')::int > 0")
@@ -186,7 +186,7 @@ async def drifted_runs(
     newest = (
         select(*_COLUMNS).where(within).order_by(runs.c.ended_at.desc(), runs.c.run_id.desc()).limit(limit)
     )
-    return Drifted(count, messages, [_record(row) for row in await reader.execute(newest)])
+    return DriftedRuns(count, messages, [_record(row) for row in await reader.execute(newest)])
 
 
 async def mark_running(tx: Transaction, key: RunKey) -> None:
@@ -200,24 +200,24 @@ async def mark_running(tx: Transaction, key: RunKey) -> None:
 
 
 async def unfinished_turns(
-    reader: Reader, session: Conversation, *, before: int | None = None
+    reader: Reader, conversation: Conversation, *, before: int | None = None
 ) -> list[RunKey]:
     """Runs of a conversation that have not ended, oldest first; those before a turn only, if given."""
     statement = (
         select(runs.c.run_id)
         .where(
-            runs.c.account_id == session.account_id,
-            runs.c.state_key == session.state_key,
+            runs.c.account_id == conversation.account_id,
+            runs.c.state_key == conversation.state_key,
             runs.c.status.in_(UNFINISHED),
         )
         .order_by(runs.c.turn)
     )
     if before is not None:
         statement = statement.where(runs.c.turn < before)
-    return [RunKey(session.account_id, RunId(row.run_id)) for row in await reader.execute(statement)]
+    return [RunKey(conversation.account_id, RunId(row.run_id)) for row in await reader.execute(statement)]
 
 
-async def note_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
+async def store_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
     """Keep how far a wish to stop the run has come."""
     await tx.execute(update(runs).where(_is(key)).values(interruption=interruption))
 
@@ -289,34 +289,36 @@ async def stored_events(
     return [StoredEvents(row.position, row.last_position, row.data) for row in rows]
 
 
-async def beat(tx: Transaction, process_id: UUID, carried: Sequence[RunKey]) -> None:
+async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> None:
     """Record a heartbeat for these runs of this process."""
     await tx.execute(
         update(runs)
         .where(
             runs.c.process_id == process_id,
             runs.c.status.in_(UNFINISHED),
-            tuple_(runs.c.account_id, runs.c.run_id).in_(carried),
+            tuple_(runs.c.account_id, runs.c.run_id).in_(active_runs),
         )
         .values(heartbeat_at=func.now()),
     )
 
 
-async def orphaned_runs(tx: Transaction, *, silent_s: float, besides: Sequence[RunKey]) -> list[RunRecord]:
+async def runs_without_heartbeat(
+    tx: Transaction, *, older_than_s: float, besides: Sequence[RunKey]
+) -> list[RunRecord]:
     """Unfinished runs other than `besides` without a recent heartbeat; locked for this caller."""
     statement = (
         select(*_COLUMNS)
         .where(
             runs.c.status.in_(UNFINISHED),
             tuple_(runs.c.account_id, runs.c.run_id).not_in(besides),
-            runs.c.heartbeat_at <= func.now() - func.make_interval(0, 0, 0, 0, 0, 0, silent_s),
+            runs.c.heartbeat_at <= func.now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s),
         )
         .with_for_update(skip_locked=True)
     )
     return [_record(row) for row in await tx.execute(statement)]
 
 
-async def request_of(reader: Reader, key: RunKey) -> str:
+async def stored_request(reader: Reader, key: RunKey) -> str:
     """What the run was asked for, as JSON; only a run that has not ended is sure to have it still."""
     # As text: what may be large is parsed where that stops nobody.
     statement = select(cast(runs.c.request, Text)).where(_is(key))
@@ -324,7 +326,7 @@ async def request_of(reader: Reader, key: RunKey) -> str:
     return request
 
 
-async def take_over(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
+async def claim_run(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
     """The run is this process's from now on, and begins another attempt."""
     await tx.execute(
         update(runs)

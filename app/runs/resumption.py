@@ -8,12 +8,12 @@ import structlog
 
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
-from app.conversations.repository import find_session
+from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
 from app.executors.port import RunContext
 from app.runs.dispatcher import RunDispatcher
 from app.runs.planner import RunPlanner
-from app.runs.repository import RunRecord, request_of, take_over
+from app.runs.repository import RunRecord, claim_run, stored_request
 from app.runs.request_codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 
@@ -35,8 +35,8 @@ class RunResumption:
         billing: BillingReports,
         *,
         receipts: ReceiptWriter,
-        queue: RunDispatcher,
-        carrier: RunSupervisor,
+        dispatcher: RunDispatcher,
+        supervisor: RunSupervisor,
         codec: RequestCodec,
         process_id: UUID,
     ) -> None:
@@ -44,8 +44,8 @@ class RunResumption:
         self._planner = planner
         self._billing = billing
         self._receipts = receipts
-        self._queue = queue
-        self._carrier = carrier
+        self._dispatcher = dispatcher
+        self._supervisor = supervisor
         self._codec = codec
         self._process_id = process_id
 
@@ -60,22 +60,22 @@ class RunResumption:
         spec = self._planner.graphs.find(run.graph_id)
         if spec is None or not spec.retry:
             return False
-        if await find_session(tx, run.key.account_id, run.state_key) is None:
+        if await find_conversation(tx, run.key.account_id, run.state_key) is None:
             return False
-        await take_over(tx, run.key, process_id=self._process_id)
+        await claim_run(tx, run.key, process_id=self._process_id)
         return True
 
-    async def go_on(self, run: RunRecord) -> None:
+    async def resume(self, run: RunRecord) -> None:
         """Begin the next attempt of a claimed run; raises what speaks against it by now."""
         context = await self._planned(run)
-        self._queue.readmit(run.key.account_id)
-        self._carrier.take_up(context)
+        self._dispatcher.admit(run.key.account_id)
+        self._supervisor.start(context)
         log.info("a run goes on", run_id=run.key.run_id, attempt=context.attempt)
 
     async def _planned(self, run: RunRecord) -> RunContext:
         async with self._database.snapshot() as reader:
-            text = await request_of(reader, run.key)
-            session = await find_session(reader, run.key.account_id, run.state_key or "")
+            text = await stored_request(reader, run.key)
+            conversation = await find_conversation(reader, run.key.account_id, run.state_key or "")
         request = await self._codec.decode(text)
         await self._receipts.inherit(run.key, within_s=_INHERIT_S)
         context = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
@@ -86,5 +86,7 @@ class RunResumption:
             attempt=run.attempt + 1,
             timeout=left,
             spent=await self._billing.spent(run.key),
-            session=None if session is None else replace(session, turns=run.turn or session.turns),
+            conversation=None
+            if conversation is None
+            else replace(conversation, turns=run.turn or conversation.turns),
         )

@@ -27,7 +27,7 @@ from app.runs.event_codec import decode_events
 from app.runs.planner import RunPlanner
 from app.runs.repository import (
     QUESTION_CHARS,
-    Drifted,
+    DriftedRuns,
     NewRun,
     RunRecord,
     drifted_runs,
@@ -39,7 +39,7 @@ from app.runs.repository import (
 from app.runs.request_codec import RequestCodec
 from app.runs.response_schema import check_response_schema
 from app.runs.supervisor import RunSupervisor
-from app.runs.worker import numbered
+from app.runs.worker import with_positions
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
 from app.streams.idle_timeout import with_idle_timeout
@@ -51,7 +51,7 @@ _LARGE_BYTES = 1_048_576
 _LARGE_REQUESTS_AT_ONCE = 2
 """Writing more at once would leave the database and the event loop no time for small requests."""
 
-_ASK_AGAIN_S = 1.0
+_CHECK_INTERVAL_S = 1.0
 """How often a reader of another process's run looks whether that run has ended."""
 
 
@@ -84,8 +84,8 @@ class RunService:
         receipts: ReceiptWriter,
         ledger: CreditLedger,
         planner: RunPlanner,
-        queue: RunDispatcher,
-        carrier: RunSupervisor,
+        dispatcher: RunDispatcher,
+        supervisor: RunSupervisor,
         commands: RunCommands,
         conversations: ConversationService,
         schemas: SchemaChecker,
@@ -106,8 +106,8 @@ class RunService:
         self._receipts = receipts
         self._ledger = ledger
         self._planner = planner
-        self._queue = queue
-        self._carrier = carrier
+        self._dispatcher = dispatcher
+        self._supervisor = supervisor
         self._commands = commands
         self._conversations = conversations
         self._schemas = schemas
@@ -140,7 +140,7 @@ class RunService:
         run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
         fingerprint = await self._codec.fingerprint(request)
         if (existing := await self._find(run)) is not None:
-            return _joined(existing, fingerprint, caller)
+            return _existing(existing, fingerprint, caller)
         context = self._planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
         self._require_open()
         if (wanted := request.response_format) is not None:
@@ -150,7 +150,7 @@ class RunService:
         if context.spec.native_tools:
             await self._require_sandbox()
         await self._conversations.check_history(caller, request)
-        with self._queue.admission(account_id) as admitted:
+        with self._dispatcher.admission(account_id) as admitted:
             try:
                 async with self._large_request_slot(request, account_id):
                     accepted = await self._accept(caller, request, context, fingerprint=fingerprint)
@@ -158,13 +158,13 @@ class RunService:
                 # Perhaps it is busy with this very run, posted twice at once.
                 if (existing := await self._find(run)) is None:
                     raise
-                return _joined(existing, fingerprint, caller)
+                return _existing(existing, fingerprint, caller)
             if accepted is None:
-                return _joined(await self.get(run), fingerprint, caller)
+                return _existing(await self.get(run), fingerprint, caller)
             admitted.pop_all()
         # It is in the database by now: a run that waits need not keep it in memory.
         kept = request.size <= SMALL_BYTES
-        self._carrier.take_up(accepted.context, request if kept else None)
+        self._supervisor.start(accepted.context, request if kept else None)
         for earlier in accepted.to_interrupt:
             await self._commands.stop(earlier, "cancel")
         return accepted.record
@@ -202,16 +202,16 @@ class RunService:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int,
-    ) -> Drifted:
+    ) -> DriftedRuns:
         """Runs of an account that ended in this window and whose meters disagreed."""
         async with self._database.snapshot() as reader:
             return await drifted_runs(reader, account_id, since=since, until=until, limit=limit)
 
-    async def said(self, run: RunKey) -> Sequence[LogEntry]:
+    async def events(self, run: RunKey) -> Sequence[LogEntry]:
         """What a run has said so far; raises `RunNotFound`, `RunDeleted`."""
         if not (await self.get_with_contents(run)).finished and (held := await self._log.read(run)):
             return held
-        return [entry async for batch in self._kept(run, 0) for entry in batch]
+        return [entry async for batch in self._stored(run, 0) for entry in batch]
 
     async def follow(
         self,
@@ -230,13 +230,13 @@ class RunService:
                     after = batch[-1].position
                     if isinstance(batch[-1].event, Done):
                         return
-        async with aclosing(self._kept(run, after)) as batches:
+        async with aclosing(self._stored(run, after)) as batches:
             async for kept in batches:
                 yield kept
 
     async def wait(self, run: RunKey) -> GraphFinal:
         """How the run ended, once it has."""
-        if (live := self._carrier.find(run)) is not None:
+        if (live := self._supervisor.find(run)) is not None:
             await live.ended.wait()
             if live.final is not None:
                 return live.final
@@ -250,7 +250,7 @@ class RunService:
     async def drain(self, *, within_s: float) -> None:
         """Take no more runs, let those under way finish, and stop those that do not."""
         self._closing = True
-        await self._carrier.drain(within_s=within_s)
+        await self._supervisor.drain(within_s=within_s)
 
     async def ping(self) -> None:
         """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is taken."""
@@ -275,13 +275,13 @@ class RunService:
     ) -> "_Accepted | None":
         """Insert the run with its turn and its credit, or nothing of it; None when its id is taken."""
         text = await self._codec.encode(request)
-        session, to_interrupt = None, list[RunKey]()
+        conversation, to_interrupt = None, list[RunKey]()
         async with self._database.transaction() as tx:
             # Whoever revokes the key and stops its runs misses none.
             await self._require_live_key(tx, caller.api_key_id)
             await self._storage.require_room(tx, caller.account_id, request.size)
             if request.state_key is not None:
-                session, to_interrupt = await self._conversations.take_turn(
+                conversation, to_interrupt = await self._conversations.take_turn(
                     tx, caller, request.state_key, request=request
                 )
             new = NewRun(
@@ -294,7 +294,7 @@ class RunService:
                 request_hash=fingerprint,
                 request_id=context.request_id,
                 process_id=self._process_id,
-                session=session,
+                conversation=conversation,
             )
             record = await insert_run(tx, new)
             if record is None:
@@ -305,7 +305,7 @@ class RunService:
             reserved = await self._ledger.reserve(
                 tx, context.run, self._planner.reservation(request, context)
             )
-        return _Accepted(record, replace(context, session=session, reserved=reserved), to_interrupt)
+        return _Accepted(record, replace(context, conversation=conversation, reserved=reserved), to_interrupt)
 
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self._database.snapshot() as reader:
@@ -317,15 +317,15 @@ class RunService:
         after: int,
     ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Follow the log; of a run carried elsewhere, until the database says it has ended."""
-        heard = with_idle_timeout(self._log.follow(run, after=after), lambda: _ASK_AGAIN_S)
+        heard = with_idle_timeout(self._log.follow(run, after=after), lambda: _CHECK_INTERVAL_S)
         async with aclosing(heard):
             async for batch in heard:
                 if batch is not None:
                     yield batch
-                elif self._carrier.find(run) is None and (await self.get(run)).finished:
+                elif self._supervisor.find(run) is None and (await self.get(run)).finished:
                     return
 
-    async def _kept(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
+    async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
         """The kept events of a run after a position, piece by piece."""
         async with self._database.snapshot() as reader:
             first = decode_events(await stored_events(reader, run, max_bytes=1))
@@ -340,7 +340,7 @@ class RunService:
                 return
             entries = decode_events(rows)
             if died:
-                yield numbered([entry.event for entry in entries], after=after)
+                yield with_positions([entry.event for entry in entries], after=after)
                 return
             yield [entry for entry in entries if entry.position > position]
             position = rows[-1].last_position
@@ -353,7 +353,7 @@ class _Accepted:
     to_interrupt: list[RunKey]
 
 
-def _joined(record: RunRecord, fingerprint: bytes, caller: Principal) -> RunRecord:
+def _existing(record: RunRecord, fingerprint: bytes, caller: Principal) -> RunRecord:
     # First: whether the bodies are alike tells something of the other one.
     caller.require_reading(record.api_key_id)
     if record.request_hash != fingerprint:

@@ -21,7 +21,7 @@ from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
 
-_ASK_AGAIN_S = 0.5
+_CHECK_INTERVAL_S = 0.5
 """How often a run looks whether another process has ended the turn before it."""
 
 
@@ -30,14 +30,14 @@ class ActiveRun:
     """A run this process carries."""
 
     context: RunContext
-    voice: RunEventPublisher
+    publisher: RunEventPublisher
     final: GraphFinal | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def waits(self, position: int) -> None:
+    async def publish_queued(self, position: int) -> None:
         """Tell readers that the run has to wait, and for how many."""
         try:
-            await self.voice.say(Queued(position=position))
+            await self.publisher.publish(Queued(position=position))
         except AppError as error:
             # The run will hear of it itself, should it last.
             log.warning("a reader was not told that its run waits", reason=error.detail)
@@ -49,30 +49,30 @@ class RunSupervisor:
     def __init__(
         self,
         database: Database,
-        relay: RunWorker,
+        worker: RunWorker,
         event_log: EventLog,
         *,
-        queue: RunDispatcher,
+        dispatcher: RunDispatcher,
         tasks: TaskGroup,
     ) -> None:
         self._database = database
-        self._relay = relay
+        self._worker = worker
         self._log = event_log
-        self._queue = queue
+        self._dispatcher = dispatcher
         self._tasks = tasks
         self._live: dict[RunKey, ActiveRun] = {}
 
-    def take_up(self, context: RunContext, request: GraphRunRequest | None = None) -> None:
+    def start(self, context: RunContext, request: GraphRunRequest | None = None) -> None:
         """Carry a run that the queue has counted in; without a request it is read when the run begins."""
-        voice = RunEventPublisher(self._database, self._log, context.run, context.control)
-        self._live[context.run] = ActiveRun(context, voice)
-        self._tasks.start_soon(self._carry, context, request)
+        publisher = RunEventPublisher(self._database, self._log, context.run, context.control)
+        self._live[context.run] = ActiveRun(context, publisher)
+        self._tasks.start_soon(self._execute, context, request)
 
     def find(self, run: RunKey) -> ActiveRun | None:
         """The run, if it is carried here."""
         return self._live.get(run)
 
-    def carried(self) -> list[RunKey]:
+    def active_runs(self) -> list[RunKey]:
         """The runs carried here."""
         return list(self._live)
 
@@ -91,47 +91,47 @@ class RunSupervisor:
         if late:
             await asyncio.wait(late, timeout=within_s)
 
-    async def _carry(self, context: RunContext, request: GraphRunRequest | None) -> None:
+    async def _execute(self, context: RunContext, request: GraphRunRequest | None) -> None:
         run, live = context.run, self._live[context.run]
         stop = context.control.stop
         try:
             with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
-                if context.session is not None:
-                    await self._turn(context.session, live)
+                if context.conversation is not None:
+                    await self._wait_for_turn(context.conversation, live)
                 holder = SlotHolder(run.account_id, context.attribution.api_key_id)
-                async with self._queue.place(holder, stop, waits=live.waits):
-                    live.final = await self._relay.carry(context, live.voice, request=request)
+                async with self._dispatcher.acquire(holder, stop, on_wait=live.publish_queued):
+                    live.final = await self._worker.execute(context, live.publisher, request=request)
         finally:
-            self._queue.discharge(run.account_id)
+            self._dispatcher.release(run.account_id)
             del self._live[run]
             live.ended.set()
 
-    async def _turn(self, session: Conversation, live: ActiveRun) -> None:
+    async def _wait_for_turn(self, conversation: Conversation, live: ActiveRun) -> None:
         """Wait until the conversation's earlier runs have ended; a run that is stopped need not."""
-        told = False
+        published = False
         while not live.context.control.stop.is_set():
-            earlier = await self._earlier(session)
+            earlier = await self._earlier(conversation)
             if not earlier:
                 return
-            if not told:
-                await live.waits(len(earlier))
-                told = True
+            if not published:
+                await live.publish_queued(len(earlier))
+                published = True
             await self._either_ends(earlier, live.context.control.stop)
 
-    async def _earlier(self, session: Conversation) -> list[RunKey]:
+    async def _earlier(self, conversation: Conversation) -> list[RunKey]:
         while True:
             try:
                 async with self._database.snapshot() as reader:
-                    return await unfinished_turns(reader, session, before=session.turns)
+                    return await unfinished_turns(reader, conversation, before=conversation.turns)
             except Unavailable as error:
                 log.warning("a run waits for the database to know its turn", reason=error.detail)
-                await asyncio.sleep(_ASK_AGAIN_S)
+                await asyncio.sleep(_CHECK_INTERVAL_S)
 
     async def _either_ends(self, earlier: list[RunKey], stop: asyncio.Event) -> None:
         here = [live.ended for run in earlier if (live := self._live.get(run)) is not None]
         waits = [asyncio.create_task(event.wait()) for event in (*here, stop)]
         try:
-            await asyncio.wait(waits, timeout=_ASK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, timeout=_CHECK_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()

@@ -17,9 +17,9 @@ from app.events import (
     ClientEvent,
     Done,
     MeterReport,
+    OutputEvent,
     RunError,
     RunStarted,
-    SpokenEvent,
     TextDelta,
     ThinkingDelta,
     UsageReport,
@@ -37,7 +37,7 @@ from app.ids import RunKey
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest
 from app.runs.event_codec import encode_events
 from app.runs.publisher import RunEventPublisher
-from app.runs.repository import finish_run, has_ended, mark_running, request_of
+from app.runs.repository import finish_run, has_ended, mark_running, stored_request
 from app.runs.request_codec import RequestCodec
 from app.streams.event_json import to_json
 from app.streams.port import EventLog, LogEntry
@@ -54,47 +54,47 @@ the attempt before hears it on, from wherever that broke off."""
 _EVENT_BYTES = 1024
 """What an event takes besides its text."""
 _RETRY_S = 5.0
-_SETTLE_S = 0.5
+_FLUSH_S = 0.5
 """How long the end of a run waits for its receipts to be in the database."""
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Progress:
     """What the run's end is told from."""
 
     answer: AssistantFinal | None = None
-    ending: RunOutcome = INTERNAL
+    outcome: RunOutcome = INTERNAL
     usage: UsageTotal = field(default_factory=UsageTotal)
     report: MeterReport | None = None
-    spoken: list[str] = field(default_factory=list)
-    speaker: str | None = None
+    text: list[str] = field(default_factory=list)
+    message_id: str | None = None
     size: int = 0
     """About how much memory what was said takes in the event log."""
-    cut: bool = False
+    output_exceeded: bool = False
     """Whether the run said more than it may."""
 
-    def hear(self, event: SpokenEvent) -> None:
+    def add(self, event: OutputEvent) -> None:
         """Remember the answer, or the last message as far as it came."""
         self.size += _size_of(event)
         if isinstance(event, AssistantFinal):
             self.answer = event
         elif isinstance(event, TextDelta) and event.parent_tool_call_id is None:
-            if event.message_id != self.speaker:
-                self.speaker, self.spoken = event.message_id, []
-            self.spoken.append(event.delta)
+            if event.message_id != self.message_id:
+                self.message_id, self.text = event.message_id, []
+            self.text.append(event.delta)
 
     def final(self, context: RunContext) -> GraphFinal:
         """How the run ended; without an answer, what was said so far is kept."""
-        answer = None if self.cut else self.answer
-        ending = BUDGET if self.cut else self.ending
+        answer = None if self.output_exceeded else self.answer
+        outcome = BUDGET if self.output_exceeded else self.outcome
         return GraphFinal(
             ok=answer is not None,
             run_id=context.run.run_id,
             request_id=context.request_id,
-            content=answer.content if answer else "".join(self.spoken),
+            content=answer.content if answer else "".join(self.text),
             structured_output=answer.structured_output if answer else None,
-            error=None if answer else ending.error,
-            finish_reason="stop" if answer else ending.finish_reason,
+            error=None if answer else outcome.error,
+            finish_reason="stop" if answer else outcome.finish_reason,
             usage=FinalUsage(
                 prompt_tokens=self.usage.prompt_tokens,
                 completion_tokens=self.usage.completion_tokens,
@@ -102,7 +102,7 @@ class _Tally:
         )
 
 
-def _size_of(event: SpokenEvent) -> int:
+def _size_of(event: OutputEvent) -> int:
     if isinstance(event, TextDelta | ThinkingDelta):
         return _EVENT_BYTES + len(event.delta)
     return _EVENT_BYTES + len(to_json(event))
@@ -140,16 +140,16 @@ class RunWorker:
         self._ledger = ledger
         self._log = event_log
 
-    async def carry(
-        self, context: RunContext, voice: RunEventPublisher, *, request: GraphRunRequest | None = None
+    async def execute(
+        self, context: RunContext, publisher: RunEventPublisher, *, request: GraphRunRequest | None = None
     ) -> GraphFinal:
         """Drain the run to its end; the one place that says how it ended.
 
         Without a request it is read from the database.
         """
-        tally = _Tally(usage=context.spent.usage)
+        tally = _Progress(usage=context.spent.usage)
         try:
-            await self._begin(context, voice)
+            await self._begin(context, publisher)
             request = request or await self._read_request(context.run)
             async with aclosing(self._executor.run(request, context)) as events:
                 async for event in events:
@@ -159,52 +159,52 @@ class RunWorker:
                             self._receipts.record(fact)
                         case MeterReport():
                             tally.report = event
-                        case _ if not tally.cut:
-                            tally.hear(event)
-                            await voice.say(event)
-                            self._limit(tally, context)
+                        case _ if not tally.output_exceeded:
+                            tally.add(event)
+                            await publisher.publish(event)
+                            self._check_output_limit(tally, context)
         except ExecutionFailed as error:
-            tally.ending = error.ending
+            tally.outcome = error.outcome
         except Exception:
             # One bad run must not end its neighbours.
             log.exception("run failed")
         finally:
             with anyio.CancelScope(shield=True):
                 await context.control.end()
-                await self._receipts.settle(context.run, within_s=_SETTLE_S)
+                await self._receipts.settle(context.run, within_s=_FLUSH_S)
                 ended = _Ended(context.run, context.attempt, tally.final(context), tally.report)
-                unkept = await self._end(ended)
-        while unkept is not None:
+                unstored = await self._end(ended)
+        while unstored is not None:
             await asyncio.sleep(_RETRY_S)
-            unkept = await self._keep(ended, unkept)
+            unstored = await self._store(ended, unstored)
         return ended.final
 
-    def _limit(self, tally: _Tally, context: RunContext) -> None:
+    def _check_output_limit(self, tally: _Progress, context: RunContext) -> None:
         """Stop a run that has said more than it may; its usage is heard to the end."""
         if tally.size > self._max_output_bytes:
             log.error("a run said more than it may and is stopped", max_bytes=self._max_output_bytes)
-            tally.cut = True
+            tally.output_exceeded = True
             context.control.stop.set()
 
     async def _read_request(self, run: RunKey) -> GraphRunRequest:
         async with self._database.snapshot() as reader:
-            text = await request_of(reader, run)
+            text = await stored_request(reader, run)
         return await self._codec.decode(text)
 
-    async def _begin(self, context: RunContext, voice: RunEventPublisher) -> None:
+    async def _begin(self, context: RunContext, publisher: RunEventPublisher) -> None:
         if context.control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         async with self._database.transaction() as tx:
             await mark_running(tx, context.run)
         if context.attempt > FIRST_ATTEMPT:
-            await self._log.go_on(context.run, after=context.attempt * POSITIONS_PER_ATTEMPT)
+            await self._log.resume(context.run, after=context.attempt * POSITIONS_PER_ATTEMPT)
         started = RunStarted(
             run_id=context.run.run_id,
             graph_id=context.spec.id,
             model=context.model,
             attempt=context.attempt,
         )
-        await voice.say(started)
+        await publisher.publish(started)
 
     async def _end(self, ended: _Ended) -> Sequence[LogEntry] | None:
         """Keep the run and its events, then let readers hear the end; returns what is not kept yet.
@@ -214,17 +214,19 @@ class RunWorker:
         run, final = ended.run, ended.final
         terminal = terminal_events(final)
         try:
-            told = await self._log.read(run)
+            entries = await self._log.read(run)
         except AppError as error:
             # Without the log only the end can be kept; it is told wherever a reader has got to.
             log.error("the events of a run are lost", reason=error.detail)  # noqa: TRY400
-            told = ()
-        unkept = await self._keep(ended, [*told, *numbered(terminal, after=last_position(told))])
+            entries = ()
+        unstored = await self._store(
+            ended, [*entries, *with_positions(terminal, after=last_position(entries))]
+        )
         await close_log(self._log, run, terminal)
         log.info("run ended", error=final.error, finish_reason=final.finish_reason)
-        return unkept
+        return unstored
 
-    async def _keep(self, ended: _Ended, entries: Sequence[LogEntry]) -> Sequence[LogEntry] | None:
+    async def _store(self, ended: _Ended, entries: Sequence[LogEntry]) -> Sequence[LogEntry] | None:
         """Try to keep a run; returns the entries for another try."""
         try:
             rows = await asyncio.to_thread(encode_events, entries)
@@ -269,11 +271,11 @@ def terminal_events(final: GraphFinal) -> list[ClientEvent]:
     return [done] if final.error is None else [RunError(error=final.error), done]
 
 
-def last_position(told: Sequence[LogEntry]) -> int:
+def last_position(entries: Sequence[LogEntry]) -> int:
     """Where the last of these events stands; 0 for none."""
-    return told[-1].position if told else 0
+    return entries[-1].position if entries else 0
 
 
-def numbered(events: Sequence[ClientEvent], *, after: int) -> list[LogEntry]:
+def with_positions(events: Sequence[ClientEvent], *, after: int) -> list[LogEntry]:
     """The events at the positions that follow."""
     return [LogEntry(position, event) for position, event in enumerate(events, start=after + 1)]

@@ -16,7 +16,7 @@ REMEMBERED = 4096
 """How many forgotten runs are still known by name, for a reader who asks a moment too late."""
 
 
-class RunClosed(Conflict):
+class RunLogClosed(Conflict):
     """The run has ended: nothing more can be said in it."""
 
 
@@ -59,15 +59,15 @@ class MemoryEventLog:
     async def append(self, run: RunKey, event: ClientEvent) -> int:
         """Append an event and return its position.
 
-        Raises `RunClosed` after `Done` or `forget`, `EventLogClosed` after `aclose`.
+        Raises `RunLogClosed` after `Done` or `forget`, `EventLogClosed` after `aclose`.
         """
         if self._closed:
             raise EventLogClosed
         if run in self._forgotten:
-            raise RunClosed
+            raise RunLogClosed
         tape = self._tape(run)
         if tape.ended:
-            raise RunClosed
+            raise RunLogClosed
         position = tape.before + len(tape.entries) + 1
         tape.entries.append(LogEntry(position, event))
         if isinstance(event, Done):
@@ -75,7 +75,7 @@ class MemoryEventLog:
         tape.grown.set()
         return position
 
-    async def go_on(self, run: RunKey, *, after: int) -> None:
+    async def resume(self, run: RunKey, *, after: int) -> None:
         """Begin a run's events after a position, as nothing is held of it."""
         tape = self._tape(run)
         if not tape.entries:

@@ -25,7 +25,7 @@ class EventLog(Protocol):
         """Append an event and return its position. `Done` closes the run's log."""
         ...
 
-    async def go_on(self, run: RunKey, *, after: int) -> None:
+    async def resume(self, run: RunKey, *, after: int) -> None:
         """Go on with a run that another process has begun: where its events are gone, after a position."""
         ...
 

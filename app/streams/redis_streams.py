@@ -36,7 +36,7 @@ class EventLogUnavailable(Unavailable):
     """The event log cannot be reached; try again later."""
 
 
-class RunTakenOver(Conflict):
+class WriterFenced(Conflict):
     """The run has ended, or somebody else writes its events."""
 
 
@@ -67,7 +67,7 @@ class RedisEventLog:
     async def append(self, run: RunKey, event: ClientEvent) -> int:
         """Append an event and return its position.
 
-        Raises `RunTakenOver` after `Done` or `forget`, or when another writer was faster.
+        Raises `WriterFenced` after `Done` or `forget`, or when another writer was faster.
         """
         with self._reachable():
             # Until this has worked the last position is unknown, also when we are cancelled.
@@ -80,7 +80,7 @@ class RedisEventLog:
             self._positions[run] = position
         return position
 
-    async def go_on(self, run: RunKey, *, after: int) -> None:
+    async def resume(self, run: RunKey, *, after: int) -> None:
         """Go on after what the stream holds, or after a position if it holds nothing."""
         with self._reachable():
             if await self._last(_key(run)) is None:
@@ -157,7 +157,7 @@ class RedisEventLog:
                 return
             last = await self._last(key)
             if last and last.position >= position:
-                raise RunTakenOver from None
+                raise WriterFenced from None
             raise
 
     async def _last_position(self, key: str) -> int:
@@ -165,7 +165,7 @@ class RedisEventLog:
         if last is None:
             return 0
         if _is_end(last):
-            raise RunTakenOver
+            raise WriterFenced
         return last.position
 
     async def _last(self, key: str) -> _Row | None:

@@ -31,7 +31,7 @@ def some_events(count: int) -> list[ClientEvent]:
     return [started, *words, DONE]
 
 
-def numbered(events: Sequence[ClientEvent], after: int = 0, *, shift: int = 0) -> list[LogEntry]:
+def with_positions(events: Sequence[ClientEvent], after: int = 0, *, shift: int = 0) -> list[LogEntry]:
     return [LogEntry(position, event) for position, event in enumerate(events, start=shift + 1)][after:]
 
 

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from app.errors import Conflict, Unavailable
 from app.events import ClientEvent, ToolCallStart
 from app.streams.port import LogEntry
-from tests.contracts.event_logs import DONE, Log, a_run, a_word, hear, numbered, say, some_events
+from tests.contracts.event_logs import DONE, Log, a_run, a_word, hear, say, some_events, with_positions
 
 
 async def test_positions_count_from_one_in_the_order_of_appending(event_log: Log) -> None:
     run, events = a_run(), some_events(5)
     assert [await event_log.append(run, event) for event in events] == [1, 2, 3, 4, 5]
-    assert await hear(event_log, run) == numbered(events)
+    assert await hear(event_log, run) == with_positions(events)
 
 
 async def test_following_after_a_position_yields_only_what_comes_later(event_log: Log) -> None:
     run, events = a_run(), some_events(6)
     await say(event_log, run, events)
-    assert await hear(event_log, run, after=4) == numbered(events, after=4)
+    assert await hear(event_log, run, after=4) == with_positions(events, after=4)
 
 
 @pytest.mark.parametrize("after", [5, 99])
@@ -38,14 +38,14 @@ async def test_a_run_nobody_has_written_to_is_waited_for(event_log: Log) -> None
     done, _ = await asyncio.wait({reader}, timeout=0.25)
     assert not done
     await say(event_log, run, events)
-    assert await reader == numbered(events)
+    assert await reader == with_positions(events)
 
 
 async def test_everything_ready_comes_in_one_batch(event_log: Log) -> None:
     run, events = a_run(), some_events(40)
     await say(event_log, run, events)
     async with aclosing(event_log.follow(run, after=10)) as batches:
-        assert list(await anext(batches)) == numbered(events, after=10)
+        assert list(await anext(batches)) == with_positions(events, after=10)
 
 
 async def test_two_followers_hear_the_same(event_log: Log) -> None:
@@ -54,7 +54,7 @@ async def test_two_followers_hear_the_same(event_log: Log) -> None:
     await say(event_log, run, events[:10])
     late = asyncio.create_task(hear(event_log, run))
     await say(event_log, run, events[10:])
-    assert await early == await late == numbered(events)
+    assert await early == await late == with_positions(events)
 
 
 async def test_a_slow_reader_does_not_slow_the_writer(event_log: Log) -> None:
@@ -63,9 +63,9 @@ async def test_a_slow_reader_does_not_slow_the_writer(event_log: Log) -> None:
     async with aclosing(event_log.follow(run)) as slow, asyncio.timeout(10):
         heard = list(await anext(slow))
         await say(event_log, run, events[1:])
-        assert await hear(event_log, run) == numbered(events)
+        assert await hear(event_log, run) == with_positions(events)
         heard += [entry async for batch in slow for entry in batch]
-    assert heard == numbered(events)
+    assert heard == with_positions(events)
 
 
 async def test_a_reader_may_leave_early_and_come_back(event_log: Log) -> None:
@@ -74,7 +74,7 @@ async def test_a_reader_may_leave_early_and_come_back(event_log: Log) -> None:
     async with aclosing(event_log.follow(run)) as batches:
         first = list(await anext(batches))
     await say(event_log, run, events[4:])
-    assert first + await hear(event_log, run, after=first[-1].position) == numbered(events)
+    assert first + await hear(event_log, run, after=first[-1].position) == with_positions(events)
 
 
 async def test_a_reader_cancelled_while_waiting_disturbs_nobody(event_log: Log) -> None:
@@ -87,14 +87,14 @@ async def test_a_reader_cancelled_while_waiting_disturbs_nobody(event_log: Log) 
     await asyncio.wait({impatient})
     assert impatient.cancelled()
     await say(event_log, run, events[2:])
-    assert await patient == numbered(events)
+    assert await patient == with_positions(events)
 
 
 async def test_reading_returns_what_is_there_and_does_not_wait(event_log: Log) -> None:
     run, events = a_run(), some_events(5)
     assert list(await event_log.read(run)) == []
     await say(event_log, run, events[:3])
-    assert list(await event_log.read(run)) == numbered(events[:3])
+    assert list(await event_log.read(run)) == with_positions(events[:3])
 
 
 async def test_nothing_can_be_said_after_done(event_log: Log) -> None:
@@ -102,7 +102,7 @@ async def test_nothing_can_be_said_after_done(event_log: Log) -> None:
     await say(event_log, run, events)
     with pytest.raises(Conflict):
         await event_log.append(run, a_word("late"))
-    assert await hear(event_log, run) == numbered(events)
+    assert await hear(event_log, run) == with_positions(events)
 
 
 async def test_a_reader_who_is_behind_may_finish_after_forget(event_log: Log) -> None:
@@ -113,14 +113,14 @@ async def test_a_reader_who_is_behind_may_finish_after_forget(event_log: Log) ->
         await say(event_log, run, events[3:])
         await event_log.forget(run)
         heard += [entry async for batch in behind for entry in batch]
-    assert heard == numbered(events)
+    assert heard == with_positions(events)
 
 
 async def test_forgetting_an_unfinished_run_ends_its_readers(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
     await say(event_log, run, events[:2])
     async with asyncio.timeout(10), aclosing(event_log.follow(run)) as batches:
-        assert list(await anext(batches)) == numbered(events[:2])
+        assert list(await anext(batches)) == with_positions(events[:2])
         waiting = asyncio.ensure_future(anext(batches, None))
         await asyncio.wait({waiting}, timeout=0.02)
         await event_log.forget(run)
@@ -141,7 +141,7 @@ async def test_concurrent_runs_do_not_mix(event_log: Log) -> None:
     runs = {a_run(f"run-{size}"): some_events(size) for size in range(3, 13)}
     readers = [asyncio.create_task(hear(event_log, run)) for run in runs]
     await asyncio.gather(*(say(event_log, run, events) for run, events in runs.items()))
-    assert await asyncio.gather(*readers) == [numbered(events) for events in runs.values()]
+    assert await asyncio.gather(*readers) == [with_positions(events) for events in runs.values()]
 
 
 async def test_the_same_run_id_in_two_accounts_is_two_runs(event_log: Log) -> None:
@@ -165,7 +165,7 @@ async def test_events_come_back_as_they_were(event_log: Log) -> None:
         DONE,
     ]
     await say(event_log, run, events)
-    assert await hear(event_log, run) == numbered(events)
+    assert await hear(event_log, run) == with_positions(events)
 
 
 @pytest.mark.parametrize("patience", range(6))
@@ -238,7 +238,7 @@ async def test_every_reader_hears_each_entry_once_however_they_interleave(
             await pause(turns)
             await event_log.append(run, event)
         for after, reader in listening:
-            assert await reader == numbered(events, after=after)
+            assert await reader == with_positions(events, after=after)
     await event_log.forget(run)
 
 
@@ -249,16 +249,16 @@ async def pause(turns: int) -> None:
 
 async def test_a_run_whose_events_are_gone_goes_on_after_a_position(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
-    await event_log.go_on(run, after=1000)
+    await event_log.resume(run, after=1000)
     await say(event_log, run, events)
-    assert await hear(event_log, run) == numbered(events, shift=1000)
-    assert await hear(event_log, run, after=7) == numbered(events, shift=1000)
-    assert await hear(event_log, run, after=1002) == numbered(events, shift=1000)[2:]
+    assert await hear(event_log, run) == with_positions(events, shift=1000)
+    assert await hear(event_log, run, after=7) == with_positions(events, shift=1000)
+    assert await hear(event_log, run, after=1002) == with_positions(events, shift=1000)[2:]
 
 
 async def test_a_run_whose_events_are_there_goes_on_where_they_end(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
     await event_log.append(run, events[0])
-    await event_log.go_on(run, after=1000)
+    await event_log.resume(run, after=1000)
     await say(event_log, run, events[1:])
-    assert await hear(event_log, run) == numbered(events)
+    assert await hear(event_log, run) == with_positions(events)

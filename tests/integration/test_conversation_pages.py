@@ -36,9 +36,9 @@ def conversations_over(database: Database, max_bytes: int = 2**30) -> Conversati
 async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Conversation:
     run = RunKey(key.account_id, RunId(run_id))
     async with database.transaction() as tx:
-        session = await take_turn(tx, key.account_id, KEY, title=None)
+        conversation = await take_turn(tx, key.account_id, KEY, title=None)
         graph, question = "claude_agents:assistant", f"question of {run_id}"
-        new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), session)
+        new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), conversation)
         await insert_run(tx, new)
         if ended:
             final = GraphFinal(
@@ -50,7 +50,7 @@ async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool
                 usage=FinalUsage(),
             )
             await finish_run(tx, run, attempt=0, final=final, report=None, events=[])
-    return session
+    return conversation
 
 
 def lines_of(run_id: str, *, answer: str = "done") -> list[TranscriptEntry]:
@@ -87,9 +87,9 @@ async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[
 async def test_pages_of_any_size_are_the_whole_conversation(database: Database, limit: int) -> None:
     key, store = await an_account(database), PostgresSessionStore(database)
     for run_id in ("r1", "never-began", "r2", "r3"):
-        session = await a_turn(database, key, run_id)
+        conversation = await a_turn(database, key, run_id)
         if run_id != "never-began":
-            await store.add(session.transcript, lines_of(run_id))
+            await store.add(conversation.transcript, lines_of(run_id))
     await a_turn(database, key, "waits", ended=False)
 
     (whole,) = await pages(database, key, limit=1000)
@@ -109,9 +109,9 @@ async def test_pages_of_any_size_are_the_whole_conversation(database: Database, 
 
 async def test_a_page_is_no_larger_than_its_bound_and_one_line(database: Database) -> None:
     key, store = await an_account(database), PostgresSessionStore(database)
-    session = await a_turn(database, key, "r1")
+    conversation = await a_turn(database, key, "r1")
     for number in range(6):
-        await store.add(session.transcript, lines_of(f"r1-{number}", answer="x" * (PAGE_BYTES // 2)))
+        await store.add(conversation.transcript, lines_of(f"r1-{number}", answer="x" * (PAGE_BYTES // 2)))
 
     sizes = [sum(len(str(message)) for message in page) for page in await pages(database, key, limit=1000)]
 
@@ -130,8 +130,8 @@ async def test_what_is_no_cursor_is_refused(database: Database, cursor: str) -> 
 
 async def test_a_conversation_that_is_full_gets_no_further_turn(database: Database) -> None:
     key = await an_account(database)
-    session = await a_turn(database, key, "r1")
-    await PostgresSessionStore(database).add(session.transcript, lines_of("r1", answer="x" * 2000))
+    conversation = await a_turn(database, key, "r1")
+    await PostgresSessionStore(database).add(conversation.transcript, lines_of("r1", answer="x" * 2000))
     full, roomy = conversations_over(database, 2000), conversations_over(database, 10_000)
     request = GraphRunRequest.of(
         graph_id="claude_agents:assistant", messages=[Message.of(role="user", content="more")]
@@ -148,11 +148,11 @@ async def test_a_conversation_that_is_full_gets_no_further_turn(database: Databa
 @pytest.mark.parametrize("limit", [1, 2, 10])
 async def test_a_run_is_shown_before_its_question_is_written_down(database: Database, limit: int) -> None:
     key, store = await an_account(database), PostgresSessionStore(database)
-    session = await a_turn(database, key, "r1")
-    await store.add(session.transcript, lines_of("r1"))
-    session = await a_turn(database, key, "r2", ended=False)
+    conversation = await a_turn(database, key, "r1")
+    await store.add(conversation.transcript, lines_of("r1"))
+    conversation = await a_turn(database, key, "r2", ended=False)
     noted = {"type": "queue-operation", "operation": "enqueue", "uuid": "r2-q"}
-    await store.add(session.transcript, [TranscriptEntry(noted, "r2")])
+    await store.add(conversation.transcript, [TranscriptEntry(noted, "r2")])
 
     shown = [message for page in await pages(database, key, limit=limit) for message in page]
 

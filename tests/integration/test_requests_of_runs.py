@@ -14,7 +14,7 @@ from app.runs.repository import (
     finish_run,
     insert_run,
     mark_running,
-    request_of,
+    stored_request,
 )
 from app.runs.request_codec import RequestCodec
 from app.usage import Meters
@@ -45,7 +45,7 @@ async def a_run(database: Database, *, began: bool, report: MeterReport | None) 
             await mark_running(tx, run)
         await finish_run(tx, run, attempt=0, final=ABORTED, report=report, events=[])
     async with database.snapshot() as reader:
-        return run, await request_of(reader, run) is not None
+        return run, await stored_request(reader, run) is not None
 
 
 async def test_a_run_cancelled_at_once_leaves_no_request_behind(database: Database) -> None:

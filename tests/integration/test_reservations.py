@@ -65,7 +65,7 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
         assert await ledger.reserve(tx, run, 100) == 100
     context = a_context(run=run, attribution=Attribution(key.id, GRAPH, None))
     journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
-    relay = RunWorker(
+    worker = RunWorker(
         database,
         TakenForDead(database, ledger),
         log,
@@ -77,7 +77,7 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
     async with asyncio.timeout(20):
-        await relay.carry(context, RunEventPublisher(database, log, run, context.control), request=request)
+        await worker.execute(context, RunEventPublisher(database, log, run, context.control), request=request)
     journal.close()
 
     credit = await ledger.credit(key.account_id)

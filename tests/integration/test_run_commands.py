@@ -14,9 +14,9 @@ from app.billing.receipts import ReceiptWriter
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
-from app.executors.control import MessageLimits, MessagesWaiting
+from app.executors.control import MessageLimits, MessageQueueFull
 from app.ids import RunId, RunKey, new_uuid
-from app.runs.commands.repository import answer_command, commands_for, unanswered_commands
+from app.runs.commands.repository import answer_command, commands_for, pending_commands
 from app.runs.commands.service import ChangeMode, RunCommands, Send
 from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.repository import NewRun, insert_run
@@ -45,7 +45,7 @@ async def commands_over(
     log, journal = MemoryEventLog(), Journal(directory, new_uuid())
     receipts = ReceiptWriter(database, journal, PriceList())
     async with anyio.create_task_group() as tasks:
-        relay = RunWorker(
+        worker = RunWorker(
             database,
             ExecutorAggregator({}),
             log,
@@ -54,8 +54,10 @@ async def commands_over(
             codec=RequestCodec(Offload()),
             max_output_bytes=2**20,
         )
-        carrier = RunSupervisor(database, relay, log, queue=RunDispatcher(Capacity.of(1, 1)), tasks=tasks)
-        yield RunCommands(database, carrier, process_id=new_uuid(), limits=limits)
+        supervisor = RunSupervisor(
+            database, worker, log, dispatcher=RunDispatcher(Capacity.of(1, 1)), tasks=tasks
+        )
+        yield RunCommands(database, supervisor, process_id=new_uuid(), limits=limits)
     journal.close()
 
 
@@ -64,9 +66,9 @@ async def test_only_so_many_commands_wait_for_another_process(database: Database
     async with commands_over(database, tmp_path, MessageLimits(count=2, size=1000)) as commands:
         for _ in range(2):
             with anyio.move_on_after(0.2):
-                await commands.give(run, ChangeMode(mode="plan"))
-        with pytest.raises(MessagesWaiting):
-            await commands.give(run, ChangeMode(mode="plan"))
+                await commands.submit(run, ChangeMode(mode="plan"))
+        with pytest.raises(MessageQueueFull):
+            await commands.submit(run, ChangeMode(mode="plan"))
 
 
 async def test_only_so_many_bytes_wait_for_another_process(database: Database, tmp_path: Path) -> None:
@@ -74,9 +76,9 @@ async def test_only_so_many_bytes_wait_for_another_process(database: Database, t
     async with commands_over(database, tmp_path, MessageLimits(count=100, size=1000)) as commands:
         long = Send(message_id="m1", content="x" * 1000, priority="next")
         with anyio.move_on_after(0.2):
-            await commands.give(run, long)
-        with pytest.raises(MessagesWaiting):
-            await commands.give(run, long)
+            await commands.submit(run, long)
+        with pytest.raises(MessageQueueFull):
+            await commands.submit(run, long)
 
 
 async def test_to_cancel_a_run_elsewhere_a_hundred_times_is_one_command(
@@ -92,4 +94,4 @@ async def test_to_cancel_a_run_elsewhere_a_hundred_times_is_one_command(
 
     async with database.transaction() as tx:
         await answer_command(tx, waiting.id, {"done": {}})
-        assert (await unanswered_commands(tx, run)).count == 0
+        assert (await pending_commands(tx, run)).count == 0

@@ -56,7 +56,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     context = a_context(run=run, attribution=Attribution(key.id, graph, None))
     journal, log = Journal(directory, new_uuid()), MemoryEventLog()
     receipts = ReceiptWriter(database, journal, PriceList())
-    relay = RunWorker(
+    worker = RunWorker(
         database,
         Chatterbox(UsageReport(a_fact(key)), deltas=deltas),
         log,
@@ -66,7 +66,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         max_output_bytes=MOST,
     )
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
-    final = await relay.carry(
+    final = await worker.execute(
         context, RunEventPublisher(database, log, run, context.control), request=request
     )
     owed = receipts.owed(run)

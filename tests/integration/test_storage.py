@@ -17,7 +17,7 @@ from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeletion, RunNotEnded
 from app.runs.event_codec import encode_events
 from app.runs.repository import NewRun, find_run, finish_run, insert_run, mark_running, stored_events
-from app.runs.worker import numbered
+from app.runs.worker import with_positions
 from app.storage.repository import stored_bytes
 from app.storage.service import StorageFull, StorageQuota
 from app.workspaces.service import FilesExpired, Workspaces
@@ -53,7 +53,7 @@ async def end(database: Database, run: RunKey, *, said: str = "") -> None:
         finish_reason="stop",
         usage=FinalUsage(),
     )
-    events = encode_events(numbered([TextDelta(message_id="m", delta=said)], after=0))
+    events = encode_events(with_positions([TextDelta(message_id="m", delta=said)], after=0))
     async with database.transaction() as tx:
         await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
 

@@ -14,10 +14,10 @@ from typing import Any, Self, cast
 import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
-from app.conversations.history_merge import HistoryConflict, unsaid
+from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.repository import Conversation
-from app.conversations.sdk_store import PostgresSessionStore, RunTranscript
-from app.conversations.transcript import TranscriptEntry, has_turns, messages_of, said_by
+from app.conversations.sdk_store import PostgresSessionStore, RunSessionStore
+from app.conversations.transcript import TranscriptEntry, has_question_of, has_user_entries, messages_of
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli_process import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
@@ -70,17 +70,17 @@ class SdkSession:
         self._entries = await self._store.entries(self._session.transcript)
         said = messages_of(self._entries, tool_id_of=tool_id_of)
         try:
-            new = unsaid(messages, said) if has_turns(self._entries) else messages
+            new = new_messages(messages, said) if has_user_entries(self._entries) else messages
         except HistoryConflict as error:
             raise ExecutionFailed("invalid_request") from error
         opening = InitialPrompt.of(context, new, record=any(message.at is None for message in said))
-        if said_by(self._entries, self._run.run_id):
+        if has_question_of(self._entries, self._run.run_id):
             return InitialPrompt(opening.system_prompt, GO_ON)
         return opening
 
     def lay_out(self, directory: RunDirectory) -> None:
         """Write the transcript where the CLI will look for it."""
-        if has_turns(self._entries):
+        if has_user_entries(self._entries):
             path = self._path(directory)
             path.parent.mkdir(parents=True)
             path.write_text("".join(f"{json.dumps(entry.line)}\n" for entry in self._entries), "utf-8")
@@ -88,11 +88,11 @@ class SdkSession:
     def take_part(self, options: ClaudeAgentOptions, directory: RunDirectory) -> None:
         """Let the CLI go on with the session, and the SDK keep what is said."""
         session_id = str(self._session.session_id)
-        if has_turns(self._entries):
+        if has_user_entries(self._entries):
             options.resume = session_id
         else:
             options.session_id = session_id
-        options.session_store = cast("SessionStore", RunTranscript(self._store, self._run))
+        options.session_store = cast("SessionStore", RunSessionStore(self._store, self._run))
         # What was said must be there when the server is killed.
         options.session_store_flush = "eager"
         # The SDK looks here for what the CLI writes; the CLI itself gets it from its launcher.

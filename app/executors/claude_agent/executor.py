@@ -170,7 +170,7 @@ class ClaudeAgentExecutor:
         try:
             guard.watch(process, confinement)
             process.say(str(new_uuid()), opening.content)
-            context.control.accept_by(partial(_pass_on, process, turn))
+            context.control.deliver_to(partial(_pass_on, process, turn))
             async for message in _heard(process):
                 for event in turn.feed(message):
                     yield event
@@ -237,5 +237,5 @@ def _answer(turn: RunStream, stopped: RunOutcome | None) -> AssistantFinal:
         return turn.answer(stopped)
     except ExecutionFailed as error:
         # The provider's own words are for the operator alone.
-        log.warning("a run ended without an answer", ending=error.ending, reason=turn.reason())
+        log.warning("a run ended without an answer", outcome=error.outcome, reason=turn.reason())
         raise

@@ -17,14 +17,14 @@ from claude_agent_sdk import (
 from pydantic import JsonValue
 
 from app.events import (
-    SpokenEvent,
+    OutputEvent,
     Status,
     Step,
     TextDelta,
     ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
-    UserMessageTaken,
+    UserMessageDelivered,
 )
 from app.executors.claude_agent.tools.builtin_tools import shown_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
@@ -51,7 +51,7 @@ class EventMapper:
     _streamed: set[str] = field(default_factory=set)
     _told_calls: dict[str, str] = field(default_factory=dict)
 
-    def feed(self, message: Message) -> Iterator[SpokenEvent]:
+    def feed(self, message: Message) -> Iterator[OutputEvent]:
         """Events of one SDK message."""
         match message:
             case StreamEvent():
@@ -62,7 +62,7 @@ class EventMapper:
                 yield Status(phase="compacting", label="Compacting")
             case UserMessage(uuid=str(uuid)) if uuid in self.sent:
                 taken = self.sent.pop(uuid)
-                yield UserMessageTaken(message_id=uuid, content=taken.message.text)
+                yield UserMessageDelivered(message_id=uuid, content=taken.message.text)
             case UserMessage():
                 yield from self._tool_results(message)
             case _:
@@ -74,7 +74,7 @@ class EventMapper:
             self._steps += 1
             yield Step(step_index=self._steps, step_budget=self.step_budget)
 
-    def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[SpokenEvent]:
+    def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[OutputEvent]:
         match event.get("type"):
             case "message_start":
                 self._streaming[parent] = event["message"]["id"]
@@ -86,7 +86,7 @@ class EventMapper:
             case _:
                 return
 
-    def _block_start(self, block: Mapping[str, Any], parent: str | None) -> Iterator[SpokenEvent]:
+    def _block_start(self, block: Mapping[str, Any], parent: str | None) -> Iterator[OutputEvent]:
         if block["type"] == "thinking":
             yield Status(phase="thinking", label="Thinking", parent_tool_call_id=parent)
         elif block["type"] == "tool_use" and block["name"] != STRUCTURED_OUTPUT:
@@ -98,13 +98,13 @@ class EventMapper:
         delta: Mapping[str, Any],
         message_id: str,
         parent: str | None,
-    ) -> Iterator[SpokenEvent]:
+    ) -> Iterator[OutputEvent]:
         if text := delta.get("text"):
             yield TextDelta(message_id=message_id, delta=text, parent_tool_call_id=parent)
         elif self.show_thinking and (thinking := delta.get("thinking")):
             yield ThinkingDelta(message_id=message_id, delta=thinking, parent_tool_call_id=parent)
 
-    def _assistant(self, message: AssistantMessage) -> Iterator[SpokenEvent]:
+    def _assistant(self, message: AssistantMessage) -> Iterator[OutputEvent]:
         parent = message.parent_tool_use_id
         for block in message.content:
             if isinstance(block, ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
@@ -128,7 +128,7 @@ class EventMapper:
         message_id = message.message_id or ""
         return is_message_id(message_id) and message_id not in self._streamed
 
-    def _tool_results(self, message: UserMessage) -> Iterator[SpokenEvent]:
+    def _tool_results(self, message: UserMessage) -> Iterator[OutputEvent]:
         if isinstance(message.content, str):
             return
         for block in message.content:

@@ -7,7 +7,7 @@ and the current message stays a block of its own, word for word but for the tags
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversations.history_text import HistoryTurn, without_tags, written
+from app.conversations.history_text import HistoryTurn, escape_tags, written
 from app.requests import ImagePart, Message, TextPart
 
 HISTORY_RULE = (
@@ -23,7 +23,7 @@ def system_prompt(graph_prompt: str, messages: Sequence[Message], *, record: boo
 
     `record`: the conversation the messages belong to holds a record of earlier turns.
     """
-    parts = [graph_prompt, *(without_tags(message.text) for message in messages if message.role == "system")]
+    parts = [graph_prompt, *(escape_tags(message.text) for message in messages if message.role == "system")]
     if record or len(_spoken(messages)) > 1:
         parts.append(HISTORY_RULE)
     return "\n\n".join(part.strip("\n") for part in parts)
@@ -33,7 +33,7 @@ def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
     """The user message's content: the text alone where that is all there is, else blocks."""
     *earlier, current = _spoken(messages)
     if not earlier and isinstance(current.content, str):
-        return without_tags(current.content)
+        return escape_tags(current.content)
     return [*_history(earlier), *(_block(part) for part in current.parts)]
 
 
@@ -64,6 +64,6 @@ def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _block(part: TextPart | ImagePart) -> dict[str, Any]:
     if isinstance(part, TextPart):
-        return {"type": "text", "text": without_tags(part.text)}
+        return {"type": "text", "text": escape_tags(part.text)}
     source = {"type": "base64", "media_type": part.media_type, "data": part.data}
     return {"type": "image", "source": source}

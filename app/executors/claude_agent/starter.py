@@ -55,8 +55,8 @@ class CliStarter:
         With a confinement it lives in that, and finds its workspace filled.
         """
         opening, conversation = InitialPrompt.of(context, request.messages), None
-        if context.session is not None:
-            conversation = SdkSession(self.sessions, context.session, context.run)
+        if context.conversation is not None:
+            conversation = SdkSession(self.sessions, context.conversation, context.run)
             opening = await conversation.open(context, request.messages)
         wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation, confinement)
         if (blueprint := self._blueprint(wanted)) is None:

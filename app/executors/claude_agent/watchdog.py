@@ -80,7 +80,7 @@ class Watchdog:
         reasons = {
             asyncio.create_task(self._control.stop.wait()): ABORTED,
             asyncio.create_task(self._spent.wait()): BUDGET,
-            asyncio.create_task(self._control.halt.wait()): None,
+            asyncio.create_task(self._control.stop_turn.wait()): None,
         }
         try:
             left_s = max(0, deadline - asyncio.get_running_loop().time())

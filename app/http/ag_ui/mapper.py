@@ -49,7 +49,7 @@ from app.events import (
     ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
-    UserMessageTaken,
+    UserMessageDelivered,
 )
 from app.http.ag_ui.interrupt import OURS, InterruptId, interrupt_of
 from app.http.ag_ui.message_builder import MessageBuilder
@@ -146,7 +146,7 @@ class AgUiEventMapper:
                 yield from self._result(result)
             case Step() as step:
                 yield from self._end_step(step)
-            case UserMessageTaken() as message:
+            case UserMessageDelivered() as message:
                 yield from self._of_user(message)
             case PermissionRequest() as request:
                 self._asked[request.request_id] = request
@@ -166,7 +166,7 @@ class AgUiEventMapper:
                 self._message = more.message_id
             yield from speaker.say(more.message_id, more.delta)
 
-    def _of_user(self, message: UserMessageTaken) -> Iterator[BaseEvent]:
+    def _of_user(self, message: UserMessageDelivered) -> Iterator[BaseEvent]:
         yield from self._speaker(None).close()
         yield TextMessageStartEvent(message_id=message.message_id, role="user")
         yield TextMessageContentEvent(message_id=message.message_id, delta=message.content)

@@ -7,7 +7,7 @@ from ag_ui.core import AssistantMessage, Message, ResumeEntry, UserMessage
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.events import PermissionRequest, PermissionResolved, RunStarted, UserMessageTaken
+from app.events import PermissionRequest, PermissionResolved, RunStarted, UserMessageDelivered
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.control import RunEnded
 from app.http.ag_ui.input import AgUiInput, answer_of, renamed
@@ -45,7 +45,7 @@ async def resume(services: Services, caller: Principal, graph_id: str, *, posted
         raise Invalid.field("threadId", "is not the thread of the interrupted run")
     if record.graph_id != graph_id:
         raise Invalid.field("graphId", "is not the graph of the interrupted run")
-    said = await services.runs.said(run)
+    said = await services.runs.events(run)
     asked = {event.request_id for event in _asked(said, after)}
     if any(answer.decide is not None and answer.request_id not in asked for answer in given):
         raise RunEnded if record.finished else PermissionNotFound
@@ -113,7 +113,7 @@ def _require_all(heard: InterruptId, said: Sequence[LogEntry], *, answered: set[
 def _require_nothing_new(messages: Sequence[Message], said: Sequence[LogEntry], after: int) -> None:
     """Raise `Invalid` where the user has said something to the run that waits: it would go unheard."""
     asked = {event.tool_call_id for event in _asked(said, after)}
-    taken = {event.message_id for _, event in said if isinstance(event, UserMessageTaken)}
+    taken = {event.message_id for _, event in said if isinstance(event, UserMessageDelivered)}
     since = False
     for index, message in enumerate(messages):
         match message:
@@ -129,7 +129,7 @@ def _require_nothing_new(messages: Sequence[Message], said: Sequence[LogEntry], 
 async def _give(services: Services, run: RunKey, answer: _Given) -> None:
     deny = Decide(request_id=answer.request_id, decision="deny")
     try:
-        await services.commands.give(run, answer.decide or deny)
+        await services.commands.submit(run, answer.decide or deny)
     except (PermissionDecided, PermissionNotFound, RunEnded):
         if answer.decide is not None:
             raise

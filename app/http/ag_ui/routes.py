@@ -86,7 +86,7 @@ async def _started(
     run, messages = RunKey(caller.account_id, RunId(posted.run_id)), posted.messages
     stretch = RunSegment(run)
     with suppress(RunNotFound):
-        stretch = RunSegment(run, said=await services.runs.said(run))
+        stretch = RunSegment(run, said=await services.runs.events(run))
         # Who comes back posts what was heard of the answer, too.
         messages = up_to_the_user(before(messages, _minted(posted, stretch)))
     request = request_of(graph_id, posted, messages)

@@ -28,7 +28,7 @@ from app.events import (
     ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
-    UserMessageTaken,
+    UserMessageDelivered,
 )
 from app.requests import ErrorCode
 from app.streams.event_json import to_json
@@ -101,7 +101,7 @@ class AiSdkMessageMapper:
             case Step():
                 self._turn_over = True
                 yield _data("step", _fields(event), transient=True)
-            case UserMessageTaken():
+            case UserMessageDelivered():
                 yield from self._close_block()
                 yield _data("user-message", _fields(event), part_id=event.message_id)
             case AssistantFinal():

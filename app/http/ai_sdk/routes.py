@@ -183,7 +183,7 @@ async def _ask(
     """Start the run of the last message, or find it; raises `MessageChanged`, `AnswerStands`."""
     body.require_no_system(services.graphs.get(graph_id))
     run_id = None if idempotency_key else await _run_id(services, caller, graph_id, body=body)
-    whole = not await services.conversations.goes_on(caller.account_id, body.id)
+    whole = not await services.conversations.has_history(caller.account_id, body.id)
 
     # A message posted again may have been asked for with its history, before the conversation began.
     for history in (whole, not whole):
@@ -228,14 +228,14 @@ async def _decide(
         command = Decide(request_id=answer.id, decision=decision, message=answer.reason or None)
         # Too late: what became of the call is in the stream.
         with suppress(RunEnded, PermissionDecided):
-            await services.commands.give(run.key, command)
+            await services.commands.submit(run.key, command)
     return run.key
 
 
 async def _under_way(
     services: Services, caller: Principal, graph_id: str, *, chat_id: str
 ) -> list[RunRecord]:
-    runs = await services.conversations.under_way(caller.account_id, chat_id)
+    runs = await services.conversations.active_runs(caller.account_id, chat_id)
     return [run for run in runs if run.graph_id == graph_id]
 
 

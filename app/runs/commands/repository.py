@@ -26,7 +26,7 @@ class StoredCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class UnansweredCommand:
+class PendingCommands:
     """What waits for the process that carries a run."""
 
     count: int
@@ -36,7 +36,7 @@ class UnansweredCommand:
     """The ids of commands to stop, by their kind."""
 
 
-async def unanswered_commands(tx: Transaction, run: RunKey) -> UnansweredCommand:
+async def pending_commands(tx: Transaction, run: RunKey) -> PendingCommands:
     """How many commands of a run nobody has answered yet."""
     kind = case((_commands.command["type"].as_string() == "stop", _commands.command["kind"].as_string()))
     statement = select(_commands.id, func.octet_length(cast(_commands.command, Text)), kind).where(
@@ -44,7 +44,7 @@ async def unanswered_commands(tx: Transaction, run: RunKey) -> UnansweredCommand
     )
     rows = (await tx.execute(statement)).all()
     stops = {kind: command_id for command_id, _, kind in rows if kind is not None}
-    return UnansweredCommand(len(rows), sum(size for _, size, _ in rows), stops)
+    return PendingCommands(len(rows), sum(size for _, size, _ in rows), stops)
 
 
 async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) -> int:
@@ -62,10 +62,10 @@ async def commands_for(
     reader: Reader, process_id: UUID, *, besides: Collection[int], limit: int
 ) -> list[StoredCommand]:
     """Commands for the runs of a process, in the order they were given; none of those it knows already."""
-    carried = and_(runs.c.account_id == _commands.account_id, runs.c.run_id == _commands.run_id)
+    run_of_command = and_(runs.c.account_id == _commands.account_id, runs.c.run_id == _commands.run_id)
     statement = (
         select(_commands.id, _commands.account_id, _commands.run_id, _commands.command)
-        .join(runs, carried)
+        .join(runs, run_of_command)
         .where(
             runs.c.process_id == process_id, _commands.answer.is_(None), _commands.id.not_in(list(besides))
         )
@@ -89,7 +89,7 @@ async def delete_old_commands(tx: Transaction, *, older_than: timedelta) -> None
     await tx.execute(delete(run_commands).where(_commands.given_at < func.now() - older_than))
 
 
-async def answer_to(reader: Reader, command_id: int) -> dict[str, Any] | None:
+async def command_answer(reader: Reader, command_id: int) -> dict[str, Any] | None:
     """What came of a command; None while nobody has answered."""
     statement = select(_commands.answer).where(_commands.id == command_id)
     answer: dict[str, Any] | None = (await reader.execute(statement)).scalar_one_or_none()

@@ -10,18 +10,18 @@ from pydantic import Field, TypeAdapter
 
 from app.db import Database
 from app.errors import AppError, FieldError, Invalid, NotFound, Unavailable
-from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound, is_looser
-from app.executors.control import RETRY_AFTER_S, MessageLimits, MessagesWaiting, RunEnded
+from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound, is_less_strict
+from app.executors.control import RETRY_AFTER_S, MessageLimits, MessageQueueFull, RunEnded
 from app.ids import RunKey
 from app.principal import ScopeMissing
 from app.requests import Message, PermissionMode, Priority, SentMessage, WireModel
 from app.runs.commands.repository import (
     StoredCommand,
     answer_command,
-    answer_to,
+    command_answer,
     commands_for,
     insert_command,
-    unanswered_commands,
+    pending_commands,
 )
 from app.runs.repository import RunRecord, find_run
 from app.runs.supervisor import ActiveRun, RunSupervisor
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.25
 """How often a process that carries runs looks for commands other processes were given."""
 
-TAKES_EFFECT_S = 2.0
+DELIVERY_WAIT_S = 2.0
 """How long whoever sends a message waits to hear where it took effect."""
 
 _COMMANDS_AT_ONCE = 100
@@ -91,7 +91,7 @@ _COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discrimin
 
 _REFUSALS: dict[str, type[AppError]] = {
     error.code: error
-    for error in (RunEnded, MessagesWaiting, PermissionNotFound, PermissionDecided, ScopeMissing, Invalid)
+    for error in (RunEnded, MessageQueueFull, PermissionNotFound, PermissionDecided, ScopeMissing, Invalid)
 }
 """What a run may answer instead of obeying."""
 
@@ -100,37 +100,37 @@ class RunCommands:
     """Passes commands to runs: directly where they are carried here, else by way of the database."""
 
     def __init__(
-        self, database: Database, carrier: RunSupervisor, *, process_id: UUID, limits: MessageLimits
+        self, database: Database, supervisor: RunSupervisor, *, process_id: UUID, limits: MessageLimits
     ) -> None:
         """`limits` hold for what waits in the database for runs of other processes, too."""
         self._database = database
-        self._carrier = carrier
+        self._supervisor = supervisor
         self._process_id = process_id
         self._limits = limits
-        self._under_way: set[int] = set()
+        self._in_progress: set[int] = set()
 
     async def stop(self, run: RunKey, kind: Literal["interrupt", "cancel"]) -> RunRecord:
         """Ask a run to stop; one that has ended stays as it is. Raises `RunNotFound`."""
         record = await self._get(run)
         command = Stop(kind=kind)
-        if (live := self._carrier.find(run)) is not None:
-            await _obey(live, command)
+        if (live := self._supervisor.find(run)) is not None:
+            await _apply(live, command)
         elif not record.finished:
-            await self._leave(run, command)
+            await self._enqueue(run, command)
         return await self._get(run)
 
-    async def give(self, run: RunKey, command: Command) -> dict[str, Any]:
+    async def submit(self, run: RunKey, command: Command) -> dict[str, Any]:
         """Have a command carried out.
 
         Raises `RunNotFound`, `RunEnded`, what the command itself may raise, and `RunOnAnotherServer`
         when the process that carries the run does not answer.
         """
         record = await self._get(run)
-        if (live := self._carrier.find(run)) is not None:
-            return await _obey(live, command)
+        if (live := self._supervisor.find(run)) is not None:
+            return await _apply(live, command)
         if record.finished:
             raise RunEnded
-        command_id = await self._leave(run, command)
+        command_id = await self._enqueue(run, command)
         try:
             async with asyncio.timeout(_ANSWER_S):
                 return await self._answer(run, command_id)
@@ -142,25 +142,25 @@ class RunCommands:
         async with anyio.create_task_group() as tasks:
             while True:
                 await asyncio.sleep(POLL_S)
-                if self._carrier.is_idle():
+                if self._supervisor.is_idle():
                     continue
                 # One that is answered while we look may look unanswered.
-                under_way = frozenset(self._under_way)
+                in_progress = frozenset(self._in_progress)
                 try:
                     async with self._database.snapshot() as reader:
                         given = await commands_for(
-                            reader, self._process_id, besides=under_way, limit=_COMMANDS_AT_ONCE
+                            reader, self._process_id, besides=in_progress, limit=_COMMANDS_AT_ONCE
                         )
                 except Unavailable as error:
                     log.warning("commands from other processes are not heard now", reason=error.detail)
                     continue
                 for each in given:
-                    self._under_way.add(each.id)
-                    tasks.start_soon(self._carry_out, each)
+                    self._in_progress.add(each.id)
+                    tasks.start_soon(self._process, each)
 
-    async def _carry_out(self, given: StoredCommand) -> None:
-        live = self._carrier.find(given.run)
-        answer = await _answered(live, given.command)
+    async def _process(self, given: StoredCommand) -> None:
+        live = self._supervisor.find(given.run)
+        answer = await _apply_stored(live, given.command)
         try:
             async with self._database.transaction() as tx:
                 await answer_command(tx, given.id, answer)
@@ -168,7 +168,7 @@ class RunCommands:
             # To obey twice is to obey once.
             log.warning("a command cannot be answered now", reason=error.detail)
         finally:
-            self._under_way.discard(given.id)
+            self._in_progress.discard(given.id)
 
     async def _get(self, run: RunKey) -> RunRecord:
         async with self._database.snapshot() as reader:
@@ -177,29 +177,29 @@ class RunCommands:
             raise RunNotFound
         return record
 
-    async def _leave(self, run: RunKey, command: Command) -> int:
+    async def _enqueue(self, run: RunKey, command: Command) -> int:
         plain = command.model_dump(mode="json", by_alias=True)
         async with self._database.transaction() as tx:
-            waiting = await unanswered_commands(tx, run)
+            waiting = await pending_commands(tx, run)
             if isinstance(command, Stop) and (same := waiting.stops.get(command.kind)) is not None:
                 return same
             if waiting.count >= self._limits.count or waiting.size >= self._limits.size:
-                raise MessagesWaiting(retry_after_s=RETRY_AFTER_S)
+                raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)
             return await insert_command(tx, run, plain)
 
     async def _answer(self, run: RunKey, command_id: int) -> dict[str, Any]:
         while True:
             finished = (await self._get(run)).finished
             async with self._database.snapshot() as reader:
-                answer = await answer_to(reader, command_id)
+                answer = await command_answer(reader, command_id)
             if answer is not None:
-                return _unpacked(answer)
+                return _result_of(answer)
             if finished:
                 raise RunEnded
             await asyncio.sleep(_ANSWER_POLL_S)
 
 
-async def _obey(live: ActiveRun, command: Command) -> dict[str, Any]:
+async def _apply(live: ActiveRun, command: Command) -> dict[str, Any]:
     control = live.context.control
     match command:
         case Stop(kind=kind):
@@ -207,7 +207,7 @@ async def _obey(live: ActiveRun, command: Command) -> dict[str, Any]:
         case Send():
             message = Message.model_validate({"role": "user", "content": command.content})
             control.send(SentMessage(command.message_id, message, command.priority))
-            position = await control.position_of(command.message_id, within_s=TAKES_EFFECT_S)
+            position = await control.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
             return {"position": position}
         case Decide():
             decision = Decision(command.decision, command.args, command.message)
@@ -221,22 +221,22 @@ def _change_mode(live: ActiveRun, mode: PermissionMode, *, may_loosen: bool) -> 
     spec, approvals = live.context.spec, live.context.control.approvals
     if mode not in {spec.permission_mode, *spec.permission_modes}:
         raise Invalid.field("permissionMode", f"the graph {spec.id} does not allow {mode!r}")
-    if not may_loosen and is_looser(mode, than=approvals.mode):
+    if not may_loosen and is_less_strict(mode, than=approvals.mode):
         raise ScopeMissing.of("runs:approve")
     approvals.mode = mode
 
 
-async def _answered(live: ActiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
+async def _apply_stored(live: ActiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
     try:
         if live is None:
             raise RunEnded
-        return {"done": await _obey(live, _COMMANDS.validate_python(command))}
+        return {"done": await _apply(live, _COMMANDS.validate_python(command))}
     except AppError as error:
         errors = [[fault.field, fault.message] for fault in error.errors]
         return {"refused": {"code": error.code, "detail": error.detail, "errors": errors}}
 
 
-def _unpacked(answer: dict[str, Any]) -> dict[str, Any]:
+def _result_of(answer: dict[str, Any]) -> dict[str, Any]:
     if (refused := answer.get("refused")) is None:
         done: dict[str, Any] = answer["done"]
         return done

@@ -31,25 +31,25 @@ class TurnRecord:
     finish_reason: FinishReason | None
 
 
-async def turns_of(reader: Reader, session: Conversation) -> list[TurnRecord]:
+async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecord]:
     """Every run a conversation was given, oldest first."""
     statement = (
         select(*_COLUMNS)
         .where(
-            runs.c.account_id == session.account_id,
-            runs.c.state_key == session.state_key,
+            runs.c.account_id == conversation.account_id,
+            runs.c.state_key == conversation.state_key,
             # Before that, another conversation had this key.
-            runs.c.created_at >= session.created_at,
+            runs.c.created_at >= conversation.created_at,
         )
         .order_by(runs.c.turn)
     )
-    return [_turn(row) for row in await reader.execute(statement)]
+    return [_record(row) for row in await reader.execute(statement)]
 
 
 async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:
     """Those of these runs that this account has."""
     statement = select(*_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
-    return [_turn(row) for row in await reader.execute(statement)]
+    return [_record(row) for row in await reader.execute(statement)]
 
 
 async def stored_results(
@@ -79,7 +79,7 @@ _COLUMNS = (
 )
 
 
-def _turn(row: Any) -> TurnRecord:
+def _record(row: Any) -> TurnRecord:
     columns = row._asdict()
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
     return TurnRecord(**{**columns, "key": key, "question": columns["question"] or ""})

@@ -4,27 +4,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from app.conversations.history_merge import unsaid
+from app.conversations.history_merge import new_messages
 from app.conversations.repository import (
     Conversation,
-    delete_session,
-    find_session,
-    insert_session,
-    lock_session,
-    newest_sessions,
+    delete_conversation,
+    find_conversation,
+    has_user_messages,
+    insert_conversation,
+    lock_conversation,
+    newest_conversations,
     take_turn,
     transcript_bytes,
-    was_spoken,
 )
 from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.transcript import TranscriptEntry, has_turns, last_entry_of, messages_of
+from app.conversations.transcript import TranscriptEntry, has_user_entries, last_entry_of, messages_of
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, RunKey, new_uuid
 from app.pagination import Cursor
 from app.principal import Principal, ScopeMissing
 from app.requests import GraphRunRequest
-from app.runs.conversations.page import ConversationPage, position_of, read_page
+from app.runs.conversations.page import ConversationPage, parse_cursor, read_page
 from app.runs.repository import RunRecord, find_runs, unfinished_turns
 from app.runs.revocation.repository import is_shared
 from app.storage.service import StorageQuota
@@ -84,28 +84,30 @@ class ConversationService:
         self._max_bytes = max_bytes
         self._tool_id_of = tool_id_of
 
-    async def list_sessions(
+    async def list_conversations(
         self, account_id: AccountId, *, limit: int, cursor: str | None = None
     ) -> tuple[list[Conversation], str | None]:
         """Conversations of an account, those used last first, and the cursor of the next page."""
         before = None if cursor is None else Cursor.decode(cursor)
         async with self._database.snapshot() as reader:
-            found = await newest_sessions(reader, account_id, limit=limit + 1, before=before)
+            found = await newest_conversations(reader, account_id, limit=limit + 1, before=before)
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]
         return found[:limit], Cursor(last.updated_at, last.state_key).encode()
 
-    async def view(
+    async def get_page(
         self, account_id: AccountId, state_key: str, *, limit: int, cursor: str | None = None
     ) -> ConversationPage:
         """A page of a conversation; raises `ConversationNotFound`, and `Invalid` for a cursor."""
-        after = position_of(cursor)
+        after = parse_cursor(cursor)
         async with self._database.snapshot() as reader:
-            session = await find_session(reader, account_id, state_key)
-            if session is None:
+            conversation = await find_conversation(reader, account_id, state_key)
+            if conversation is None:
                 raise ConversationNotFound
-            return await read_page(reader, session, after=after, limit=limit, tool_id_of=self._tool_id_of)
+            return await read_page(
+                reader, conversation, after=after, limit=limit, tool_id_of=self._tool_id_of
+            )
 
     async def fork(
         self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
@@ -115,13 +117,13 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationExists`, `NothingToFork`, `StorageFull`, and
         `ConversationBusy` where the whole is copied while a run adds to it.
         """
-        session = await self._get(account_id, state_key)
+        conversation = await self._get(account_id, state_key)
         async with self._database.snapshot() as reader:
-            size = await transcript_bytes(reader, session.transcript)
+            size = await transcript_bytes(reader, conversation.transcript)
             await self._storage.require_room(reader, account_id, size)
-        entries = await self._store.entries(session.transcript)
-        last = at or next(reversed(_in_order(entries)), None)
-        await self._require_quiet(session, last)
+        entries = await self._store.entries(conversation.transcript)
+        last = at or next(reversed(_run_ids(entries)), None)
+        await self._require_idle(conversation, last)
         up_to = None if last is None else last_entry_of(entries, last)
         if up_to is None:
             raise NothingToFork
@@ -129,8 +131,8 @@ class ConversationService:
         copy = Conversation(
             account_id=account_id,
             state_key=new_key or str(new_uuid()),
-            session_id=await self._store.fork(session, up_to_entry=up_to),
-            title=session.title,
+            session_id=await self._store.fork(conversation, up_to_entry=up_to),
+            title=conversation.title,
             turns=0,
             forked_from=state_key,
             forked_at=last,
@@ -138,10 +140,10 @@ class ConversationService:
             updated_at=now,
         )
         async with self._database.transaction() as tx:
-            if await insert_session(tx, copy):
+            if await insert_conversation(tx, copy):
                 return copy
             # Nobody will ask for the copy.
-            await delete_session(tx, replace(copy, state_key=""))
+            await delete_conversation(tx, replace(copy, state_key=""))
         raise ConversationExists
 
     async def delete(self, caller: Principal, state_key: str) -> None:
@@ -150,13 +152,13 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` without permission to read it.
         """
         async with self._database.transaction() as tx:
-            session = await lock_session(tx, caller.account_id, state_key)
-            if session is None:
+            conversation = await lock_conversation(tx, caller.account_id, state_key)
+            if conversation is None:
                 raise ConversationNotFound
-            await _require_reading(tx, session, caller)
-            if await unfinished_turns(tx, session):
+            await _require_reading(tx, conversation, caller)
+            if await unfinished_turns(tx, conversation):
                 raise ConversationBusy
-            await delete_session(tx, session)
+            await delete_conversation(tx, conversation)
 
     async def check_history(self, caller: Principal, request: GraphRunRequest) -> None:
         """Raise `HistoryConflict` where the request's earlier messages are not what was said.
@@ -164,35 +166,35 @@ class ConversationService:
         While another run is adding to the conversation nothing can be said about that: then it is
         checked when the run's turn comes. Raises `ScopeMissing` where the caller may not read those.
         """
-        spoken = [message for message in request.messages if message.role != "system"]
-        if request.state_key is None or len(spoken) == 1:
+        turns = [message for message in request.messages if message.role != "system"]
+        if request.state_key is None or len(turns) == 1:
             return
         async with self._database.snapshot() as reader:
-            session = await find_session(reader, caller.account_id, request.state_key)
-            if session is None:
+            conversation = await find_conversation(reader, caller.account_id, request.state_key)
+            if conversation is None:
                 return
-            await _require_reading(reader, session, caller)
-            if await unfinished_turns(reader, session):
+            await _require_reading(reader, conversation, caller)
+            if await unfinished_turns(reader, conversation):
                 return
-        entries = await self._store.entries(session.transcript)
-        if has_turns(entries):
-            unsaid(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
+        entries = await self._store.entries(conversation.transcript)
+        if has_user_entries(entries):
+            new_messages(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
 
-    async def under_way(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
+    async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; none where there is none."""
         async with self._database.snapshot() as reader:
-            session = await find_session(reader, account_id, state_key)
-            keys = [] if session is None else await unfinished_turns(reader, session)
+            conversation = await find_conversation(reader, account_id, state_key)
+            keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
 
-    async def goes_on(self, account_id: AccountId, state_key: str) -> bool:
+    async def has_history(self, account_id: AccountId, state_key: str) -> bool:
         """Whether another run of it would find that something was said before, once its turn comes."""
         async with self._database.snapshot() as reader:
-            session = await find_session(reader, account_id, state_key)
-            if session is None:
+            conversation = await find_conversation(reader, account_id, state_key)
+            if conversation is None:
                 return False
-            busy = bool(await unfinished_turns(reader, session))
-            return busy or await was_spoken(reader, session.transcript)
+            busy = bool(await unfinished_turns(reader, conversation))
+            return busy or await has_user_messages(reader, conversation.transcript)
 
     async def take_turn(
         self, tx: Transaction, caller: Principal, state_key: str, *, request: GraphRunRequest
@@ -202,38 +204,38 @@ class ConversationService:
         Raises `ConversationFull`, `ConversationBusy` for a run that does not want to wait, and `ScopeMissing`
         where the agent could be asked for what the caller may not read.
         """
-        session = await take_turn(tx, caller.account_id, state_key, title=_title(request))
-        await _require_reading(tx, session, caller)
-        if await transcript_bytes(tx, session.transcript) >= self._max_bytes:
+        conversation = await take_turn(tx, caller.account_id, state_key, title=_title(request))
+        await _require_reading(tx, conversation, caller)
+        if await transcript_bytes(tx, conversation.transcript) >= self._max_bytes:
             raise ConversationFull
-        earlier = await unfinished_turns(tx, session, before=session.turns)
+        earlier = await unfinished_turns(tx, conversation, before=conversation.turns)
         if earlier and request.on_conflict == "reject":
             raise ConversationBusy
-        return session, earlier if request.on_conflict == "interrupt" else []
+        return conversation, earlier if request.on_conflict == "interrupt" else []
 
     async def _get(self, account_id: AccountId, state_key: str) -> Conversation:
         async with self._database.snapshot() as reader:
-            session = await find_session(reader, account_id, state_key)
-        if session is None:
+            conversation = await find_conversation(reader, account_id, state_key)
+        if conversation is None:
             raise ConversationNotFound
-        return session
+        return conversation
 
-    async def _require_quiet(self, session: Conversation, last: str | None) -> None:
+    async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self._database.snapshot() as reader:
-            if any(run.run_id == last for run in await unfinished_turns(reader, session)):
+            if any(run.run_id == last for run in await unfinished_turns(reader, conversation)):
                 raise ConversationBusy
 
 
-async def _require_reading(reader: Reader, session: Conversation, caller: Principal) -> None:
+async def _require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:
     """Raise `ScopeMissing` unless the caller may read the conversation, or alone has said all of it."""
     if caller.may("runs:read"):
         return
     # Only who may read a conversation can fork it.
-    if session.forked_from is not None or await is_shared(reader, session, caller.api_key_id):
+    if conversation.forked_from is not None or await is_shared(reader, conversation, caller.api_key_id):
         raise ScopeMissing.of("runs:read")
 
 
-def _in_order(entries: Sequence[TranscriptEntry]) -> dict[str, None]:
+def _run_ids(entries: Sequence[TranscriptEntry]) -> dict[str, None]:
     """The runs that said something, in the order they did."""
     return {entry.run_id: None for entry in entries if entry.run_id is not None}
 

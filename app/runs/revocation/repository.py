@@ -9,11 +9,11 @@ from app.runs.repository import UNFINISHED
 from app.runs.tables import runs
 
 
-async def is_shared(reader: Reader, session: Conversation, api_key_id: ApiKeyId) -> bool:
+async def is_shared(reader: Reader, conversation: Conversation, api_key_id: ApiKeyId) -> bool:
     """Whether another API key has started a run of this conversation, or of one that had its key before."""
     others = select(runs.c.run_id).where(
-        runs.c.account_id == session.account_id,
-        runs.c.state_key == session.state_key,
+        runs.c.account_id == conversation.account_id,
+        runs.c.state_key == conversation.state_key,
         runs.c.api_key_id != api_key_id,
     )
     return bool((await reader.execute(select(others.exists()))).scalar_one())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.db import Database
 from app.ids import ApiKeyId
-from app.runs.commands.repository import insert_command, unanswered_commands
+from app.runs.commands.repository import insert_command, pending_commands
 from app.runs.commands.service import Stop
 from app.runs.revocation.repository import unfinished_runs_of
 
@@ -30,6 +30,6 @@ class KeyRevocation:
         async with self.database.transaction() as tx:
             runs = await unfinished_runs_of(tx, key_id)
             for run in runs:
-                if stop.kind not in (await unanswered_commands(tx, run)).stops:
+                if stop.kind not in (await pending_commands(tx, run)).stops:
                     await insert_command(tx, run, stop.model_dump(mode="json", by_alias=True))
         return len(runs)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.history_merge import HistoryConflict, unsaid
+from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.transcript import ConversationMessage, MessageType
 from app.requests import Message
 
@@ -22,7 +22,7 @@ def test_the_end_of_a_conversation_is_recognised(
         posted += [a_message("user", question), a_message("assistant", answer)]
     new = a_message("user", "new")
 
-    assert unsaid([*posted, new], said_in(turns)) == [new]
+    assert new_messages([*posted, new], said_in(turns)) == [new]
 
 
 @given(CONVERSATIONS.filter(bool), WORDS)
@@ -35,14 +35,14 @@ def test_one_word_more_contradicts(turns: list[tuple[str, list[str]]], word: str
     ]
 
     with pytest.raises(HistoryConflict):
-        unsaid(posted, said_in(turns))
+        new_messages(posted, said_in(turns))
 
 
 def test_system_messages_are_always_new() -> None:
     system, new = a_message("system", "Be brief."), a_message("user", "new")
     posted = [system, a_message("user", "hi"), a_message("assistant", "ho"), new]
 
-    assert unsaid(posted, said_in([("hi", ["ho"])])) == [system, new]
+    assert new_messages(posted, said_in([("hi", ["ho"])])) == [system, new]
 
 
 @pytest.mark.parametrize("answer", ["one two", "one", "one two three"])
@@ -50,14 +50,14 @@ def test_of_words_cut_off_a_beginning_is_enough(answer: str) -> None:
     said = [a_turn("user_message", "count"), a_turn("assistant_message", "one two", partial=True)]
     new = a_message("user", "new")
 
-    assert unsaid([a_message("user", "count"), a_message("assistant", answer), new], said) == [new]
+    assert new_messages([a_message("user", "count"), a_message("assistant", answer), new], said) == [new]
 
 
 def test_a_question_that_was_never_answered_may_be_followed_by_another() -> None:
     said = [a_turn("user_message", "first"), a_turn("user_message", "second")]
     new = a_message("user", "third")
 
-    assert unsaid([a_message("user", "first"), a_message("user", "second"), new], said) == [new]
+    assert new_messages([a_message("user", "first"), a_message("user", "second"), new], said) == [new]
 
 
 def said_in(turns: list[tuple[str, list[str]]]) -> list[ConversationMessage]:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.history_text import HistoryTurn, read, without_tags, written
+from app.conversations.history_text import HistoryTurn, escape_tags, read, written
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 TURNS = st.lists(st.builds(HistoryTurn, st.sampled_from(["user", "assistant"]), TEXTS))
@@ -56,7 +56,7 @@ def test_a_record_nobody_here_has_written_is_none(line: str) -> None:
 def test_tags_of_a_record_are_escaped_and_nothing_else_is(tag: str) -> None:
     text = f"<b>1 < 2</b> conversation_so_far {tag} &lt;"
 
-    escaped = without_tags(text)
+    escaped = escape_tags(text)
 
     assert escaped == text.replace(tag, "&lt;" + tag[1:])
-    assert without_tags(escaped) == escaped
+    assert escape_tags(escaped) == escaped

@@ -35,7 +35,7 @@ class SlowReader:
         self.refuses = False
         self._may_hear = asyncio.Semaphore(0)
         self._one_by_one = asyncio.Lock()
-        control.tell = self._tell
+        control.publish = self._publish
 
     async def hears(self, count: int = 1) -> None:
         for _ in range(count):
@@ -46,7 +46,7 @@ class SlowReader:
     def stops(self) -> list[tuple[str, str]]:
         return [(event.kind, event.state) for event in self.heard if isinstance(event, Interrupted)]
 
-    async def _tell(self, event: ControlEvent) -> None:
+    async def _publish(self, event: ControlEvent) -> None:
         async with self._one_by_one:
             await self._may_hear.acquire()
             if self.refuses:
@@ -74,8 +74,8 @@ async def begun(control: RunControl, name: str) -> "asyncio.Task[None]":
 async def test_who_asks_while_a_stop_is_told_asks_for_another(kind: str) -> None:
     control = RunControl()
     reader = SlowReader(control)
-    control.accept_by(lambda _: None)
-    asking = await begun(control, "interrupt")
+    control.deliver_to(lambda _: None)
+    requested = await begun(control, "interrupt")
     acknowledging = await begun(control, "acknowledge")
     await reader.hears(2)
     stopping = await begun(control, "stopped")
@@ -84,7 +84,7 @@ async def test_who_asks_while_a_stop_is_told_asks_for_another(kind: str) -> None
     await reader.hears(2)
     ending = await begun(control, "end")
     await reader.hears(2)
-    await ended(asking, acknowledging, stopping, again, ending)
+    await ended(requested, acknowledging, stopping, again, ending)
 
     states = ["requested", "acknowledged", "stopped"]
     assert reader.stops == [("interrupt", state) for state in states] + [(kind, state) for state in states]
@@ -93,14 +93,14 @@ async def test_who_asks_while_a_stop_is_told_asks_for_another(kind: str) -> None
 async def test_a_cancel_beyond_an_interrupt_is_acknowledged_before_it_is_done() -> None:
     control = RunControl()
     reader = SlowReader(control)
-    control.accept_by(lambda _: None)
-    asking = await begun(control, "interrupt")
+    control.deliver_to(lambda _: None)
+    requested = await begun(control, "interrupt")
     stopping = await begun(control, "stopped")
     cancelling = await begun(control, "cancel")
     await reader.hears(9)
     ending = await begun(control, "end")
 
-    await ended(asking, stopping, cancelling, ending)
+    await ended(requested, stopping, cancelling, ending)
     assert reader.stops == [
         ("interrupt", "requested"),
         ("interrupt", "acknowledged"),
@@ -113,14 +113,14 @@ async def test_a_cancel_beyond_an_interrupt_is_acknowledged_before_it_is_done() 
 async def test_what_is_being_told_of_a_stop_is_told_when_its_teller_is_gone() -> None:
     control = RunControl()
     reader = SlowReader(control)
-    asking = await begun(control, "cancel")
+    requested = await begun(control, "cancel")
     acknowledging = await begun(control, "acknowledge")
 
     acknowledging.cancel()
     ending = await begun(control, "end")
     await reader.hears(9)
 
-    await ended(asking, ending)
+    await ended(requested, ending)
     assert [state for _, state in reader.stops] == ["requested", "acknowledged", "stopped"]
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from app.events import UserMessageTaken
-from app.executors.control import MessageLimits, MessagesWaiting, RunControl
+from app.events import UserMessageDelivered
+from app.executors.control import MessageLimits, MessageQueueFull, RunControl
 from app.requests import Message, SentMessage
 
 
@@ -14,7 +14,7 @@ async def test_more_messages_than_may_wait_are_refused() -> None:
     control.send(a_message(1))
     control.send(a_message(2))
 
-    with pytest.raises(MessagesWaiting) as refused:
+    with pytest.raises(MessageQueueFull) as refused:
         control.send(a_message(3))
     assert refused.value.retry_after_s
     control.send(a_message(2))
@@ -24,7 +24,7 @@ async def test_larger_messages_than_may_wait_are_refused_unless_they_are_alone()
     control = RunControl(MessageLimits(count=10, size=100))
 
     control.send(a_message(1, "x" * 200))
-    with pytest.raises(MessagesWaiting):
+    with pytest.raises(MessageQueueFull):
         control.send(a_message(2, "y"))
 
 
@@ -32,6 +32,6 @@ async def test_a_message_that_has_taken_effect_makes_room() -> None:
     control = RunControl(MessageLimits(count=1, size=100))
     control.send(a_message(1))
 
-    control.told(UserMessageTaken(message_id="m1", content="hello"), 7)
+    control.on_published(UserMessageDelivered(message_id="m1", content="hello"), 7)
 
     control.send(a_message(2))

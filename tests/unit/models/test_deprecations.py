@@ -7,7 +7,7 @@ from anthropic.resources.messages.messages import DEPRECATED_MODELS
 
 from app.graphs.spec import AgentSpec, GraphSpec
 from app.models.deprecations import ENDS, announced_ends
-from app.models.registry import ALIASES, ModelEntry, ModelOptions, ModelRegistry, OwnModels
+from app.models.registry import ALIASES, ModelEntry, ModelOptions, ModelRegistry, OperatorModels
 from app.settings import Settings
 
 ENDING = "claude-sonnet-4-5"
@@ -15,7 +15,7 @@ TODAY = date(2026, 11, 22)
 
 
 def a_registry(default: str = "sonnet", **own: Any) -> ModelRegistry:
-    return ModelRegistry(default, OwnModels(**own), is_priced=lambda _: True)
+    return ModelRegistry(default, OperatorModels(**own), is_priced=lambda _: True)
 
 
 def a_graph(**fields: Any) -> GraphSpec:

@@ -5,7 +5,7 @@ import pytest
 
 from app.models import file as model_file
 from app.models.file import ModelFileError, read_models
-from app.models.registry import ModelEntry, ModelOptions, OwnModels
+from app.models.registry import ModelEntry, ModelOptions, OperatorModels
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -19,7 +19,7 @@ def test_the_file_that_the_module_shows_is_read(tmp_path: Path) -> None:
 
     own = read_models(written(tmp_path, shown))
 
-    assert own == OwnModels(
+    assert own == OperatorModels(
         aliases={"fast": "claude-haiku-5-5"},
         roles={"triage": "fast", "summarizing": "sonnet"},
         entries=(
@@ -36,7 +36,7 @@ def test_the_file_that_the_module_shows_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{}", "aliases: {}\nroles: {}\nmodels: []"])
 def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
-    assert read_models(written(tmp_path, text)) == OwnModels()
+    assert read_models(written(tmp_path, text)) == OperatorModels()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from app.models.registry import (
     ModelNotPriced,
     ModelOptions,
     ModelRegistry,
-    OwnModels,
+    OperatorModels,
     UnknownModel,
 )
 
@@ -33,7 +33,7 @@ SONNET = "claude-sonnet-4-6"
 def a_registry(
     default: str = SONNET, *, is_priced: Callable[[str], bool] = PRICED.__contains__, **own: Any
 ) -> ModelRegistry:
-    return ModelRegistry(default, OwnModels(**own), is_priced=is_priced)
+    return ModelRegistry(default, OperatorModels(**own), is_priced=is_priced)
 
 
 def an_entry(match: str | tuple[str, ...] | re.Pattern[str], number: int = 1, **options: Any) -> ModelEntry:
@@ -181,8 +181,8 @@ def test_an_exact_id_beats_a_list_and_a_list_a_pattern_and_then_the_first_wins(
         return model == match or (isinstance(match, tuple) and model in match)
 
     def matching(kind: type) -> list[int]:
-        numbered = enumerate(matches, start=1)
-        return [number for number, match in numbered if isinstance(match, kind) and fits(match)]
+        with_positions = enumerate(matches, start=1)
+        return [number for number, match in with_positions if isinstance(match, kind) and fits(match)]
 
     entries = tuple(an_entry(match, number) for number, match in enumerate(matches, start=1))
     expected = next((found[0] for kind in (str, tuple, re.Pattern) if (found := matching(kind))), None)

@@ -21,7 +21,7 @@ class Traffic:
         capacity: Capacity | None = None,
     ) -> None:
         most = per_account or concurrent
-        self.queue = RunDispatcher(capacity or Capacity(concurrent, 100, most, per_key or most))
+        self.dispatcher = RunDispatcher(capacity or Capacity(concurrent, 100, most, per_key or most))
         self.started: list[str] = []
         self.positions: dict[str, int] = {}
         self.leave: dict[str, asyncio.Event] = {}
@@ -41,10 +41,10 @@ class Traffic:
             await settled()
 
     async def _run(self, holder: SlotHolder, name: str) -> None:
-        async def waits(position: int) -> None:
+        async def on_wait(position: int) -> None:
             self.positions[name] = position
 
-        async with self.queue.place(holder, self.stop[name], waits=waits):
+        async with self.dispatcher.acquire(holder, self.stop[name], on_wait=on_wait):
             self.started.append(name)
             await self.leave[name].wait()
 
@@ -104,46 +104,46 @@ async def test_a_cancelled_run_leaves_nothing_behind() -> None:
 
 
 def test_more_than_may_wait_are_refused() -> None:
-    queue = RunDispatcher(Capacity.of(1, 2))
+    dispatcher = RunDispatcher(Capacity.of(1, 2))
 
     with ExitStack() as stack:
         for account_id in (ACME, UMBRELLA, INITECH):
-            stack.enter_context(queue.admission(account_id))
-        with pytest.raises(QueueFull) as refused, queue.admission(AccountId(new_uuid())):
+            stack.enter_context(dispatcher.admission(account_id))
+        with pytest.raises(QueueFull) as refused, dispatcher.admission(AccountId(new_uuid())):
             pass
         assert refused.value.limit == 3
 
-    with queue.admission(ACME):
+    with dispatcher.admission(ACME):
         pass
 
 
 async def test_one_account_cannot_fill_the_queue() -> None:
-    queue = RunDispatcher(Capacity.of(1, 4))
+    dispatcher = RunDispatcher(Capacity.of(1, 4))
     stop = asyncio.Event()
 
-    async def waits(_position: int) -> None:
+    async def on_wait(_position: int) -> None:
         pass
 
     with ExitStack() as stack:
-        stack.enter_context(queue.admission(ACME))
-        async with queue.place(SlotHolder(ACME, ApiKeyId(ACME)), stop, waits=waits):
-            stack.enter_context(queue.admission(ACME))
-            stack.enter_context(queue.admission(ACME))
-            with pytest.raises(QueueFull), queue.admission(ACME):
+        stack.enter_context(dispatcher.admission(ACME))
+        async with dispatcher.acquire(SlotHolder(ACME, ApiKeyId(ACME)), stop, on_wait=on_wait):
+            stack.enter_context(dispatcher.admission(ACME))
+            stack.enter_context(dispatcher.admission(ACME))
+            with pytest.raises(QueueFull), dispatcher.admission(ACME):
                 pass
-            stack.enter_context(queue.admission(UMBRELLA))
+            stack.enter_context(dispatcher.admission(UMBRELLA))
 
 
 def test_an_admission_that_is_kept_counts_until_it_is_discharged() -> None:
-    queue = RunDispatcher(Capacity.of(1, 0))
-    with queue.admission(ACME) as admitted:
+    dispatcher = RunDispatcher(Capacity.of(1, 0))
+    with dispatcher.admission(ACME) as admitted:
         admitted.pop_all()
 
-    with pytest.raises(QueueFull), queue.admission(ACME):
+    with pytest.raises(QueueFull), dispatcher.admission(ACME):
         pass
-    queue.discharge(ACME)
+    dispatcher.release(ACME)
 
-    with queue.admission(ACME):
+    with dispatcher.admission(ACME):
         pass
 
 
@@ -175,7 +175,7 @@ async def test_places_are_shared_from_the_second_account_on() -> None:
 
     await traffic.arrive(ACME, "a1", "a2", "a3", "a4", "a5")
     assert traffic.started == ["a1", "a2", "a3", "a4"], "there is nobody to share with"
-    traffic.queue.share()
+    traffic.dispatcher.share()
     await traffic.depart("a1")
     assert traffic.started == ["a1", "a2", "a3", "a4"], "the last free place is for somebody else"
     await traffic.arrive(UMBRELLA, "u1")
@@ -184,14 +184,14 @@ async def test_places_are_shared_from_the_second_account_on() -> None:
 
 
 def test_a_second_account_is_noticed_when_it_comes() -> None:
-    queue = RunDispatcher(Capacity.of(4, 0))
+    dispatcher = RunDispatcher(Capacity.of(4, 0))
 
     with ExitStack() as stack:
         for _ in range(3):
-            stack.enter_context(queue.admission(ACME))
-        with queue.admission(UMBRELLA):
+            stack.enter_context(dispatcher.admission(ACME))
+        with dispatcher.admission(UMBRELLA):
             pass
-        with pytest.raises(QueueFull), queue.admission(ACME):
+        with pytest.raises(QueueFull), dispatcher.admission(ACME):
             pass
 
 
@@ -233,12 +233,12 @@ def test_an_operator_may_give_one_account_every_place() -> None:
 
 
 def test_without_a_queue_one_account_is_refused_while_others_find_a_place() -> None:
-    queue = RunDispatcher(Capacity.of(4, 0))
-    queue.share()
+    dispatcher = RunDispatcher(Capacity.of(4, 0))
+    dispatcher.share()
 
     with ExitStack() as stack:
         for _ in range(3):
-            stack.enter_context(queue.admission(ACME))
-        with pytest.raises(QueueFull), queue.admission(ACME):
+            stack.enter_context(dispatcher.admission(ACME))
+        with pytest.raises(QueueFull), dispatcher.admission(ACME):
             pass
-        stack.enter_context(queue.admission(UMBRELLA))
+        stack.enter_context(dispatcher.admission(UMBRELLA))

@@ -37,8 +37,8 @@ events: st.SearchStrategy[ClientEvent] = st.one_of(
 )
 
 
-def numbered(told: list[ClientEvent], first: int = 1) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(told, start=first)]
+def with_positions(entries: list[ClientEvent], first: int = 1) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(entries, start=first)]
 
 
 def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
@@ -47,8 +47,8 @@ def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
 
 
 @given(st.lists(events, max_size=30), st.integers(1, 1000))
-def test_what_was_packed_comes_back_exactly(told: list[ClientEvent], first: int) -> None:
-    entries = numbered(told, first)
+def test_what_was_packed_comes_back_exactly(entries: list[ClientEvent], first: int) -> None:
+    entries = with_positions(entries, first)
     rows = encode_events(entries)
     back = decode_events(through_the_database(rows))
     assert back == entries
@@ -58,7 +58,9 @@ def test_what_was_packed_comes_back_exactly(told: list[ClientEvent], first: int)
 
 
 def test_ten_thousand_words_of_one_message_are_ten_rows() -> None:
-    entries = numbered([TextDelta(message_id="msg_1", delta=f" word{number}") for number in range(10_000)])
+    entries = with_positions(
+        [TextDelta(message_id="msg_1", delta=f" word{number}") for number in range(10_000)]
+    )
     rows = encode_events(entries)
     assert [(row.position, row.last_position) for row in rows] == [
         (start, start + 999) for start in range(1, 10_000, 1000)
@@ -71,7 +73,7 @@ def test_ten_thousand_words_of_one_message_are_ten_rows() -> None:
 
 def test_an_event_alone_is_kept_as_its_own_json() -> None:
     done = Done(usage=FinalUsage(prompt_tokens=1, completion_tokens=2), finish_reason="stop")
-    assert encode_events(numbered([TextDelta(message_id="m", delta="hi"), done], first=7)) == [
+    assert encode_events(with_positions([TextDelta(message_id="m", delta="hi"), done], first=7)) == [
         StoredEvents(7, 7, {"type": "text_delta", "messageId": "m", "delta": "hi"}),
         StoredEvents(
             8,
@@ -86,7 +88,7 @@ def test_an_event_alone_is_kept_as_its_own_json() -> None:
 
 
 def test_only_neighbours_of_one_kind_message_and_parent_share_a_row() -> None:
-    told: list[ClientEvent] = [
+    entries: list[ClientEvent] = [
         TextDelta(message_id="a", delta="1"),
         TextDelta(message_id="a", delta=""),
         TextDelta(message_id="b", delta="2"),
@@ -97,7 +99,7 @@ def test_only_neighbours_of_one_kind_message_and_parent_share_a_row() -> None:
         Status(phase="thinking", label="x"),
         TextDelta(message_id="a", delta="6"),
     ]
-    rows = encode_events(numbered(told))
+    rows = encode_events(with_positions(entries))
     assert [(row.position, row.last_position) for row in rows] == [
         (1, 2), (3, 3), (4, 4), (5, 6), (7, 7), (8, 8), (9, 9),
     ]  # fmt: skip
@@ -108,13 +110,15 @@ def test_only_neighbours_of_one_kind_message_and_parent_share_a_row() -> None:
 
 
 def test_halves_of_a_character_replay_as_they_were_streamed() -> None:
-    entries = numbered([TextDelta(message_id="m", delta=half) for half in ("a\ud83d", "\ude00b")])
+    entries = with_positions([TextDelta(message_id="m", delta=half) for half in ("a\ud83d", "\ude00b")])
     back = decode_events(through_the_database(encode_events(entries)))
     assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
 
 
 def test_a_long_text_is_kept_in_rows_of_bounded_length() -> None:
-    entries = numbered([TextDelta(message_id="m", delta=f"{n} ") for n in range(2 * DELTAS_PER_ROW + 1)])
+    entries = with_positions(
+        [TextDelta(message_id="m", delta=f"{n} ") for n in range(2 * DELTAS_PER_ROW + 1)]
+    )
 
     rows = encode_events(entries)
 

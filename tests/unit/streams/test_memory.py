@@ -10,7 +10,7 @@ import pytest
 from app.events import Done, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage
-from app.streams.memory import BATCH, REMEMBERED, MemoryEventLog, RunClosed
+from app.streams.memory import BATCH, REMEMBERED, MemoryEventLog, RunLogClosed
 from tests.bystander import a_bystander
 
 DONE = Done(usage=FinalUsage(), finish_reason="stop")
@@ -79,7 +79,7 @@ async def test_only_the_latest_forgotten_runs_are_known_by_name() -> None:
     latest = [a_run() for _ in range(REMEMBERED)]
     for run in latest:
         await log.forget(run)
-    with pytest.raises(RunClosed):
+    with pytest.raises(RunLogClosed):
         await log.append(latest[0], DONE)
     assert await log.append(oldest, DONE) == 1
 

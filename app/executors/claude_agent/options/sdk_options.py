@@ -84,7 +84,7 @@ def build_options(
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
-        extra_args=_switches(full=full, keeps_session=context.session is not None),
+        extra_args=_switches(full=full, keeps_session=context.conversation is not None),
     )
 
 

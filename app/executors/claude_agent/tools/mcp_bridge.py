@@ -12,7 +12,7 @@ from mcp import types
 from mcp.server import Server
 
 from app.events import AiEvent, ToolCallStart
-from app.executors.approvals import Reviewed
+from app.executors.approvals import ApprovableTool
 from app.executors.claude_agent.tools.builtin_tools import NativeTool
 from app.executors.claude_agent.tools.hooks import HookCall, HookName, Hooks
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
@@ -91,7 +91,7 @@ class McpBridge:
         """The arguments to call one of the CLI's own tools with; raises `ToolCallDenied`."""
         return await self._review(tool, args, self._call_context(call_id))
 
-    async def _review(self, tool: Reviewed, args: object, context: ToolContext) -> object:
+    async def _review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         # Nobody can be asked about a call that nobody has heard of.
         await self._call(context.tool_call_id).wait()
         return await self._context.control.approvals.review(tool, args, context)

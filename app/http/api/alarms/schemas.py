@@ -5,7 +5,7 @@ from uuid import UUID
 
 from app.billing.search_repository import Unpriced
 from app.http.schemas import MetersResponse, Moment, ResponseModel
-from app.runs.repository import Drifted, RunRecord
+from app.runs.repository import DriftedRuns, RunRecord
 
 
 class DriftedRun(ResponseModel):
@@ -61,7 +61,7 @@ class AlarmsResponse(ResponseModel):
     unpriced: UnpricedAlarm
 
     @classmethod
-    def of(cls, drifted: Drifted, unpriced: Unpriced) -> "AlarmsResponse":
+    def of(cls, drifted: DriftedRuns, unpriced: Unpriced) -> "AlarmsResponse":
         """Show what was found."""
         return cls(
             drift=DriftAlarm(

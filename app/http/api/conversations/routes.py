@@ -35,7 +35,7 @@ async def list_sessions(
     cursor: str | None = None,
 ) -> Page[ConversationResponse]:
     """Conversations of the key's account, those used last first."""
-    found, next_cursor = await services.conversations.list_sessions(
+    found, next_cursor = await services.conversations.list_conversations(
         caller.account_id, limit=limit, cursor=cursor
     )
     return Page(items=[ConversationResponse.of(session) for session in found], next_cursor=next_cursor)
@@ -52,7 +52,7 @@ async def get_session(
     cursor: str | None = None,
 ) -> ConversationDetailResponse:
     """What was said in it, run by run. Of a tool's result you see what the tool allows clients to."""
-    page = await services.conversations.view(caller.account_id, state_key, limit=limit, cursor=cursor)
+    page = await services.conversations.get_page(caller.account_id, state_key, limit=limit, cursor=cursor)
     if not caller.may("receipts:read"):
         return ConversationDetailResponse.of_page(page, None)
     runs = [run.key.run_id for run in page.runs]

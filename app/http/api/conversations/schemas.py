@@ -75,7 +75,7 @@ class ConversationDetailResponse(ConversationResponse):
         cls, page: ConversationPage, totals: Mapping[str, RunTotals] | None
     ) -> "ConversationDetailResponse":
         """Show a page: after what a run said comes how it ended, and what it cost."""
-        shown = ConversationResponse.of(page.session)
+        shown = ConversationResponse.of(page.conversation)
         return cls(**shown.model_dump(), messages=list(_messages(page, totals)), next_cursor=page.next_cursor)
 
 
@@ -90,7 +90,7 @@ def _messages(
     page: ConversationPage, totals: Mapping[str, RunTotals] | None
 ) -> Iterator[ConversationMessageResponse | ToolResultResponse]:
     results: dict[str, ToolResultResponse] = {run.key.run_id: _result(run, totals) for run in page.runs}
-    last = page.goes_on_with
+    last = page.continued_run
     for said in page.said:
         run_id = said.message.run_id
         if run_id != last and last in results:

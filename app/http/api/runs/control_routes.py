@@ -39,7 +39,7 @@ async def send_message(
     run = await services.runs.get(run_key(caller, run_id))
     # The agent could be asked for what others have told it.
     caller.require_reading(run.api_key_id)
-    answer = await services.commands.give(run.key, command)
+    answer = await services.commands.submit(run.key, command)
     return SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
 
 
@@ -70,7 +70,7 @@ async def decide(
 ) -> DecidedPermission:
     """Let a tool call that waits for consent go on, changed if you like, or deny it."""
     command = Decide(request_id=request_id, decision=body.decision, args=body.args, message=body.message)
-    await services.commands.give(run_key(caller, run_id), command)
+    await services.commands.submit(run_key(caller, run_id), command)
     return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
 
 
@@ -83,5 +83,5 @@ async def change_run(
     More freely needs `runs:approve` as well.
     """
     command = ChangeMode(mode=body.permission_mode, may_loosen=caller.may("runs:approve"))
-    await services.commands.give(run_key(caller, run_id), command)
+    await services.commands.submit(run_key(caller, run_id), command)
     return ChangedRun(run_id=run_id, permission_mode=body.permission_mode)

@@ -2,7 +2,7 @@ import pytest
 from claude_agent_sdk import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 from app.events import (
-    SpokenEvent,
+    OutputEvent,
     Status,
     TextDelta,
     ThinkingDelta,
@@ -17,7 +17,7 @@ CALL = ToolUseBlock("toolu_1", "mcp__runtally__core__get_current_time", {"timezo
 ANSWER = ToolResultBlock("toolu_1", [{"type": "text", "text": "for the model only"}], is_error=False)
 
 
-def heard(*frames: Message, show_thinking: bool = False, **results: ToolResult) -> list[SpokenEvent]:
+def heard(*frames: Message, show_thinking: bool = False, **results: ToolResult) -> list[OutputEvent]:
     mapper = EventMapper(
         tool_ids=frozenset({"core__get_current_time"}),
         native=frozenset({"Agent"}),

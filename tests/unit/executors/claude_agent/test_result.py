@@ -58,7 +58,7 @@ def test_every_failure_has_a_name(
 ) -> None:
     result = a_result(**{"is_error": True, "terminal_reason": "api_error", **fields})
 
-    assert failure(result, stop_of(result), last_error).ending == ending
+    assert failure(result, stop_of(result), last_error).outcome == ending
 
 
 def test_a_structured_answer_is_given_as_it_is() -> None:

@@ -40,7 +40,7 @@ async def test_an_answer_to_an_earlier_message_is_none_to_one_never_taken_up(
     with pytest.raises(ExecutionFailed) as failed:
         turn.answer(stopped)
 
-    assert failed.value.ending[0] == error
+    assert failed.value.outcome[0] == error
 
 
 async def test_once_taken_up_and_answered_the_answer_stands() -> None:

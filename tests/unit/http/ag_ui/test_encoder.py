@@ -23,7 +23,7 @@ from app.events import (
     ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
-    UserMessageTaken,
+    UserMessageDelivered,
 )
 from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.ag_ui.interrupt import InterruptId
@@ -55,7 +55,7 @@ A_RUN: list[ClientEvent] = [
     ToolCallStart(tool_call_id="toolu_1", tool_name="core__clock", args={"timezone": "UTC"}),
     Step(step_index=1, step_budget=8),
     ToolCallResult(tool_call_id="toolu_1", result={"time": "12:00"}, is_error=False),
-    UserMessageTaken(message_id="u-1", content="in Tokyo"),
+    UserMessageDelivered(message_id="u-1", content="in Tokyo"),
     TextDelta(message_id="msg_2", delta="\U0001f600"),
     Step(step_index=2, step_budget=8),
     AssistantFinal(content="\U0001f600"),
@@ -125,7 +125,7 @@ def an_encoder(**fields: Any) -> AgUiEncoder:
     return AgUiEncoder(thread_id="t-1", run_id="theirs", our_run_id="r-1", **fields)
 
 
-def numbered(events: list[ClientEvent]) -> list[LogEntry]:
+def with_positions(events: list[ClientEvent]) -> list[LogEntry]:
     return [LogEntry(position, event) for position, event in enumerate(events, start=1)]
 
 
@@ -140,7 +140,7 @@ def parsed(stream: bytes) -> list[dict[str, Any]]:
 
 
 def told(events: list[ClientEvent], **fields: Any) -> list[dict[str, Any]]:
-    return parsed(an_encoder(**fields).encode(numbered(events)))
+    return parsed(an_encoder(**fields).encode(with_positions(events)))
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
@@ -150,19 +150,19 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
 def test_a_run_is_these_frames_byte_by_byte() -> None:
     encoder: Encoder = an_encoder()
 
-    assert encoder.encode(numbered(A_RUN)) == GOLDEN
+    assert encoder.encode(with_positions(A_RUN)) == GOLDEN
 
 
 @pytest.mark.parametrize("cut", range(len(A_RUN) + 1))
 def test_a_replay_is_byte_identical_wherever_the_batches_end(cut: int) -> None:
-    encoder, entries = an_encoder(), numbered(A_RUN)
+    encoder, entries = an_encoder(), with_positions(A_RUN)
 
     assert encoder.encode(entries[:cut]) + encoder.encode(entries[cut:]) == GOLDEN
 
 
 def test_nothing_follows_the_end() -> None:
     encoder = an_encoder()
-    encoder.encode(numbered(A_RUN))
+    encoder.encode(with_positions(A_RUN))
 
     assert encoder.ended
     assert encoder.encode([LogEntry(99, TextDelta(message_id="m", delta="late"))]) == b""
@@ -203,7 +203,7 @@ def test_a_later_attempt_begins_with_nothing_open() -> None:
 
     said = told([STARTED, text, STARTED, text, DONE])
     encoder = an_encoder()
-    encoder.encode(numbered([STARTED, CALL, REQUEST, STARTED]))
+    encoder.encode(with_positions([STARTED, CALL, REQUEST, STARTED]))
 
     assert not encoder.asking
     assert kinds(said).count("TEXT_MESSAGE_START") == kinds(said).count("TEXT_MESSAGE_END") == 2
@@ -240,7 +240,7 @@ class TestConsent:
     def test_a_run_that_asks_ends_only_where_it_is_told_to(self) -> None:
         encoder = an_encoder()
         text = TextDelta(message_id="m", delta="x")
-        before = parsed(encoder.encode(numbered([STARTED, text, CALL, REQUEST])))
+        before = parsed(encoder.encode(with_positions([STARTED, text, CALL, REQUEST])))
 
         assert encoder.asking
         assert encoder.in_step
@@ -265,7 +265,7 @@ class TestConsent:
 
     def test_everything_open_is_closed_before_it_ends(self) -> None:
         encoder = an_encoder()
-        encoder.encode(numbered([STARTED, TextDelta(message_id="m", delta="x"), REQUEST]))
+        encoder.encode(with_positions([STARTED, TextDelta(message_id="m", delta="x"), REQUEST]))
 
         end = parsed(encoder.interrupt())
 
@@ -274,7 +274,7 @@ class TestConsent:
     def test_what_is_decided_is_asked_no_more(self) -> None:
         encoder = an_encoder()
 
-        said = parsed(encoder.encode(numbered([STARTED, CALL, REQUEST, RESOLVED])))
+        said = parsed(encoder.encode(with_positions([STARTED, CALL, REQUEST, RESOLVED])))
 
         assert not encoder.asking
         assert said[-1]["value"] == {"requestId": "p-1", "decision": "allow", "reason": "decided"}
@@ -336,7 +336,7 @@ class TestSubagents:
         call = CALL.model_copy(update={"parent_tool_call_id": "toolu_a"})
         events: list[ClientEvent] = [STARTED, self.AGENT, self.THEIRS, call, REQUEST]
         encoder = an_encoder()
-        encoder.encode(numbered(events))
+        encoder.encode(with_positions(events))
 
         *_, suspended, _, end = parsed(encoder.interrupt())
         on = told([*events, RESOLVED, self.THEIRS, self.ANSWERED, DONE], after=5)
@@ -363,7 +363,7 @@ class TestComingBack:
         assert [said[0], *said[2:]] == parsed(GOLDEN)
 
     def test_the_messages_a_client_may_have_are_known(self) -> None:
-        minted = an_encoder().minted(numbered(A_RUN))
+        minted = an_encoder().minted(with_positions(A_RUN))
 
         assert minted == {"msg_1:thinking:4", "msg_1", "toolu_1", "toolu_1:result", "u-1", "msg_2"}
-        assert an_encoder(after=9).minted(numbered(A_RUN)) == {"u-1", "msg_2"}
+        assert an_encoder(after=9).minted(with_positions(A_RUN)) == {"u-1", "msg_2"}

@@ -15,7 +15,15 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from tests.unit.http.ag_ui.test_encoder import DONE, REQUEST, RESOLVED, STARTED, an_encoder, numbered, parsed
+from tests.unit.http.ag_ui.test_encoder import (
+    DONE,
+    REQUEST,
+    RESOLVED,
+    STARTED,
+    an_encoder,
+    parsed,
+    with_positions,
+)
 
 OPENS = {
     "TEXT_MESSAGE_START": "messageId",
@@ -112,7 +120,7 @@ def require_order(events: list[dict[str, Any]]) -> None:
 def test_however_it_is_cut_a_run_is_told_in_order_and_byte_identical(
     events: list[ClientEvent], data: st.DataObject
 ) -> None:
-    log = numbered(events)
+    log = with_positions(events)
     whole = an_encoder().encode(log)
     cut = data.draw(st.integers(0, len(log)))
     encoder = an_encoder()
@@ -123,7 +131,7 @@ def test_however_it_is_cut_a_run_is_told_in_order_and_byte_identical(
 
 @given(runs)
 def test_a_run_interrupted_and_resumed_loses_nothing(events: list[ClientEvent]) -> None:
-    log = numbered(events)
+    log = with_positions(events)
     whole = spoken(parsed(an_encoder().encode(log)))
     for cut in range(1, len(log)):
         encoder = an_encoder()

@@ -17,7 +17,7 @@ from app.events import (
     ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
-    UserMessageTaken,
+    UserMessageDelivered,
 )
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.encoder import Encoder
@@ -47,7 +47,7 @@ A_RUN: list[ClientEvent] = [
     Step(step_index=1, step_budget=None),
     ToolCallResult(tool_call_id="t1", result={"time": "12:00"}, is_error=False),
     TextDelta(message_id="msg_s", delta="inside", parent_tool_call_id="t1"),
-    UserMessageTaken(message_id="u1", content="Hurry."),
+    UserMessageDelivered(message_id="u1", content="Hurry."),
     ToolCallStart(tool_call_id="t2", tool_name="core__clock", args={}),
     ToolCallResult(tool_call_id="t2", result={"error": "invalid_args"}, is_error=True),
     TextDelta(message_id="msg_3", delta="noon\u2028\U0001f600"),
@@ -217,7 +217,7 @@ EVENTS: st.SearchStrategy[ClientEvent] = st.one_of(
     st.builds(ends, CALL_IDS, is_error=st.booleans()),
     st.just(Step(step_index=1, step_budget=None)),
     st.just(Status(phase="compacting", label="Compacting")),
-    st.just(UserMessageTaken(message_id="u", content="x")),
+    st.just(UserMessageDelivered(message_id="u", content="x")),
     st.just(STARTED),
 )
 """In any order, also in ones no run has."""
