@@ -1,4 +1,4 @@
-"""Everything that can go wrong, by kind.
+"""The kinds of errors.
 
 AppError                      500  internal
 ├── Invalid                   422  invalid_request
@@ -16,8 +16,8 @@ AppError                      500  internal
 ├── TimedOut                  504  timeout
 └── InsufficientStorage       507  storage_quota
 
-Concrete errors are declared at the top of the module that raises them: the class names the
-situation, its docstring is the sentence shown, `code` is what programs branch on.
+Concrete errors are declared at the top of the module that raises them: the class is named after the
+situation, its docstring is the sentence shown to clients, `code` is what programs branch on.
 """
 
 from collections.abc import Sequence
@@ -26,19 +26,19 @@ from typing import ClassVar, Self
 
 
 class OperatorError(Exception):
-    """What whoever runs the server has to mend; its text is for them and reaches no client."""
+    """A mistake in the server's configuration; the text is for the operator and reaches no client."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """What is wrong with one field of a request; `field` is its dotted JSON path."""
+    """The error of one field of a request; `field` is its dotted JSON path."""
 
     field: str
     message: str
 
 
 class AppError(Exception):
-    """Something went wrong on our side."""
+    """An internal error occurred."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
@@ -52,11 +52,9 @@ class AppError(Exception):
         limit: int | None = None,
         run_id: str | None = None,
     ) -> None:
-        """Describe this occurrence.
+        """`detail` replaces the class's sentence and is shown to clients: no secret, path or upstream text.
 
-        `detail` replaces the class's own sentence and is shown to clients: no secret, path or
-        upstream text may be in it. `limit` is how many there may be of what there are too many of,
-        `run_id` the run that this is the end of.
+        `limit` is the limit that was exceeded, `run_id` the run that ended with this error.
         """
         self.detail = detail or (type(self).__doc__ or "").strip().partition("\n")[0]
         self.errors = tuple(errors)
@@ -74,7 +72,7 @@ class Invalid(AppError):
 
     @classmethod
     def field(cls, field: str, message: str) -> Self:
-        """One field is wrong."""
+        """An error about one field."""
         return cls(f"{field}: {message}", errors=[FieldError(field, message)])
 
 
@@ -93,14 +91,14 @@ class PaymentRequired(AppError):
 
 
 class Forbidden(AppError):
-    """The API key lacks the scope for this."""
+    """The API key lacks the scope for this request."""
 
     status = 403
     code = "forbidden"
 
 
 class NotFound(AppError):
-    """There is no such thing here."""
+    """The requested resource does not exist."""
 
     status = 404
     code = "not_found"
@@ -114,14 +112,14 @@ class TooSlow(AppError):
 
 
 class Conflict(AppError):
-    """The request contradicts what is already there."""
+    """The request conflicts with the current state."""
 
     status = 409
     code = "conflict"
 
 
 class Gone(AppError):
-    """It was here, and is no more."""
+    """The requested resource was deleted."""
 
     status = 410
     code = "gone"
@@ -142,28 +140,28 @@ class TooMany(AppError):
 
 
 class InvalidOutput(AppError):
-    """The model answered, but not with what was asked for."""
+    """The model's answer does not have the requested form."""
 
     status = 502
     code = "invalid_output"
 
 
 class Unavailable(AppError):
-    """A part this needs is not available; try again later."""
+    """A component that this request needs is unavailable; try again later."""
 
     status = 503
     code = "unavailable"
 
 
 class TimedOut(AppError):
-    """It took too long."""
+    """The operation timed out."""
 
     status = 504
     code = "timeout"
 
 
 class InsufficientStorage(AppError):
-    """The account keeps as much as it may."""
+    """The account's storage quota is used up."""
 
     status = 507
     code = "storage_quota"

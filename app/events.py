@@ -1,7 +1,7 @@
-"""What a run says while it goes on.
+"""The events of a run.
 
-`AiEvent` is all an executor may say. `ClientEvent` is all a client may hear: it lacks
-`UsageReport`, so the type checker keeps usage and cost facts out of every stream.
+An executor produces `AiEvent`s. Clients receive `ClientEvent`s: `UsageReport` is not one of them, so
+the type checker keeps usage and cost out of every stream.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias
@@ -26,7 +26,7 @@ class _Event(WireModel):
 
 
 class RunStarted(_Event):
-    """The run has a place and begins."""
+    """The run got a slot and starts."""
 
     type: Literal["run_started"] = "run_started"
     run_id: str
@@ -36,7 +36,7 @@ class RunStarted(_Event):
 
 
 class Queued(_Event):
-    """The run has to wait; `position` counts the runs before it and itself. Comes first of all."""
+    """The run has to wait; `position` is its place in the queue, from 1. Always the first event."""
 
     type: Literal["queued"] = "queued"
     position: int
@@ -59,7 +59,7 @@ class ThinkingDelta(_Event):
 
 
 class Status(_Event):
-    """What the run is busy with."""
+    """What the run is doing."""
 
     type: Literal["status"] = "status"
     phase: Literal["thinking", "tool_use", "compacting"]
@@ -84,7 +84,7 @@ class ToolCallStart(_Event):
 
 
 class ToolCallResult(_Event):
-    """A tool call has ended; `result` holds the fields the tool allows clients to see."""
+    """A tool call has ended; `result` contains the fields that the tool shows to clients."""
 
     type: Literal["tool_call_result"] = "tool_call_result"
     tool_call_id: str
@@ -93,7 +93,7 @@ class ToolCallResult(_Event):
 
 
 class AssistantFinal(_Event):
-    """The answer, once, on success."""
+    """The answer; exactly once if the run succeeds."""
 
     type: Literal["assistant_final"] = "assistant_final"
     content: str
@@ -121,11 +121,11 @@ class UserMessageDelivered(_Event):
     type: Literal["user_message"] = "user_message"
     message_id: str
     content: str
-    """Its text; images are not repeated."""
+    """Its text, without images."""
 
 
 class PermissionRequest(_Event):
-    """A tool call waits for a person; after `expires_at` it is denied."""
+    """A tool call waits for a person's decision; after `expires_at` it is denied."""
 
     type: Literal["permission_request"] = "permission_request"
     request_id: str
@@ -136,7 +136,7 @@ class PermissionRequest(_Event):
 
 
 class PermissionResolved(_Event):
-    """A tool call waits no longer; `args` are those a person has changed it to."""
+    """A tool call no longer waits; `args` are set if the decision changed its arguments."""
 
     type: Literal["permission_resolved"] = "permission_resolved"
     request_id: str
@@ -146,7 +146,7 @@ class PermissionResolved(_Event):
 
 
 class Interrupted(_Event):
-    """How far somebody's wish to stop the turn (`interrupt`) or the run (`cancel`) has come."""
+    """The state of a request to stop the turn (`interrupt`) or the run (`cancel`)."""
 
     type: Literal["interrupted"] = "interrupted"
     kind: StopKind
@@ -164,7 +164,7 @@ class UsageReport:
 
 
 class MeterReport:
-    """What was counted of a run, once, at its end. Never part of `ClientEvent`."""
+    """The run's meters and failed tool calls, once at its end. Never part of `ClientEvent`."""
 
     __slots__ = ("meters", "tool_failures")
     __match_args__ = ("meters", "tool_failures")
@@ -184,10 +184,10 @@ OutputEvent: TypeAlias = (
     | UserMessageDelivered
     | AssistantFinal
 )
-"""What an executor says to the client."""
+"""The events that an executor produces for clients."""
 
 ControlEvent: TypeAlias = Queued | PermissionRequest | PermissionResolved | Interrupted
-"""What is said of a run from outside its executor."""
+"""The events of a run that come from outside its executor's output."""
 
 AiEvent: TypeAlias = OutputEvent | UsageReport | MeterReport
 ClientEvent: TypeAlias = ControlEvent | RunStarted | OutputEvent | RunError | Done
@@ -195,4 +195,4 @@ ClientEvent: TypeAlias = ControlEvent | RunStarted | OutputEvent | RunError | Do
 CLIENT_EVENTS: TypeAdapter[ClientEvent] = TypeAdapter(
     Annotated[ClientEvent, Field(discriminator="type")],
 )
-"""Reads stored events back."""
+"""Parses stored events."""

@@ -1,4 +1,4 @@
-"""The identifiers that cross package borders."""
+"""Identifiers that are used in several packages."""
 
 from typing import NamedTuple, NewType
 from uuid import UUID
@@ -14,17 +14,17 @@ RUN_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 """No slash: `source_reference` joins run id, attempt and message id with one."""
 
 RESERVED_RUN_IDS = frozenset({"preview", "stream", "wait"})
-"""Paths stand beside those of runs: a run of such a name could not be looked up."""
+"""Names of routes beside `/v1/runs/{runId}`: a run with such an id could not be looked up."""
 
 STATE_KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$"
-"""Stands in paths as it is."""
+"""Needs no escaping in paths."""
 
 
 class RunKey(NamedTuple):
-    """Names a run within its account.
+    """The key of a run.
 
-    Run ids are chosen by clients, so they are unique per account only: nobody can squat on or
-    probe for another account's ids.
+    Run ids are chosen by clients and therefore unique per account only: nobody can occupy or probe
+    for another account's ids.
     """
 
     account_id: AccountId
@@ -32,5 +32,5 @@ class RunKey(NamedTuple):
 
 
 def new_uuid() -> UUID:
-    """A UUIDv7, made here because PostgreSQL before 18 cannot."""
+    """A UUIDv7, generated here because PostgreSQL before 18 cannot."""
     return UUID(bytes=uuid_utils.uuid7().bytes)

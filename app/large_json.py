@@ -1,4 +1,4 @@
-"""Large JSON: written piece by piece so that other threads can run, and measured before parsing; pure."""
+"""Large JSON: written in chunks so that other threads can run, and measured before parsing; pure."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 _LONG_CHARS: Final = 1024
 _WRITTEN_AT_ONCE: Final = 262_144
-"""Characters: a string of 19 MB in one go would keep the event loop from the interpreter for 40 ms."""
+"""Characters: writing a string of 19 MB at once would block the event loop for 40 ms."""
 
 
 def dumps(value: Any, *, ascii_only: bool = False) -> str:
@@ -27,12 +27,12 @@ def dumps(value: Any, *, ascii_only: bool = False) -> str:
 
 
 def count_parts(text: bytes | bytearray) -> int:
-    """Commas and opening brackets, those in strings too: parsing makes about as many values."""
+    """The number of commas and opening brackets: about as many values as parsing creates."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def with_marks(value: Any, mark: Callable[[str], str]) -> Any:
-    """The same JSON value with what `mark` gives for each long string."""
+    """The JSON value with each long string replaced by `mark(string)`."""
     match value:
         case str() if len(value) > _LONG_CHARS:
             return mark(value)

@@ -1,4 +1,4 @@
-"""Principal: on whose behalf something is asked, and what they may ask."""
+"""Principal: the caller of a request and its scopes."""
 
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
@@ -11,17 +11,17 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class ScopeMissing(Forbidden):
-    """The API key lacks the scope for this."""
+    """The API key lacks the scope for this request."""
 
     @classmethod
     def of(cls, scope: Scope) -> Self:
-        """The scope that is missing."""
+        """The error for this scope."""
         return cls(f"This API key lacks the scope {scope}.")
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The holder of an API key, or of a browser session that stands for one."""
+    """The holder of an API key, or of a browser session of one."""
 
     account_id: AccountId
     api_key_id: ApiKeyId
@@ -39,6 +39,6 @@ class Principal:
             raise ScopeMissing.of(scope)
 
     def require_reading(self, started_by: ApiKeyId) -> None:
-        """Raise `ScopeMissing` unless the key may read what the key `started_by` has started."""
+        """Raise `ScopeMissing` unless the key may read runs that the key `started_by` started."""
         if started_by != self.api_key_id:
             self.require("runs:read")

@@ -1,4 +1,4 @@
-"""What a client may ask and what it is answered in the end."""
+"""The requests of clients and the final result of a run."""
 
 import re
 from decimal import Decimal
@@ -39,12 +39,12 @@ def _exact(value: object) -> object:
 
 
 Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]
-"""An exact amount; a float never meets money."""
+"""An exact amount; never a float."""
 
 _WHOLE = {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}
 _ABOVE_ZERO = {"type": "string", "pattern": r"^([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"}
 ABOVE_ZERO: dict[str, Any] = {"anyOf": [_ABOVE_ZERO, _WHOLE]}
-"""Dollars, for readers of the OpenAPI document."""
+"""The JSON schema of `Dollars` in the OpenAPI document."""
 
 _PATH_BYTES = 1024
 _NAME_BYTES = 255
@@ -52,33 +52,33 @@ _DELETE = 127
 
 
 def relative_path(path: str) -> str:
-    """The path, if it names one place below a directory in one way only; raises `ValueError`."""
+    """The path if it is relative, normalized and stays below its directory; raises `ValueError`."""
     names = path.split("/")
     if any(name in {"", ".", ".."} for name in names):
         message = "must be relative, without empty parts, . and .."
         raise ValueError(message)
     if any(ord(char) < ord(" ") or ord(char) == _DELETE or char == "\\" for char in path):
-        message = "must not hold control characters or backslashes"
+        message = "must not contain control characters or backslashes"
         raise ValueError(message)
     if len(path.encode()) > _PATH_BYTES or any(len(name.encode()) > _NAME_BYTES for name in names):
-        message = f"must not be longer than {_PATH_BYTES} bytes, nor a part of it than {_NAME_BYTES}"
+        message = f"must not be longer than {_PATH_BYTES} bytes, and no part longer than {_NAME_BYTES}"
         raise ValueError(message)
     return path
 
 
 FilePath = Annotated[str, AfterValidator(relative_path)]
-"""A place in a workspace."""
+"""A relative path in a workspace."""
 
 
-def _is_no_path(run_id: str) -> str:
+def _not_reserved(run_id: str) -> str:
     if run_id in RESERVED_RUN_IDS:
         message = f"must not be {', '.join(sorted(RESERVED_RUN_IDS))}: these are paths"
         raise ValueError(message)
     return run_id
 
 
-NewRunId = Annotated[str, Field(pattern=RUN_ID_PATTERN), AfterValidator(_is_no_path)]
-"""What a client may call a run."""
+NewRunId = Annotated[str, Field(pattern=RUN_ID_PATTERN), AfterValidator(_not_reserved)]
+"""A run id chosen by a client."""
 
 ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 ErrorCode = Literal[
@@ -91,29 +91,28 @@ ErrorCode = Literal[
     "insufficient_credits",
     "provider_unavailable",
 ]
-"""Why a run did not succeed; all a client ever learns of it."""
+"""Why a run did not succeed; clients get no other detail."""
 
 FinishReason = Literal["stop", "max_turns", "budget", "timeout", "aborted", "error"]
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 OnConflict = Literal["reject", "enqueue", "interrupt"]
-"""What a run does whose conversation is busy: give up, wait for its turn, or end what is going on."""
+"""What a run does when its conversation is busy: fail, wait for its turn, or cancel the earlier runs."""
 
 PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
-"""How freely a run's tools may be called.
+"""Which tool calls of a run need approval.
 
-`default` asks a person where the graph wants one, `acceptEdits` too but for edits of files, `plan`
-allows only what reads, `dontAsk` denies what it would have to ask for, `bypassPermissions` asks
-nobody.
+`default`: those the graph says; `acceptEdits`: the same except edits of files; `plan`: only read-only
+tools may be called; `dontAsk`: calls that need approval are denied; `bypassPermissions`: none.
 """
 
 Priority = Literal["now", "next", "later"]
-"""When a message sent to a running agent is heard: at once, breaking off what it says; at the next
-opportunity; or in a turn of its own."""
+"""When a running agent gets a message: at once, interrupting its output; at the next opportunity; or
+in a turn of its own."""
 
 
 class WireModel(BaseModel):
-    """camelCase outside, snake_case inside; an unknown field is an error."""
+    """camelCase in JSON, snake_case in Python; an unknown field is an error."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -125,13 +124,13 @@ class WireModel(BaseModel):
 
 
 class InputModel(WireModel):
-    """What clients send: under its outside names only."""
+    """A model of client input: accepts the JSON names only."""
 
     model_config = ConfigDict(validate_by_name=False)
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
-        """Make one by its inside names."""
+        """Create one by its Python names."""
         return cls.model_validate(fields, by_name=True, by_alias=False)
 
 
@@ -140,7 +139,7 @@ _NO_BASE64 = "is not valid base64"
 
 def _decoded(data: str) -> bytes:
     try:
-        # Ten times as fast as the standard library, which counts where an image has 20 MB.
+        # Ten times as fast as the standard library; an image may have 20 MB.
         return pybase64.b64decode(data, validate=True)
     except ValueError as error:
         raise ValueError(_NO_BASE64) from error
@@ -177,7 +176,7 @@ Content = Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Fie
 
 
 class Message(InputModel):
-    """One message of the conversation so far."""
+    """A message of the conversation."""
 
     role: Literal["user", "assistant", "system"]
     content: Content
@@ -185,20 +184,20 @@ class Message(InputModel):
     @model_validator(mode="after")
     def _only_users_send_images(self) -> "Message":
         if self.role != "user" and any(part.type == "image" for part in self.parts):
-            message = f"a message of role {self.role!r} may hold text only"
+            message = f"a message of role {self.role!r} may contain text only"
             raise ValueError(message)
         return self
 
     @property
     def parts(self) -> list[TextPart | ImagePart]:
-        """The content as parts, whichever way it was written."""
+        """The content as a list of parts."""
         if isinstance(self.content, str):
             return [TextPart(type="text", text=self.content)]
         return list(self.content)
 
     @property
     def size(self) -> int:
-        """About how many characters it holds, images included."""
+        """The approximate number of characters, images included."""
         if isinstance(self.content, str):
             return len(self.content)
         return sum(len(part.text if isinstance(part, TextPart) else part.data) for part in self.content)
@@ -210,7 +209,7 @@ class Message(InputModel):
 
 
 class SentMessage(NamedTuple):
-    """A message for a running agent; `message_id` is a UUID and names it once and for all."""
+    """A message for a running agent; `message_id` is a UUID that identifies it."""
 
     message_id: str
     message: Message
@@ -225,7 +224,7 @@ class ResponseFormat(InputModel):
 
 
 class RunLimits(InputModel):
-    """Where a run must stop; what is left out falls back to the graph, then to the server."""
+    """The limits of a run; a missing limit falls back to the graph's, then to the server's."""
 
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
@@ -233,7 +232,7 @@ class RunLimits(InputModel):
     max_total_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     def tightest(self, other: "RunLimits") -> "RunLimits":
-        """Each limit at the lower of the two; a missing one gives way."""
+        """The lower value of each limit; None only if both are None."""
 
         def lower(name: str) -> Any:
             both = [v for v in (getattr(self, name), getattr(other, name)) if v is not None]
@@ -243,7 +242,7 @@ class RunLimits(InputModel):
 
 
 class UploadedFile(InputModel):
-    """A file the agent finds in its workspace; its bytes are base64 encoded."""
+    """A file for the agent's workspace, base64 encoded."""
 
     path: FilePath
     data: Annotated[str, Field(json_schema_extra=_BASE64)]
@@ -261,12 +260,12 @@ class UploadedFile(InputModel):
 
     @property
     def size(self) -> int:
-        """How many bytes that are."""
+        """The number of bytes."""
         return len(self.data) // 4 * 3 - self.data.count("=", -2)
 
 
 class GraphRunRequest(InputModel):
-    """A run, as a client asks for it."""
+    """The request to start a run."""
 
     run_id: NewRunId | None = None
     graph_id: GraphId
@@ -274,7 +273,7 @@ class GraphRunRequest(InputModel):
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     tool_ids: list[str] | None = None
     state_key: Annotated[str, Field(pattern=STATE_KEY_PATTERN)] | None = None
-    """The conversation this run goes on with; a new one begins where there is none."""
+    """The conversation that the run continues; created if there is none."""
     on_conflict: OnConflict = "enqueue"
     response_format: ResponseFormat | None = None
     limits: RunLimits = RunLimits()
@@ -283,24 +282,24 @@ class GraphRunRequest(InputModel):
 
     @property
     def size(self) -> int:
-        """About how many characters its messages and files hold."""
+        """The approximate number of characters of its messages and files."""
         return sum(message.size for message in self.messages) + sum(len(file.data) for file in self.files)
 
     @field_validator("files")
     @classmethod
-    def _each_in_its_place(cls, files: tuple[UploadedFile, ...]) -> tuple[UploadedFile, ...]:
+    def _distinct_paths(cls, files: tuple[UploadedFile, ...]) -> tuple[UploadedFile, ...]:
         paths = {file.path for file in files}
         if len(paths) < len(files):
-            message = "names a path twice"
+            message = "contains a path twice"
             raise ValueError(message)
         if any(str(above) in paths for path in paths for above in PurePosixPath(path).parents):
-            message = "has a file where another one has its directory"
+            message = "uses a path both as a file and as a directory"
             raise ValueError(message)
         return files
 
     @field_validator("messages")
     @classmethod
-    def _the_user_speaks_last(cls, messages: list[Message]) -> list[Message]:
+    def _last_message_is_the_users(cls, messages: list[Message]) -> list[Message]:
         if messages[-1].role != "user":
             message = "the last message must be the user's"
             raise ValueError(message)
@@ -308,34 +307,34 @@ class GraphRunRequest(InputModel):
 
 
 class GenerateRequest(InputModel):
-    """One answer to one prompt: a run of one turn, without tools."""
+    """The request for one answer to one prompt: a run of one turn without tools."""
 
     run_id: NewRunId | None = None
     prompt: Annotated[str, Field(min_length=1)]
     system: Annotated[str, Field(min_length=1)] | None = None
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     role: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """What a model is wanted for; instead of `model`."""
+    """A role that resolves to a model; instead of `model`."""
     limits: RunLimits = RunLimits()
 
     @field_validator("role")
     @classmethod
     def _role_or_model(cls, role: str | None, info: ValidationInfo) -> str | None:
         if role is not None and info.data.get("model") is not None:
-            message = "a role chooses the model: give one of role and model"
+            message = "a role selects the model: give either role or model"
             raise ValueError(message)
         return role
 
 
 class GenerateTextRequest(GenerateRequest):
-    """A text, as a client asks for it."""
+    """The request for a generated text."""
 
     stream: Annotated[bool, Field(strict=True)] = False
-    """Whether the run's events are wanted instead of its answer."""
+    """Whether to stream the run's events instead of returning its answer."""
 
 
 class GenerateObjectRequest(GenerateRequest):
-    """An object, as a client asks for it."""
+    """The request for a generated object."""
 
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
 

@@ -1,7 +1,7 @@
-"""Foreign values -> values that PostgreSQL and JSON can hold; pure.
+"""Replacement of what PostgreSQL and JSON cannot store in foreign values; pure.
 
-PostgreSQL has no U+0000, UTF-8 has no lone surrogates, JSON has neither NaN nor infinities. What a
-model, a provider or a tool says passes through here where it enters; clients are refused instead.
+PostgreSQL has no U+0000, UTF-8 has no lone surrogates, JSON has neither NaN nor infinities. Values of
+models, providers and tools are replaced where they enter; invalid client input is refused instead.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 REPLACEMENT = "\ufffd"
 MAX_DEPTH = 100
-"""Deeper values become U+FFFD: neither the JSON writer nor Python's stack reaches much further."""
+"""Deeper values become U+FFFD: the JSON writer and Python's stack do not support much more."""
 
 MAX_IDENTIFIER_CHARS = 200
-"""PostgreSQL refuses rows whose indexed columns have some 2 700 bytes together."""
+"""PostgreSQL refuses rows whose indexed columns have more than about 2 700 bytes together."""
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _IDENTIFIER = re.compile(rf"[!-~]{{1,{MAX_IDENTIFIER_CHARS}}}")
@@ -25,13 +25,13 @@ _KEPT_CHARS = 100
 
 
 def is_storable(text: str) -> bool:
-    """Whether it can be held as it is."""
+    """Whether the text can be stored unchanged."""
     if "\0" in text:
         return False
     if text.isascii():
         return True
     try:
-        # A hundred times as fast as to search, which counts where a text has 20 MB.
+        # A hundred times as fast as a search; a text may have 20 MB.
         text.encode()
     except UnicodeEncodeError:
         return False
@@ -39,18 +39,18 @@ def is_storable(text: str) -> bool:
 
 
 def storable(value: T) -> T:
-    """The same with U+FFFD for U+0000 and lone surrogates, and null for numbers JSON does not know.
+    """The value with U+FFFD for U+0000 and lone surrogates, and None for NaN and infinities.
 
-    Takes text, JSON, and data classes of both; what is fine already is not copied, and no length changes.
+    Takes text, JSON, and data classes of both. Copies only what changes; lengths stay the same.
     """
     changed: T = _storable(value, MAX_DEPTH)
     return changed
 
 
 def identifier(text: str) -> str:
-    """A name somebody else has chosen, as a short one of printable ASCII.
+    """A foreign name as a short one of printable ASCII.
 
-    One that is such a name already stays as it is; others keep how they begin, and differ by a hash.
+    A name that already is one stays unchanged; others keep their beginning and get a hash.
     """
     if _IDENTIFIER.fullmatch(text):
         return text

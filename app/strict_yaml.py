@@ -1,4 +1,4 @@
-"""YAML that refuses a key given twice."""
+"""StrictYamlLoader: a YAML loader that refuses duplicate keys."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -7,7 +7,7 @@ import yaml
 
 
 class StrictYamlLoader(yaml.SafeLoader):
-    """Refuses a key given twice: YAML would silently take the last, also of two budgets."""
+    """Refuses duplicate keys: PyYAML would silently use the last value."""
 
     def construct_mapping(
         self,
@@ -17,5 +17,5 @@ class StrictYamlLoader(yaml.SafeLoader):
         """See the loader."""
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if len(set(keys)) < len(keys):
-            raise yaml.constructor.ConstructorError(problem="a key is given twice")
+            raise yaml.constructor.ConstructorError(problem="duplicate key")
         return super().construct_mapping(node, deep)

@@ -1,4 +1,4 @@
-"""What a message used, in tokens. No prices here: see billing/pricing.py."""
+"""Token usage of messages and runs. Prices are in billing/pricing.py."""
 
 import math
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ from app.ids import ApiKeyId, MessageId, RunKey
 log = structlog.get_logger(__name__)
 
 Basis = Literal["final", "partial", "recovered"]
-"""How complete the numbers are: the API's last number, a message cut off, found after a crash."""
+"""How complete the numbers are: the API's final ones, of a message cut off, or recovered after a crash."""
 
 Origin = Literal["assistant", "subagent", "hidden"]
-"""Who caused the message: the main thread, a subagent, or a call no SDK message shows."""
+"""What caused the message: the main agent, a subagent, or a call that no SDK message shows."""
 
 ExecutorType = Literal["claude_sdk", "messages_api"]
 
 SOURCE_SYSTEM = "anthropic_sdk"
 
 BYTES_PER_TOKEN = 4
-"""About; used to count what arrived of a message that was cut off."""
+"""An approximation, used for messages that were cut off."""
 
 UNKNOWN_MODEL = "unknown"
-"""Has no price, so somebody will look."""
+"""Has no price, so it raises an alarm."""
 
 MOST_TOKENS = 1_000_000_000
-"""Of one message and one kind: beyond any context window, far below what sums can hold."""
+"""Limit per message and kind: above any context window, far below what sums can hold."""
 
 _COUNTS = {
     "input_tokens",
@@ -47,7 +47,7 @@ _SHOWN_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Token counts of one message, by what each kind costs. The kinds do not overlap."""
+    """Token counts of one message by kind. The kinds do not overlap."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -58,7 +58,7 @@ class TokenUsage:
 
     @property
     def prompt_tokens(self) -> int:
-        """Everything that went in: input, cache reads and cache writes."""
+        """Input, cache reads and cache writes."""
         return (
             self.input_tokens
             + self.cache_read_tokens
@@ -68,13 +68,13 @@ class TokenUsage:
 
     @property
     def total_tokens(self) -> int:
-        """Everything that `maxTotalTokens` counts."""
+        """What `maxTotalTokens` limits."""
         return self.prompt_tokens + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """Whom and what a run's receipts name besides the usage itself."""
+    """The key, graph and HTTP request that a run's receipts name."""
 
     api_key_id: ApiKeyId
     graph_id: str
@@ -83,14 +83,14 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class UsageFact:
-    """What one assistant message used: the unit of billing, stated exactly once."""
+    """The usage of one assistant message: the unit of billing, recorded exactly once."""
 
     run: RunKey
     attempt: int
     message_id: MessageId
     attribution: Attribution
     model: str
-    """The model that served the message, not the one asked for."""
+    """The model that served the message, not the requested one."""
     usage: TokenUsage
     executor_type: ExecutorType
     basis: Basis = "final"
@@ -98,9 +98,9 @@ class UsageFact:
     origin: Origin = "assistant"
     parent_tool_call_id: str | None = None
     note: str | None = None
-    """What is unusual about it, in words for whoever reads its receipt."""
+    """Anything unusual about it, for readers of the receipt."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    """When the message was heard: its price is the price of that moment."""
+    """When the message was received; it is charged at the price of that time."""
 
     @property
     def source_reference(self) -> str:
@@ -109,13 +109,13 @@ class UsageFact:
 
     @property
     def key(self) -> str:
-        """The same for all accounts together; holds no space."""
+        """Unique over all accounts; contains no space."""
         return f"{self.run.account_id}/{self.source_reference}"
 
 
 @dataclass(frozen=True, slots=True)
 class Meters:
-    """How many messages of a run each meter saw, and on how many they disagreed."""
+    """How many messages of a run each meter counted, and for how many they disagreed."""
 
     sdk: int
     gateway: int
@@ -124,7 +124,7 @@ class Meters:
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """Usage as clients see it: tokens in and out, never money."""
+    """Usage as shown to clients: tokens in and out, never money."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -139,11 +139,11 @@ class UsageTotal:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What earlier attempts of a run have used of its limits."""
+    """What earlier attempts of a run have used up of its limits."""
 
     usage: UsageTotal = field(default_factory=UsageTotal)
     total_tokens: int = 0
-    """Everything that `maxTotalTokens` counts."""
+    """What `maxTotalTokens` limits."""
     cost_usd: Decimal = Decimal(0)
     turns: int = 0
 
@@ -152,7 +152,7 @@ NOTHING_SPENT = Spent()
 
 
 def counted(usage: Any) -> dict[str, Any]:
-    """A usage object of somebody else's as far as it can be counted with; the rest raises an alarm."""
+    """The valid counts of a provider's usage object; invalid ones are logged and left out."""
     known: dict[str, Any] = {}
     for name, value in usage.items() if isinstance(usage, dict) else ():
         if name in _OF_COUNTS and isinstance(value, dict):
@@ -160,15 +160,15 @@ def counted(usage: Any) -> dict[str, Any]:
         elif name in _COUNTS and type(value) is int and 0 <= value <= MOST_TOKENS:
             known[name] = value
         elif name in _COUNTS | _OF_COUNTS and value is not None:
-            log.error("a number nobody understands", name=name, value=repr(value)[:_SHOWN_CHARS])
+            log.error("usage.invalid_count", name=name, value=repr(value)[:_SHOWN_CHARS])
     return known
 
 
 def merged(start: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:
-    """Usage of `message_start` brought up to date by `message_delta`, as the API means it.
+    """The usage of `message_start` updated with that of a `message_delta`, following the API.
 
-    Input and cache counts are replaced by positive values only (a delta may repeat them as null
-    or zero); everything else by any value that is not null.
+    Input and cache counts are only replaced by positive values (a delta may repeat them as null or
+    zero); everything else by any value that is not null.
     """
     usage = dict(start)
     for name, value in delta.items():
@@ -186,7 +186,7 @@ def merged(start: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]
 
 
 def token_usage(raw: Mapping[str, Any]) -> TokenUsage:
-    """The API's usage object in our words; cache writes without a breakdown count as 5-minute."""
+    """The API's usage object as `TokenUsage`; cache writes without a breakdown count as 5-minute."""
     breakdown = raw.get("cache_creation") or {}
     one_hour = breakdown.get("ephemeral_1h_input_tokens") or 0
     five_minutes = breakdown.get("ephemeral_5m_input_tokens") or 0
@@ -205,5 +205,5 @@ def token_usage(raw: Mapping[str, Any]) -> TokenUsage:
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many tokens a text has, where nobody who knows can be asked."""
+    """The approximate number of tokens of a text."""
     return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)

@@ -39,9 +39,8 @@ from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.generate import Generator
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
-from app.runs.recovery import RunRecovery
+from app.runs.recovery import HEARTBEAT_TIMEOUT_S, RunRecovery
 from app.runs.request_codec import RequestCodec
-from app.runs.resumption import RunResumption
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.runs.supervisor import RunSupervisor
@@ -223,7 +222,7 @@ async def _open_runs(
         max_output_bytes=settings.max_run_output_mb * 2**20,
     )
     dispatcher = RunDispatcher(_capacity(settings))
-    ground.tasks.start_soon(_share_places, accounts, dispatcher)
+    ground.tasks.start_soon(_share_slots, accounts, dispatcher)
     supervisor = RunSupervisor(database, worker, log_, dispatcher=dispatcher, tasks=ground.tasks)
     commands = RunCommands(database, supervisor, process_id=ground.process_id, limits=ground.planner.messages)
     conversations = _open_conversations(ground)
@@ -247,21 +246,20 @@ async def _open_runs(
         process_id=ground.process_id,
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
-    resumption = RunResumption(
+    recovery = RunRecovery(
         database,
-        ground.planner,
-        ground.billing,
-        receipts=ground.receipts,
+        log_,
+        planner=ground.planner,
         dispatcher=dispatcher,
         supervisor=supervisor,
+        ledger=ground.ledger,
+        receipts=ground.receipts,
+        reports=ground.billing,
         codec=codec,
         process_id=ground.process_id,
     )
-    recovery = RunRecovery(
-        database, log_, ground.ledger, resumption, supervisor=supervisor, process_id=ground.process_id
-    )
-    # Beside an embedded database there is no other process: whatever has not ended has died.
-    await recovery.recover(**({"silent_s": 0.0} if settings.database_url is None else {}))
+    # With an embedded database there is no other process: every unfinished run has lost its process.
+    await recovery.recover(timeout_s=0.0 if settings.database_url is None else HEARTBEAT_TIMEOUT_S)
     ground.tasks.start_soon(recovery.watch)
     ground.tasks.start_soon(commands.watch)
     ground.tasks.start_soon(ground.workspaces.sweep)
@@ -297,9 +295,9 @@ def _open_contents(ground: _Ground) -> RunDeletion:
     return contents
 
 
-async def _share_places(accounts: Accounts, dispatcher: RunDispatcher) -> None:
+async def _share_slots(accounts: Accounts, dispatcher: RunDispatcher) -> None:
     await accounts.wait_until_several()
-    dispatcher.share()
+    dispatcher.share_slots()
 
 
 def _capacity(settings: Settings) -> Capacity:

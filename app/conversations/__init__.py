@@ -1,1 +1,1 @@
-"""Transcripts of conversations, and what of a posted history they contain already."""
+"""Conversations: their transcripts, and the comparison with a history that a client posts."""

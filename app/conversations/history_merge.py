@@ -1,7 +1,7 @@
-"""What of a client's history a conversation has already; pure.
+"""Comparison of a history that a client posts with the conversation's own; pure.
 
-Chat clients post their whole history with every message. Sent again, the model would hear it
-twice; left unread, a history that was edited would silently be answered as if it had not been.
+Chat clients post their whole history with every message. Passed on, the model would get it twice;
+ignored, an edited history would be answered as if it had not been edited.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,50 +16,50 @@ from app.requests import Message
 
 
 class HistoryConflict(Conflict):
-    """The messages before the last do not end as this conversation does; fork it or leave them out."""
+    """The posted history differs from the end of this conversation; fork it, or omit earlier messages."""
 
     code = "history_contradicts"
 
 
-def new_messages(messages: Sequence[Message], said: Sequence[ConversationMessage]) -> list[Message]:
-    """The messages the conversation does not have: the last one, and what is said to the system.
+def new_messages(messages: Sequence[Message], transcript: Sequence[ConversationMessage]) -> list[Message]:
+    """The posted messages that the conversation lacks: the last one and the system messages.
 
-    The client's history must be the conversation's end, all of it or a part. Only texts count, and
-    not their white space; of what an agent said in a turn its last words are enough, and of words
-    that were cut off a beginning. Raises `HistoryConflict`.
+    The posted history must equal the conversation's end, or a part of it. Only texts are compared,
+    without white space; for an agent's turn its last text is enough, and for a text that was cut off
+    its beginning. Raises `HistoryConflict`.
     """
     *earlier, _ = (message for message in messages if message.role != "system")
-    theirs = _turns(_Said(message.role, message.text) for message in earlier)
-    ours = _turns(
-        _Said(message.type.removesuffix("_message"), message.content, message.partial)
-        for message in said
+    posted = _turns(_Text(message.role, message.text) for message in earlier)
+    stored = _turns(
+        _Text(message.type.removesuffix("_message"), message.content, message.partial)
+        for message in transcript
         if message.type in {"user_message", "assistant_message"}
     )
-    if len(theirs) > len(ours) or not all(map(_agrees, theirs, ours[len(ours) - len(theirs) :])):
+    if len(posted) > len(stored) or not all(map(_matches, posted, stored[len(stored) - len(posted) :])):
         raise HistoryConflict
     last = messages[-1]
     return [message for message in messages if message.role == "system" or message is last]
 
 
-class _Said(NamedTuple):
+class _Text(NamedTuple):
     role: str
     text: str
-    cut: bool = False
+    partial: bool = False
 
 
-def _turns(spoken: Iterable[_Said]) -> list[list[_Said]]:
-    """Neighbouring texts of one role together, each without its white space."""
-    bare = [said._replace(text="".join(escape_tags(said.text).split())) for said in spoken]
+def _turns(texts: Iterable[_Text]) -> list[list[_Text]]:
+    """Neighbouring texts of one role grouped, each without its white space."""
+    bare = [text._replace(text="".join(escape_tags(text.text).split())) for text in texts]
     return [list(turn) for _, turn in groupby(filter(_text, bare), key=_role)]
 
 
-def _agrees(theirs: Sequence[_Said], ours: Sequence[_Said]) -> bool:
-    if theirs[0].role != ours[0].role:
+def _matches(posted: Sequence[_Text], stored: Sequence[_Text]) -> bool:
+    if posted[0].role != stored[0].role:
         return False
-    text, whole = "".join(map(_text, theirs)), "".join(map(_text, ours))
-    if ours[-1].cut and (whole.startswith(text) or text.startswith(whole)):
+    text, whole = "".join(map(_text, posted)), "".join(map(_text, stored))
+    if stored[-1].partial and (whole.startswith(text) or text.startswith(whole)):
         return True
-    return text == whole or (ours[0].role == "assistant" and text == ours[-1].text)
+    return text == whole or (stored[0].role == "assistant" and text == stored[-1].text)
 
 
 _role, _text = attrgetter("role"), attrgetter("text")

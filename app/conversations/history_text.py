@@ -1,7 +1,7 @@
-"""Earlier turns as one text for a model that takes user messages only, and back again; pure.
+"""Encoding of earlier turns as one text, for a CLI that takes user messages only; pure.
 
 JSON escapes every line break, so no text inside a message can end its line and pose as another
-role; "<" is escaped too, so none can write the tag that closes the record. Outside a record the tag
+role; "<" is escaped too, so no text can contain the closing tag. Outside an encoded history the tag
 is escaped wherever a client wrote it, so that no message can pose as one.
 """
 
@@ -16,14 +16,14 @@ _ROLES = ("user", "assistant")
 
 
 class HistoryTurn(NamedTuple):
-    """Who said what."""
+    """One message of an earlier turn."""
 
     role: str
     text: str
 
 
-def written(turns: Iterable[HistoryTurn]) -> str:
-    """The turns as a record."""
+def encode_history(turns: Iterable[HistoryTurn]) -> str:
+    """The turns as one text."""
     lines = [
         json.dumps({"role": turn.role, "content": turn.text}, ensure_ascii=False).replace("<", "\\u003c")
         for turn in turns
@@ -32,12 +32,12 @@ def written(turns: Iterable[HistoryTurn]) -> str:
 
 
 def escape_tags(text: str) -> str:
-    """The text of a client as the model is told it: word for word, but for the tags of a record."""
+    """A client's text for the model: unchanged except for the tags of an encoded history."""
     return _TAG.sub("&lt;", text)
 
 
-def read(text: str) -> list[HistoryTurn] | None:
-    """The turns of a record; None when the text is none."""
+def decode_history(text: str) -> list[HistoryTurn] | None:
+    """The turns of an encoded history; None if the text is not one."""
     lines = text.split("\n")
     if lines[0] != _OPEN or lines[-1] != _CLOSE:
         return None

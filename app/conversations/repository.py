@@ -1,4 +1,4 @@
-"""The SQL of conversations and their transcripts."""
+"""SQL for conversations and their transcripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from app.db import Reader, Transaction, member_of
 from app.ids import AccountId
 
 _entries = session_entries.c
-_PIECE = 1000
-_PIECE_BYTES = 2 * 2**20
+_BATCH = 1000
+_BATCH_BYTES = 2 * 2**20
 
 
 class Transcript(NamedTuple):
-    """Names one transcript: a session's own (`subpath` empty) or one of its subagents'."""
+    """The key of a transcript: a session's own (`subpath` empty) or one of its subagents'."""
 
     project_key: str
     session_id: str
@@ -29,13 +29,13 @@ class Transcript(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation as it stands."""
+    """A conversation's row."""
 
     account_id: AccountId
     state_key: str
     session_id: UUID
     title: str | None
-    """How its first question begins; None where nobody knows."""
+    """The beginning of its first question; None if unknown."""
     turns: int
     forked_from: str | None
     forked_at: str | None
@@ -44,16 +44,16 @@ class Conversation:
 
     @property
     def transcript(self) -> Transcript:
-        """Where what was said in it is kept."""
+        """The key of its transcript."""
         return Transcript(str(self.account_id), str(self.session_id))
 
 
 async def take_turn(
     tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None
 ) -> Conversation:
-    """Give the conversation one more turn, making it if there is none; with this title then.
+    """Add a turn to the conversation, creating it with this title if there is none.
 
-    Until the transaction ends nobody else takes one: turns are numbered in order of commitment.
+    Locks its row until the transaction ends, so turns are numbered in the order of commits.
     """
     statement = (
         postgresql.insert(sessions)
@@ -76,7 +76,7 @@ async def take_turn(
 
 
 async def insert_conversation(tx: Transaction, conversation: Conversation) -> bool:
-    """Add a forked conversation; False when its key is taken."""
+    """Insert a forked conversation; False if its key is taken."""
     statement = (
         postgresql.insert(sessions)
         .values(
@@ -96,13 +96,13 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> bo
 
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
-    """The account's conversation of this key."""
+    """The account's conversation with this key."""
     row = (await reader.execute(select(sessions).where(_is(account_id, state_key)))).one_or_none()
     return None if row is None else _session(row)
 
 
 async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: str) -> Conversation | None:
-    """The conversation, held so that it gets no turn before the transaction ends."""
+    """The conversation, locked so that it gets no turn before the transaction ends."""
     statement = select(sessions).where(_is(account_id, state_key)).with_for_update()
     row = (await tx.execute(statement)).one_or_none()
     return None if row is None else _session(row)
@@ -115,7 +115,7 @@ async def newest_conversations(
     limit: int,
     before: tuple[datetime, str] | None,
 ) -> list[Conversation]:
-    """Conversations of an account, those used last first, before (updated_at, state_key)."""
+    """Conversations of an account, most recently used first, before (updated_at, state_key)."""
     statement = (
         select(sessions)
         .where(sessions.c.account_id == account_id)
@@ -128,18 +128,18 @@ async def newest_conversations(
 
 
 async def delete_conversation(tx: Transaction, conversation: Conversation) -> None:
-    """Remove a conversation with everything said in it."""
+    """Delete a conversation and its transcripts."""
     await tx.execute(delete(sessions).where(_is(conversation.account_id, conversation.state_key)))
     await delete_entries(tx, conversation.transcript)
 
 
 async def lock_transcript(tx: Transaction, transcript: Transcript) -> None:
-    """Queue up behind everybody who writes this transcript: entries keep the order of their calls."""
+    """Serialize writers of this transcript until the transaction ends, so entries keep their order."""
     await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
 
 
 async def append_entries(tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-    """Add lines in this order; a line that is there already (by its `uuid`) is not added again."""
+    """Append lines in this order; skips lines whose `uuid` is already there."""
     rows = [
         {
             **transcript._asdict(),
@@ -154,7 +154,7 @@ async def append_entries(tx: Transaction, transcript: Transcript, entries: Seque
 
 
 class StoredEntry(NamedTuple):
-    """A line of a transcript and where it stands."""
+    """A line of a transcript and its position."""
 
     position: int
     entry: TranscriptEntry
@@ -163,7 +163,7 @@ class StoredEntry(NamedTuple):
 async def page_of_entries(
     reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
 ) -> list[StoredEntry]:
-    """The lines after a position, in order; no more once they have so many bytes, but at least one."""
+    """The lines after a position, in order: up to about `max_bytes`, at least one."""
     before = func.sum(_entries.bytes).over(order_by=_entries.position) - _entries.bytes
     sized = (
         select(_entries.position, _entries.entry, _entries.run_id, before.label("before"))
@@ -181,17 +181,17 @@ async def load_entries(reader: Reader, transcript: Transcript) -> list[Transcrip
     """Every line of a transcript, in order."""
     entries: list[TranscriptEntry] = []
     after = 0
-    # In pieces: other requests are served between them.
-    while piece := await page_of_entries(
-        reader, transcript, after=after, limit=_PIECE, max_bytes=_PIECE_BYTES
+    # In batches, so that other tasks run in between.
+    while batch := await page_of_entries(
+        reader, transcript, after=after, limit=_BATCH, max_bytes=_BATCH_BYTES
     ):
-        entries += [placed.entry for placed in piece]
-        after = piece[-1].position
+        entries += [stored.entry for stored in batch]
+        after = batch[-1].position
     return entries
 
 
 async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:
-    """Where each run begins that has said something in a transcript."""
+    """The position of each run's first line in a transcript."""
     first = func.min(_entries.position)
     statement = (
         select(_entries.run_id, first)
@@ -203,27 +203,27 @@ async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, i
 
 
 async def run_at(reader: Reader, transcript: Transcript, position: int) -> str | None:
-    """The run that said the line at a position."""
+    """The run that wrote the line at a position."""
     statement = select(_entries.run_id).where(_in(transcript), _entries.position == position)
     run_id: str | None = (await reader.execute(statement)).scalar_one_or_none()
     return run_id
 
 
 async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
-    """How large a transcript is, its subagents' left out."""
+    """The size of a transcript, without its subagents'."""
     statement = select(func.coalesce(func.sum(_entries.bytes), 0)).where(_in(transcript))
     return int((await reader.execute(statement)).scalar_one())
 
 
 async def has_user_messages(reader: Reader, transcript: Transcript) -> bool:
-    """Whether a user said anything in it; without reading all that was said."""
+    """Whether it contains user messages; does not read the entries."""
     statement = select(exists().where(_in(transcript), member_of(_entries.entry, "type") == "user"))
     found: bool = (await reader.execute(statement)).scalar_one()
     return found
 
 
 async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, datetime]]:
-    """The sessions of a project and when each was written last; subagents do not count."""
+    """The sessions of a project and the time of their last entry, without subagents."""
     statement = (
         select(_entries.session_id, func.max(_entries.written_at))
         .where(_entries.project_key == project_key, _entries.subpath == "")
@@ -233,7 +233,7 @@ async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, da
 
 
 async def subpaths_of(reader: Reader, project_key: str, session_id: str) -> list[str]:
-    """The subagents' transcripts of a session."""
+    """The subpaths of a session's subagents."""
     statement = (
         select(_entries.subpath)
         .where(_entries.project_key == project_key, _entries.session_id == session_id, _entries.subpath != "")
@@ -244,7 +244,7 @@ async def subpaths_of(reader: Reader, project_key: str, session_id: str) -> list
 
 
 async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
-    """Remove a transcript; a session's own takes its subagents' with it."""
+    """Delete a transcript; a session's own (empty subpath) together with its subagents'."""
     statement = delete(session_entries).where(
         _entries.project_key == transcript.project_key, _entries.session_id == transcript.session_id
     )

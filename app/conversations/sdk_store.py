@@ -1,7 +1,7 @@
-"""The SDK's SessionStore on PostgreSQL: transcripts that any server process can go on with.
+"""PostgresSessionStore: the SDK's SessionStore on PostgreSQL, so any server process can resume a session.
 
-The classes do not name the SDK's protocol as their base: it would have them inherit methods that
-are not there, and the SDK looks which are.
+The classes do not inherit from the SDK's protocol: they would inherit methods that they do not
+implement, and the SDK checks which methods exist.
 """
 
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ from app.ids import RunKey
 
 
 class PostgresSessionStore:
-    """Keeps transcripts as the SDK writes them; passes the SDK's own conformance suite."""
+    """Stores transcripts as the SDK writes them; passes the SDK's own conformance suite."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """See the SDK. Raises `DatabaseUnavailable`; trying again adds nothing twice."""
+        """See the SDK. Raises `DatabaseUnavailable`; a retry appends nothing twice."""
         await self.add(
             _transcript(key), [TranscriptEntry(cast("dict[str, Any]", entry), None) for entry in entries]
         )
@@ -69,28 +69,28 @@ class PostgresSessionStore:
             return await subpaths_of(reader, key["project_key"], key["session_id"])
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-        """Append entries together with the runs that said them."""
+        """Append entries together with the runs that wrote them."""
         async with self._database.transaction() as tx:
             await lock_transcript(tx, transcript)
             await append_entries(tx, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
-        """Every entry together with the run that said it."""
+        """Every entry together with the run that wrote it."""
         async with self._database.snapshot() as reader:
             return await load_entries(reader, transcript)
 
     async def fork(self, conversation: Conversation, *, up_to_entry: str) -> UUID:
-        """Copy a session's transcript up to an entry under a session id of its own, which it returns."""
-        both = cast("SessionStore", _Copying(self, conversation.transcript))
+        """Copy a session's transcript up to an entry; returns the copy's session id."""
+        both = cast("SessionStore", _ForkStore(self, conversation.transcript))
         copy = await fork_session_via_store(both, str(conversation.session_id), up_to_message_id=up_to_entry)
         return UUID(copy.session_id)
 
 
 class RunSessionStore:
-    """What the SDK sees of a store while it carries one run: it writes, and reads nothing.
+    """The SDK's session store during one run: it only writes.
 
-    The SDK names projects by directories, and every run has its own: here the project is the
-    account. What came before lies in the CLI's own directory already.
+    The SDK names projects by directories, and every run has its own directory: here the project is the
+    account. The earlier transcript is already in the CLI's directory.
     """
 
     def __init__(self, store: PostgresSessionStore, run: RunKey) -> None:
@@ -98,35 +98,35 @@ class RunSessionStore:
         self._run = run
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Keep what was said, under the run that said it."""
+        """Append entries for this run."""
         transcript = _transcript(key)._replace(project_key=str(self._run.account_id))
-        said = [TranscriptEntry(cast("dict[str, Any]", entry), self._run.run_id) for entry in entries]
-        await self._store.add(transcript, said)
+        new = [TranscriptEntry(cast("dict[str, Any]", entry), self._run.run_id) for entry in entries]
+        await self._store.add(transcript, new)
 
     async def load(self, key: SessionKey) -> None:  # noqa: ARG002 - the SDK's signature
-        """Nothing: see the class."""
+        """Return nothing: see the class."""
         return
 
 
-class _Copying:
-    """One session to read and its copy to write, whatever project the SDK takes them for.
+class _ForkStore:
+    """Reads one session and writes its copy, whatever project the SDK passes.
 
-    The copies get ids of their own, so the runs that said them are found by what each is a copy of.
+    The copied entries get new ids, so their runs are found by the id of the entry each was copied from.
     """
 
     def __init__(self, store: PostgresSessionStore, source: Transcript) -> None:
         self._store = store
         self._source = source
-        self._said_by: dict[str, str | None] = {}
+        self._run_of: dict[str, str | None] = {}
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry]:  # noqa: ARG002 - the SDK's signature
         entries = await self._store.entries(self._source)
-        self._said_by = {entry.line["uuid"]: entry.run_id for entry in entries if "uuid" in entry.line}
+        self._run_of = {entry.line["uuid"]: entry.run_id for entry in entries if "uuid" in entry.line}
         return [cast("SessionStoreEntry", entry.line) for entry in entries]
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         lines = [cast("dict[str, Any]", entry) for entry in entries]
-        copies = [TranscriptEntry(line, self._said_by.get(_original(line))) for line in lines]
+        copies = [TranscriptEntry(line, self._run_of.get(_original(line))) for line in lines]
         await self._store.add(_transcript(key)._replace(project_key=self._source.project_key), copies)
 
 

@@ -1,4 +1,4 @@
-"""Conversations, and the transcripts of their sessions line by line."""
+"""Tables of conversations and of their transcripts, one row per line."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,24 +1,24 @@
-"""The SDK's transcript -> what was said, in our words; pure.
+"""Mapping of the SDK's transcript lines to messages; pure.
 
-The lines are the CLI's own and their format is not documented: what is not known is passed over.
-Texts that the CLI made up itself (errors of the provider among them) are never shown.
+The format of the CLI's lines is not documented: unknown lines are skipped. Texts that the CLI
+generated itself (among them the provider's errors) are never shown.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.conversations.history_text import HistoryTurn, read
+from app.conversations.history_text import HistoryTurn, decode_history
 
 MessageType = Literal["system_message", "user_message", "assistant_message", "tool_call"]
 
 INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
-"""The CLI's notes that it was interrupted; it writes them as if the user had."""
+"""Messages that the CLI writes in the user's name when it is interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """A line of a transcript, as the SDK wrote it, and the run that said it."""
+    """A line of a transcript as the SDK wrote it, and its run."""
 
     line: dict[str, Any]
     run_id: str | None
@@ -26,37 +26,37 @@ class TranscriptEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConversationMessage:
-    """One thing said or done in a conversation."""
+    """A message or tool call in a conversation."""
 
     type: MessageType
     run_id: str | None
     at: str | None
-    """When, as the CLI wrote it; None for what was said before the conversation began here."""
+    """The CLI's timestamp; None for messages from before the conversation began here."""
     content: str = ""
     message_id: str | None = None
     partial: bool = False
-    """Whether it was cut off."""
+    """Whether the text was cut off."""
     compaction: bool = False
-    """Whether everything before this was summed up for the model."""
+    """Whether the model gets a summary of everything before this."""
     tool_call_id: str | None = None
     tool_name: str | None = None
     args: Any = None
     is_error: bool | None = None
-    """Whether the tool call failed; None while it has not been answered."""
+    """Whether the tool call failed; None while it has no result."""
 
 
 def has_user_entries(entries: Sequence[TranscriptEntry]) -> bool:
-    """Whether there is anything to go on with."""
+    """Whether there is a session to resume."""
     return any(entry.line.get("type") == "user" for entry in entries)
 
 
 def has_question_of(entries: Sequence[TranscriptEntry], run_id: str) -> bool:
-    """Whether a run has put its question already."""
+    """Whether the run's question is in the transcript."""
     return any(entry.run_id == run_id and entry.line.get("type") == "user" for entry in entries)
 
 
 def last_entry_of(entries: Sequence[TranscriptEntry], run_id: str) -> str | None:
-    """The id of the last thing a run said or was told."""
+    """The id of the run's last user or assistant entry."""
     ids = [
         _text(entry.line.get("uuid"))
         for entry in entries
@@ -68,9 +68,9 @@ def last_entry_of(entries: Sequence[TranscriptEntry], run_id: str) -> str | None
 def messages_of(
     entries: Sequence[TranscriptEntry], *, tool_id_of: Callable[[str], str], only_first: int | None = None
 ) -> list[ConversationMessage]:
-    """Everything said, in order; `tool_id_of` gives a tool's id for the model's name of it.
+    """The messages in order; `tool_id_of` maps the model's name of a tool to its id.
 
-    `only_first`: how many of the entries to read; in the others only the results of calls are looked for.
+    `only_first` limits how many entries become messages; the others only supply results of tool calls.
     """
     failed = dict(_tool_results(entries))
     return [message for entry in entries[:only_first] for message in _read(entry, failed, tool_id_of)]
@@ -99,7 +99,7 @@ def _user(entry: TranscriptEntry, content: Any) -> Iterator[ConversationMessage]
     texts = [content] if isinstance(content, str) else _texts(content)
     if not texts or texts[0] in INTERRUPTED or entry.line.get("isCompactSummary"):
         return
-    earlier = read(texts[0]) if len(texts) > 1 else None
+    earlier = decode_history(texts[0]) if len(texts) > 1 else None
     for turn in earlier or []:
         yield _earlier(entry, turn)
     text = "\n\n".join(texts if earlier is None else texts[1:])

@@ -40,7 +40,7 @@ def check_catalogues(settings: Settings) -> Catalogs:
     tools, of_tools = _tools(settings)
     prices, of_prices = _prices(settings)
     models, of_models = _models(settings, prices)
-    graphs, wrong = GraphCatalog.survey(
+    graphs, wrong = GraphCatalog.load_valid(
         graph_directories(settings),
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,

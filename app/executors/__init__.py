@@ -1,1 +1,1 @@
-"""Make events from a request."""
+"""Executors: the port, what every executor needs, and the implementations."""

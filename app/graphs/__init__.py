@@ -1,1 +1,1 @@
-"""Graph definitions: the format, the files, the shipped graphs."""
+"""Graph definitions: the file format, the catalog and the shipped graphs."""

@@ -1,4 +1,4 @@
-"""GraphCatalog: graph id -> GraphSpec, read from Markdown files."""
+"""GraphCatalog: the graphs of this server, read from Markdown files."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,11 +24,11 @@ class GraphNotFound(NotFound):
 
 
 class GraphDefinitionError(OperatorError):
-    """A graph file is wrong; the text names the file and the key."""
+    """A graph file is invalid; the text names the file and the key."""
 
 
 class GraphCatalog:
-    """The graphs this server has."""
+    """The graphs of this server, by id."""
 
     def __init__(self, graphs: Iterable[GraphSpec]) -> None:
         self._graphs = {graph.id: graph for graph in graphs}
@@ -42,11 +42,11 @@ class GraphCatalog:
         known_secrets: Collection[str] = (),
         host_roots: Sequence[Path] = (),
     ) -> "GraphCatalog":
-        """Read every `*.md`; raises `GraphDefinitionError` for the first that is wrong.
+        """Read every `*.md`; raises `GraphDefinitionError` for the first invalid one.
 
-        `host_roots` are where graphs may mount files from.
+        `host_roots` are the directories that graphs may mount files from.
         """
-        catalog, problems = cls.survey(
+        catalog, problems = cls.load_valid(
             directories, known_tools=known_tools, known_secrets=known_secrets, host_roots=host_roots
         )
         for problem in problems:
@@ -54,7 +54,7 @@ class GraphCatalog:
         return catalog
 
     @classmethod
-    def survey(
+    def load_valid(
         cls,
         directories: Iterable[Path],
         *,
@@ -62,17 +62,17 @@ class GraphCatalog:
         known_secrets: Collection[str] = (),
         host_roots: Sequence[Path] = (),
     ) -> tuple["GraphCatalog", list[GraphDefinitionError]]:
-        """The graphs that can be used, and everything that is wrong with the others."""
+        """The valid graphs, and the errors of the others."""
         found: dict[str, GraphSpec] = {}
         problems: list[GraphDefinitionError] = []
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
-            graph, wrong = _read(path, known_tools, known_secrets)
+            graph, errors = _read(path, known_tools, known_secrets)
             if graph is not None:
-                wrong = [*wrong, *_wrong_mounts(path, graph, host_roots)]
+                errors = [*errors, *_mount_errors(path, graph, host_roots)]
             if graph is not None and graph.id in found:
-                wrong = [_wrong(path, "name", f"there is another graph {graph.id}")]
-            problems.extend(wrong)
-            if graph is not None and not wrong:
+                errors = [_error(path, "name", f"there is another graph {graph.id}")]
+            problems.extend(errors)
+            if graph is not None and not errors:
                 found[graph.id] = graph
         return cls(found.values()), problems
 
@@ -100,31 +100,31 @@ def _read(
         return None, [error]
     reserved = [name for name in ("name", "system_prompt") if name in head]
     if reserved:
-        said = "comes from the file itself, not from its head"
-        return None, [_wrong(path, name, said) for name in reserved]
+        problem = "is taken from the file itself and must not be in the front matter"
+        return None, [_error(path, name, problem) for name in reserved]
     try:
         graph = GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
     except ValidationError as error:
-        return None, [_of_field(path, detail) for detail in error.errors(include_input=False)]
+        return None, [_field_error(path, detail) for detail in error.errors(include_input=False)]
     unknown = [tool for tool in graph.tools if tool not in known_tools]
     unset = sorted(secrets_of(graph.mcp_servers).difference(known_secrets))
     return graph, [
-        *(_wrong(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
-        *(_wrong(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
+        *(_error(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
+        *(_error(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
     ]
 
 
-def _of_field(path: Path, detail: Any) -> GraphDefinitionError:
+def _field_error(path: Path, detail: Any) -> GraphDefinitionError:
     key = ".".join(str(part) for part in detail["loc"])
-    return _wrong(path, key, detail["msg"].removeprefix("Value error, "))
+    return _error(path, key, detail["msg"].removeprefix("Value error, "))
 
 
-def _wrong_mounts(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:
+def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:
     for index, mount in enumerate(graph.workspace.mounts):
         try:
             real_host_path(mount.host_path, roots)
         except HostPathRefused as error:
-            yield _wrong(path, f"workspace.mounts.{index}.host_path", str(error))
+            yield _error(path, f"workspace.mounts.{index}.host_path", str(error))
 
 
 def _parts(path: Path) -> tuple[dict[Any, Any], str]:
@@ -134,14 +134,14 @@ def _parts(path: Path) -> tuple[dict[Any, Any], str]:
         source, prompt = handler.split(text) if handler.detect(text) else ("", text)
         head = handler.load(source, Loader=StrictYamlLoader)
     except OSError as error:
-        raise _wrong(path, "file", "cannot be read") from error
+        raise _error(path, "file", "cannot be read") from error
     except (yaml.YAMLError, ValueError) as error:
         # The YAML loader raises a plain ValueError for a date that does not exist.
-        raise _wrong(path, "front matter", "is not valid YAML between two lines of ---") from error
+        raise _error(path, "front matter", "is not valid YAML between two lines of ---") from error
     if not isinstance(head or {}, dict):
-        raise _wrong(path, "front matter", "must be keys and values")
+        raise _error(path, "front matter", "must be keys and values")
     return head or {}, prompt.strip()
 
 
-def _wrong(path: Path, key: str, problem: str) -> GraphDefinitionError:
+def _error(path: Path, key: str, problem: str) -> GraphDefinitionError:
     return GraphDefinitionError(f"graph file {path.name}: {key}: {problem}")

@@ -1,4 +1,4 @@
-"""GraphSpec: what a graph definition may say; knows no executor."""
+"""GraphSpec: the definition of a graph, independent of its executor."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -11,27 +11,27 @@ from app.workspaces.spec import WorkspaceSpec
 
 
 class AgentSpec(BaseModel):
-    """A subagent: its own prompt, its own model, some of the graph's tools."""
+    """A subagent with its own prompt, its own model and some of the graph's tools."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     description: Annotated[str, Field(min_length=1, pattern=r"\S")]
-    """When to give it work, in words for the model."""
+    """Tells the model when to use this subagent."""
     prompt: Annotated[str, Field(min_length=1, pattern=r"\S")]
     tools: tuple[str, ...] = ()
     model: str | None = None
-    """Left out: that of the graph's run."""
+    """None means the run's model."""
 
 
 NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
-"""Those of the CLI's own tools that make sense where nobody sits before a terminal."""
+"""The CLI's own tools that work without a user at a terminal."""
 
 ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 
 
 class GraphSpec(BaseModel):
-    """A graph: the head of its file and, as `system_prompt`, the body."""
+    """A graph: the front matter of its file and, as `system_prompt`, the body."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,35 +41,35 @@ class GraphSpec(BaseModel):
     model: str | None = None
     tools: tuple[str, ...] = ()
     native_tools: tuple[NativeTool, ...] = ()
-    """Tools of the CLI's own; with them, and only then, a run has a workspace."""
+    """The CLI's own tools; runs have a workspace only with them."""
     workspace: WorkspaceSpec = WorkspaceSpec()
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     thinking_budget_tokens: Annotated[int, Field(ge=1_024, le=30_000, strict=True)] | None = None
-    """How long the model may think; without it, it does not."""
+    """The model's thinking budget; None means no thinking."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
-    """Whether clients hear the thinking."""
+    """Whether the thinking is streamed to clients."""
     mcp_servers: dict[ServerName, McpServer] = Field(default_factory=dict)
-    """Servers of other people's tools, by name; a tool's id is `server__tool`."""
+    """External MCP servers by name; the id of their tools is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
-    """Subagents it may give work to, by name."""
+    """Subagents by name."""
     approve: tuple[str, ...] = ()
-    """Tools and effects of tools that need a person's consent."""
+    """Tools and tool effects that need a person's approval."""
     approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
-    """How long a tool call waits for a person before it is denied."""
+    """How long a tool call waits for a decision before it is denied."""
     permission_mode: PermissionMode = "default"
     permission_modes: tuple[PermissionMode, ...] = ()
-    """The modes a caller may change a running run to, besides `permission_mode`."""
+    """The modes that callers may set on a running run, besides `permission_mode`."""
     allow_system_messages: Annotated[bool, Field(strict=True)] = False
-    """Whether clients may extend the system prompt."""
+    """Whether clients may send system messages, which extend the system prompt."""
     retry: Annotated[bool, Field(strict=True)] = False
-    """Whether a run whose process died goes on in another one, given a conversation."""
+    """Whether a run with a conversation is resumed by another process when its own died."""
     system_prompt: Annotated[str, Field(min_length=1)]
 
     @field_validator("approve")
     @classmethod
-    def _is_consent_to_something(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    def _names_tools_or_effects(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         known = {*get_args(Effect), *_tools_in(info), *info.data.get("native_tools", ())}
         for name in approve:
             if name not in known:
@@ -81,7 +81,7 @@ class GraphSpec(BaseModel):
     @classmethod
     def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
         if not info.data.get("native_tools", ("unknown",)):
-            message = "only a graph with native_tools has one"
+            message = "is only for graphs with native_tools"
             raise ValueError(message)
         return workspace
 
@@ -89,7 +89,7 @@ class GraphSpec(BaseModel):
     @classmethod
     def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(tools)) < len(tools):
-            message = "names a tool twice"
+            message = "contains a tool twice"
             raise ValueError(message)
         return tools
 
@@ -105,7 +105,7 @@ class GraphSpec(BaseModel):
 
     @property
     def all_tools(self) -> tuple[str, ...]:
-        """The ids of every tool a run may be given, other people's included."""
+        """The ids of all tools, including those of external MCP servers."""
         return (*self.tools, *remote_ids(self.mcp_servers))
 
     @field_validator("agents")
@@ -122,7 +122,7 @@ class GraphSpec(BaseModel):
 
     @property
     def needs_full_cli(self) -> bool:
-        """Whether it needs what the CLI has in its full mode only: subagents and native tools."""
+        """Whether it needs the CLI's full mode, for subagents or native tools."""
         return bool(self.agents or self.native_tools)
 
     @property
@@ -132,13 +132,13 @@ class GraphSpec(BaseModel):
 
     @property
     def models(self) -> frozenset[str]:
-        """What it and its subagents call their models."""
+        """The model names of the graph and its subagents."""
         named = (self.model, *(agent.model for agent in self.agents.values()))
         return frozenset(name for name in named if name is not None)
 
     @property
     def limits(self) -> RunLimits:
-        """The most a request may use."""
+        """The upper limits for requests."""
         return RunLimits.of(
             timeout_s=self.timeout_s,
             max_turns=self.max_turns,

@@ -1,4 +1,4 @@
-"""Which models their provider has announced to stop serving, and when.
+"""The models that their provider has announced to retire, and when.
 
 Source: `DEPRECATED_MODELS` of the `anthropic` package 2.11.0, read on 22 November 2026.
 A test compares the table with the installed package.
@@ -36,7 +36,7 @@ ENDS = {
 
 
 def announced_ends(models: ModelRegistry, graphs: Iterable[GraphSpec], *, today: date) -> list[str]:
-    """One sentence for each model that is configured here and whose end is announced."""
+    """One sentence for each configured model whose retirement is announced."""
     graphs = list(graphs)
     known = models.known(name for graph in graphs for name in graph.models)
     return [_sentence(model, models, graphs, today=today) for model in known if model.id in ENDS]

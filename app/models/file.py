@@ -1,20 +1,20 @@
-"""An operator's own model registry: a YAML file.
+"""read_models: reads an operator's model registry, a YAML file.
 
 aliases:
   fast: claude-haiku-5-5
 roles:
   triage: fast             # an alias or an id
-  summarizing: sonnet      # a role of your own
+  summarizing: sonnet      # a new role
 models:                    # an id is tried before ids, ids before patterns; the first match wins
   - id: claude-opus-5-5
     effort: high           # low, medium, high, xhigh, max
-    fallback: sonnet       # asked when this one is overloaded, down or gone
+    fallback: sonnet       # used when this one is overloaded, unavailable or retired
   - ids: [claude-sonnet-4-6, claude-opus-4-5]
     thinking: 4096         # tokens, or adaptive, or disabled
     max_output_tokens: 16000
   - pattern: claude-haiku-.*
     max_output_tokens: 4000
-closed: true               # no models but these; left out: every Claude model
+closed: true               # only these models; default: every Claude model
 """
 
 import re
@@ -40,14 +40,14 @@ from app.models.registry import (
 from app.strict_yaml import StrictYamlLoader
 
 LEAST_THINKING = 1_024
-"""What the Messages API takes."""
+"""The Messages API's minimum."""
 
 _MOST_OUTPUT = 128_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ModelFileError(OperatorError):
-    """The model file is wrong; the text names RUNTALLY_MODELS_FILE and the key."""
+    """The models file is invalid; the text names RUNTALLY_MODELS_FILE and the key."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"RUNTALLY_MODELS_FILE: {problem}")
@@ -103,7 +103,7 @@ class _Entry(BaseModel):
         return self
 
     def entry(self) -> ModelEntry:
-        """The entry as the registry wants it."""
+        """The registry's form of this entry."""
         match = next(match for match in (self.id, self.ids, self.pattern) if match is not None)
         options = ModelOptions(self.thinking, self.effort, self.max_output_tokens, self.fallback)
         return ModelEntry(match, options)
@@ -119,7 +119,7 @@ class _File(BaseModel):
 
 
 def read_models(path: Path) -> OperatorModels:
-    """Read a model file; raises `ModelFileError`."""
+    """Read a models file; raises `ModelFileError`."""
     try:
         parsed = _File.model_validate(StrictYamlLoader(path.read_bytes()).get_single_data())
     except OSError as error:

@@ -1,6 +1,6 @@
-"""ModelRegistry: role, alias or id -> the exact model id that is asked for, shown and priced.
+"""ModelRegistry: resolves a role, alias or id to the exact model id that is requested, shown and priced.
 
-An operator's own registry, read by `model_file.py`, comes before what is shipped here.
+Entries of the operator's file (`file.py`) take precedence over the shipped ones.
 """
 
 import re
@@ -12,27 +12,27 @@ from app.errors import Invalid
 
 DEFAULT = "default"
 ROLES = (DEFAULT, "triage", "candidate_extraction", "curator", "reconcile", "repair")
-"""What a model can be wanted for; each is the default model until an operator chooses another."""
+"""The shipped roles; each resolves to the default model unless the operator configures another."""
 
 ALIASES = {
     "haiku": "claude-haiku-5-5",
     "opus": "claude-opus-5-5",
     "sonnet": "claude-sonnet-5-5",
 }
-"""Ours, not the CLI's: it maps the same words to other models with every release."""
+"""Our aliases, not the CLI's: it maps the same words to other models with every release."""
 
 MAX_OUTPUT_TOKENS = 32_000
-"""The longest message a model is asked for, unless the operator says otherwise."""
+"""The default limit on the tokens of one message."""
 
 CLAUDE_ID = re.compile(r"claude-[a-z0-9]+(?:[.-][a-z0-9]+)*")
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 Thinking: TypeAlias = Literal["disabled", "adaptive"] | int
-"""A number is how many tokens the model may think."""
+"""A number is the thinking budget in tokens."""
 
 
 class UnknownModel(Invalid):
-    """There is no such model."""
+    """There is no model with this name."""
 
     code = "unknown_model"
 
@@ -45,26 +45,26 @@ class ModelNotPriced(Invalid):
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How a model is asked."""
+    """The request options of a model."""
 
     thinking: Thinking = "disabled"
     effort: Effort | None = None
-    """None leaves it to the model."""
+    """None means the model's default."""
     max_output_tokens: int = MAX_OUTPUT_TOKENS
     fallback: str | None = None
-    """The model that is asked when this one is overloaded, down or gone."""
+    """The model to use when this one is overloaded, unavailable or retired."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """The options of one model, of some, or of all that match a pattern."""
+    """The options of one model, of a list of models, or of all that match a pattern."""
 
     match: str | tuple[str, ...] | re.Pattern[str]
     options: ModelOptions = field(default_factory=ModelOptions)
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The ids that stand in it; a pattern names none."""
+        """The ids it names; a pattern names none."""
         match self.match:
             case str() as model:
                 return (model,)
@@ -75,11 +75,11 @@ class ModelEntry:
 
     @property
     def specificity(self) -> int:
-        """An exact id is tried before a list, a list before a pattern."""
+        """Sort key: an exact id comes before a list, a list before a pattern."""
         return (str, tuple, re.Pattern).index(type(self.match))
 
     def matches(self, model: str) -> bool:
-        """Whether these are the options of this model."""
+        """Whether the entry applies to this model."""
         if isinstance(self.match, re.Pattern):
             return self.match.fullmatch(model) is not None
         return model in self.named
@@ -87,18 +87,18 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperatorModels:
-    """What an operator's file says."""
+    """The contents of the operator's models file."""
 
     aliases: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
     entries: tuple[ModelEntry, ...] = ()
     closed: bool = False
-    """Whether there are no models but those that an entry matches."""
+    """Whether only models that match an entry exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model and everything it is called."""
+    """A model with its aliases, roles and options."""
 
     id: str
     aliases: tuple[str, ...]
@@ -107,7 +107,7 @@ class KnownModel:
 
 
 class ModelRegistry:
-    """Resolves what requests and graphs call a model, and says how that model is asked."""
+    """Resolves the model names of requests and graphs, and knows each model's options."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ModelRegistry:
         *,
         is_priced: Callable[[str], bool],
     ) -> None:
-        """Raises `UnknownModel` or `ModelNotPriced` naming the setting, and the key in its file."""
+        """Raises `UnknownModel` or `ModelNotPriced` naming the setting and the key in its file."""
         own = own or OperatorModels()
         self._is_priced = is_priced
         self._aliases = {**ALIASES, **own.aliases}
@@ -147,18 +147,18 @@ class ModelRegistry:
         return self._roles[DEFAULT]
 
     def options(self, model: str) -> ModelOptions:
-        """How a resolved model is asked."""
+        """The options of a resolved model."""
         entry = self._entry(model)
         return ModelOptions() if entry is None else entry.options
 
     def known(self, also: Iterable[str]) -> list[KnownModel]:
-        """Every model that the registry or one of these names names, by id."""
+        """Every model named by the registry or by one of these names, ordered by id."""
         called = {name: self._aliases.get(name, name) for name in also if name not in self._roles}
         ids = {*called.values(), *self._named()}
         return [self._described(model) for model in sorted(ids) if self._entry(model) is not None]
 
     def configured_ids(self) -> frozenset[str]:
-        """The models that entries of the operator's file name, as themselves or as a fallback."""
+        """The model ids in entries of the operator's file, including fallbacks."""
         fallbacks = (entry.options.fallback for entry in self._entries)
         return frozenset(name for name in fallbacks if name is not None).union(
             *(entry.named for entry in self._entries)
@@ -187,10 +187,10 @@ class ModelRegistry:
         if self._entry(model) is None:
             known = ", ".join(self._aliases)
             raise UnknownModel.field(
-                field, f"{name!r} is neither {known}, nor a role, nor the id of a Claude model there is here"
+                field, f"{name!r} is neither {known}, nor a role, nor the id of an available Claude model"
             )
         if not self._is_priced(model):
-            # It could run, but not be billed.
+            # It could be used, but not billed.
             raise ModelNotPriced.field(field, f"there is no price for {name!r}")
         return model
 

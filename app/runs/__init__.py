@@ -1,1 +1,1 @@
-"""Accept a run and carry it to its end."""
+"""Runs: acceptance, execution, event publishing, recovery, deletion."""

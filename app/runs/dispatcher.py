@@ -1,4 +1,4 @@
-"""RunQueue: how many runs go on at once, who waits, and who comes next."""
+"""RunDispatcher: limits how many runs execute at once and picks the next one fairly."""
 
 import asyncio
 from collections import Counter
@@ -14,17 +14,17 @@ RETRY_AFTER_S = 5
 
 
 class QueueFull(TooMany):
-    """As many runs are waiting as this server takes; try again later."""
+    """The run queue of this server is full; try again later."""
 
     code = "queue_full"
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many runs this process carries at once, and how many more may wait.
+    """How many runs this process executes at once (slots), and how many more may be queued.
 
-    `per_account` and `per_key` are the most places one of them may hold. Unless `always`, that is so
-    only while there are several accounts.
+    `per_account` and `per_key` limit the slots that one account or key may hold. Unless `always`, they
+    apply only while there are several accounts.
     """
 
     concurrent: int
@@ -37,31 +37,35 @@ class Capacity:
     def of(
         cls, concurrent: int, queued: int, *, per_account: int | None = None, per_key: int | None = None
     ) -> "Capacity":
-        """By default an account may hold three quarters of the places, and never the last of several."""
-        most = per_account or max(1, concurrent * 3 // 4)
+        """By default an account may hold three quarters of the slots, and never the last of several."""
+        limit = per_account or max(1, concurrent * 3 // 4)
         always = not (per_account is None and per_key is None)
         return cls(
-            concurrent, queued, min(most, concurrent), min(per_key or most, most, concurrent), always=always
+            concurrent,
+            queued,
+            min(limit, concurrent),
+            min(per_key or limit, limit, concurrent),
+            always=always,
         )
 
     @property
-    def unshared(self) -> "Capacity":
-        """What there is while one account is the only one: every place, unless an operator has said less."""
+    def for_one_account(self) -> "Capacity":
+        """The limits while there is only one account: every slot, unless an operator set a limit."""
         return self if self.always else replace(self, per_account=self.concurrent, per_key=self.concurrent)
 
     @property
     def queued_per_account(self) -> int:
-        """How many of one account may wait: half, so that there is room for others."""
+        """How many runs of one account may be queued: half, so that others have room."""
         return (self.queued + 1) // 2
 
     @property
     def reserved(self) -> int:
-        """How many places are kept for accounts that hold none."""
+        """How many slots are reserved for accounts that hold none."""
         return 1 if self.per_account < self.concurrent else 0
 
 
 class SlotHolder(NamedTuple):
-    """Who asks for a place."""
+    """The account and key that a run's slot counts for."""
 
     account_id: AccountId
     api_key_id: ApiKeyId
@@ -70,61 +74,61 @@ class SlotHolder(NamedTuple):
 @dataclass(eq=False, slots=True)
 class _Waiter:
     holder: SlotHolder
-    turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    slot: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class RunDispatcher:
-    """Gives out places fairly.
+    """Assigns slots to runs fairly.
 
-    Next is the account with the fewest runs under way, then the one whose last turn is longest
-    ago; of an account the key with the fewest, then the oldest run. A place is given back only when
-    its run ends, so some are kept free: no account and no key holds more than its share, and the
-    last place goes to an account that holds none.
+    The next slot goes to the account with the fewest running runs, then to the one that got its last
+    slot longest ago; within an account to the key with the fewest, then to the oldest run. A slot is
+    only freed when its run ends, so some stay reserved: no account and no key exceeds its share, and
+    the last slot goes to an account that holds none.
     """
 
     def __init__(self, capacity: Capacity) -> None:
         self._shared = capacity
-        self._capacity = capacity.unshared
+        self._capacity = capacity.for_one_account
         self._first: AccountId | None = None
         self._admitted: Counter[AccountId] = Counter()
         self._running: Counter[AccountId] = Counter()
         self._running_by_key: Counter[ApiKeyId] = Counter()
         self._waiting: list[_Waiter] = []
-        self._last_turn: dict[AccountId, int] = {}
-        self._turns = 0
+        self._last_slot: dict[AccountId, int] = {}
+        self._slots_assigned = 0
 
-    def share(self) -> None:
-        """From now on there are several accounts: places that become free are shared between them."""
+    def share_slots(self) -> None:
+        """There are several accounts now: slots that become free are shared between them."""
         self._capacity = self._shared
 
     @contextmanager
     def admission(self, account_id: AccountId) -> Iterator[ExitStack]:
-        """Count a run in; raises `QueueFull`. Left with the stack emptied, it stays counted.
+        """Count a run; raises `QueueFull`. It stays counted after the block if the stack was emptied.
 
-        Then `release` counts it out.
+        `release` then ends the count.
         """
-        self._note(account_id)
+        self._detect_second_account(account_id)
         capacity, admitted = self._capacity, self._admitted
-        most = capacity.concurrent + capacity.queued
-        share = capacity.per_account + capacity.queued_per_account
-        if admitted.total() >= most or admitted[account_id] >= share:
-            raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=most)
+        limit = capacity.concurrent + capacity.queued
+        limit_per_account = capacity.per_account + capacity.queued_per_account
+        if admitted.total() >= limit or admitted[account_id] >= limit_per_account:
+            raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=limit)
         admitted[account_id] += 1
         with ExitStack() as stack:
             stack.callback(self.release, account_id)
             yield stack
 
     def admit(self, account_id: AccountId) -> None:
-        """Count in a run that was accepted before, however many there are."""
-        self._note(account_id)
+        """Count a run that was accepted earlier, whatever the limits."""
+        self._detect_second_account(account_id)
         self._admitted[account_id] += 1
 
     def release(self, account_id: AccountId) -> None:
-        """Count a run out."""
+        """Stop counting a run that has ended."""
         self._admitted[account_id] -= 1
         self._admitted += Counter()
         if account_id not in self._admitted:
-            self._last_turn.pop(account_id, None)
+            self._last_slot.pop(account_id, None)
 
     @asynccontextmanager
     async def acquire(
@@ -134,38 +138,38 @@ class RunDispatcher:
         *,
         on_wait: Callable[[int], Awaitable[None]],
     ) -> AsyncIterator[None]:
-        """Wait for a place and hold it; a run that is stopped meanwhile needs none to end.
+        """Wait for a slot and hold it; a run that is stopped meanwhile goes on without one, to end.
 
-        `on_wait` is told how many are before it, itself included, when it has to wait.
+        `on_wait` is called once if the run has to wait, with its position in the queue (from 1).
         """
         waiter = _Waiter(holder)
         self._waiting.append(waiter)
         self._assign_slots()
         try:
-            if not waiter.turn.done():
+            if not waiter.slot.done():
                 await on_wait(len(self._waiting))
-                await _either(waiter.turn, stop)
+                await _either(waiter.slot, stop)
             yield
         finally:
-            if waiter.turn.done():
+            if waiter.slot.done():
                 self._count(holder, -1)
                 self._assign_slots()
             else:
                 self._waiting.remove(waiter)
 
-    def _note(self, account_id: AccountId) -> None:
+    def _detect_second_account(self, account_id: AccountId) -> None:
         self._first = self._first or account_id
         if account_id != self._first:
-            self.share()
+            self.share_slots()
 
     def _assign_slots(self) -> None:
         while ready := [waiter for waiter in self._waiting if self._has_slot_for(waiter.holder)]:
             waiter = min(ready, key=self._priority)
             self._waiting.remove(waiter)
             self._count(waiter.holder, 1)
-            self._turns += 1
-            self._last_turn[waiter.holder.account_id] = self._turns
-            waiter.turn.set_result(None)
+            self._slots_assigned += 1
+            self._last_slot[waiter.holder.account_id] = self._slots_assigned
+            waiter.slot.set_result(None)
 
     def _has_slot_for(self, holder: SlotHolder) -> bool:
         capacity, held = self._capacity, self._running[holder.account_id]
@@ -181,13 +185,14 @@ class RunDispatcher:
         self._running_by_key += Counter()
 
     def _priority(self, waiter: _Waiter) -> tuple[int, int, int]:
+        """The lowest comes first."""
         account_id, api_key_id = waiter.holder
-        return self._running[account_id], self._last_turn.get(account_id, 0), self._running_by_key[api_key_id]
+        return self._running[account_id], self._last_slot.get(account_id, 0), self._running_by_key[api_key_id]
 
 
-async def _either(turn: asyncio.Future[None], stop: asyncio.Event) -> None:
+async def _either(slot: asyncio.Future[None], stop: asyncio.Event) -> None:
     stopped = asyncio.ensure_future(stop.wait())
-    either: set[asyncio.Future[Any]] = {turn, stopped}
+    either: set[asyncio.Future[Any]] = {slot, stopped}
     try:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -1,4 +1,4 @@
-"""How a finished run's events are kept: one row each, but the pieces of a text together."""
+"""Encoding of a finished run's events as database rows: neighbouring text deltas share a row."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,16 +11,16 @@ from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
 DELTAS_PER_ROW = 1000
-"""So that a long text can be read back in pieces."""
+"""Limits the size of a row, so that a long text can be read in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEvents:
-    """One event, or neighbouring deltas of one message, as a row.
+    """One row: an event, or neighbouring deltas of one message.
 
-    `data` is the event's JSON. Where several share it, `delta` is their text joined and `cuts`
-    the length of each in code points. Keep it in a column that keeps the order of names and
-    U+0000 (`json`, not `jsonb`): a replay repeats the live stream byte for byte.
+    `data` is the event's JSON. For several deltas, `delta` is their joined text and `cuts` the length
+    of each in code points. The column must preserve the order of names and U+0000 (`json`, not
+    `jsonb`), because a replay repeats the live stream byte for byte.
     """
 
     position: int
@@ -29,7 +29,7 @@ class StoredEvents:
 
 
 def encode_events(entries: Iterable[LogEntry]) -> list[StoredEvents]:
-    """Turn entries, in order and without gaps, into rows."""
+    """Encode entries, given in order and without gaps, as rows."""
     groups = (list(group) for _, group in groupby(entries, key=_group_key))
     return [
         _row(group[start : start + DELTAS_PER_ROW])
@@ -39,12 +39,12 @@ def encode_events(entries: Iterable[LogEntry]) -> list[StoredEvents]:
 
 
 def decode_events(rows: Iterable[StoredEvents]) -> list[LogEntry]:
-    """Give back exactly the entries that were packed."""
+    """The entries exactly as they were encoded."""
     return [entry for row in rows for entry in _entries(row)]
 
 
 def _group_key(entry: LogEntry) -> tuple[object, ...]:
-    """Equal for neighbours that may share a row."""
+    """Equal for neighbouring entries that may share a row."""
     event = entry.event
     if isinstance(event, TextDelta | ThinkingDelta):
         return event.type, event.message_id, event.parent_tool_call_id

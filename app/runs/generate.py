@@ -1,4 +1,4 @@
-"""Generator: one prompt, one answer; each is a run of the shipped graph `generate`."""
+"""Generator: one prompt, one answer, executed as a run of the shipped graph `generate`."""
 
 from contextlib import aclosing
 from typing import Any
@@ -37,11 +37,11 @@ GRAPH = "claude_agents:generate"
 
 
 class NoMatchingObject(InvalidOutput):
-    """The model answered, but not with an object that matches the schema."""
+    """The model's answer holds no object that matches the schema."""
 
 
 class RunOutOfTime(TimedOut):
-    """The time or the turns of the run were used up before it had an answer."""
+    """The run reached its time limit or turn limit before it had an answer."""
 
 
 class RunAborted(Conflict):
@@ -51,21 +51,21 @@ class RunAborted(Conflict):
 
 
 class RunOutOfCredit(PaymentRequired):
-    """The account's credit was used up before the run had an answer."""
+    """The account ran out of credit before the run had an answer."""
 
 
 class RunRateLimited(TooMany):
-    """The run's budget was used up, or the provider takes no more requests for now."""
+    """The run reached its budget, or the model's provider limits the request rate; try again later."""
 
 
 class ProviderUnavailable(Unavailable):
-    """The model's provider cannot be used now; try again later."""
+    """The model's provider is unavailable; try again later."""
 
     code = "provider_unavailable"
 
 
 class RefusedByProvider(Invalid):
-    """The model's provider calls the request invalid."""
+    """The model's provider rejected the request as invalid."""
 
 
 class GenerationFailed(AppError):
@@ -82,11 +82,11 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,
 }
-"""What a caller who waits for an answer is told of each way a run can end without one."""
+"""The error that a caller waiting for an answer gets, by the run's error code."""
 
 
 class Generator:
-    """Starts such runs and waits for their answers."""
+    """Starts runs of the graph `generate` and waits for their answers."""
 
     def __init__(self, runs: RunService, models: ModelRegistry, schemas: SchemaChecker) -> None:
         self._runs = runs
@@ -101,7 +101,7 @@ class Generator:
         request_id: str | None,
         idempotency_key: str | None = None,
     ) -> RunRecord:
-        """Accept the run, or join the one there is; raises what `RunService.start` does."""
+        """Accept the run, or join the existing one; raises what `RunService.start` raises."""
         if request.role is not None and request.role not in self._models.roles:
             known = ", ".join(self._models.roles)
             raise UnknownModel.field("role", f"there is no role {request.role!r}; known are {known}")
@@ -117,18 +117,18 @@ class Generator:
         )
 
     async def text(self, run: RunKey) -> GraphFinal:
-        """The answer; raises what stands for a failure in `FAILURES`."""
+        """The answer; raises the run's error from `FAILURES`."""
         final = await self._runs.wait(run)
         _require_answer(final)
         return final
 
     async def object(self, run: RunKey, schema: dict[str, Any]) -> GraphFinal:
-        """The answer with its object, which matches; raises `NoMatchingObject`, or as `text` does."""
+        """The answer with an object that matches the schema; raises `NoMatchingObject`, or as `text` does."""
         final = await self._runs.wait(run)
         if not final.ok and await self._has_answered(run, final):
             raise NoMatchingObject(run_id=run.run_id)
         _require_answer(final)
-        # The executor has looked as well, but this is what we promise, whoever executes.
+        # The executor checks this too, but the API promises it whatever the executor.
         owner = str(run.account_id)
         try:
             mismatch = await self._schemas.mismatch(schema, final.structured_output, owner=owner)
@@ -139,7 +139,7 @@ class Generator:
         return final
 
     async def _has_answered(self, run: RunKey, final: GraphFinal) -> bool:
-        """Whether a run failed only because no message of the model's held the object."""
+        """Whether a run failed only because no message of the model contained the object."""
         if final.error != "internal" and final.finish_reason != "max_turns":
             return False
         async with aclosing(self._runs.follow(run)) as batches:

@@ -1,4 +1,4 @@
-"""Previewer: what a run would execute, said by what would execute it; nothing is started or kept."""
+"""RunPreviewer: shows what a run would execute, without starting or storing anything."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from app.runs.response_schema import check_response_schema
 
 @dataclass(frozen=True, slots=True)
 class RunPreviewer:
-    """Plans runs as `RunService` does, and goes no further."""
+    """Plans a run as `RunService` does and asks its executor for a preview."""
 
     planner: RunPlanner
     executor: GraphExecutor
@@ -27,9 +27,9 @@ class RunPreviewer:
         *,
         request_id: str | None,
     ) -> tuple[RunContext, Preview]:
-        """The run as planned, and as its executor would go about it; raises what planning raises.
+        """The plan, and the executor's preview of it; raises what planning raises.
 
-        The graph's own prompt is the operator's: without the scope `admin` only its length is shown.
+        The graph's own prompt belongs to the operator: without the scope `admin` only its length is shown.
         """
         run = RunKey(caller.account_id, RunId(request.run_id or str(new_uuid())))
         context = self.planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)

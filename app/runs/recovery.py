@@ -1,20 +1,34 @@
-"""End the runs that no process carries, or have them go on here."""
+"""RunRecovery: heartbeats for this process's runs; runs without a heartbeat are resumed or failed."""
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import structlog
 
 from app.billing.ledger import CreditLedger
+from app.billing.receipts import ReceiptWriter
+from app.billing.reports import BillingReports
+from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
 from app.errors import AppError, Unavailable
 from app.events import Done, RunError
+from app.executors.port import RunContext
 from app.ids import RunKey
 from app.requests import FinalUsage, GraphFinal
+from app.runs.dispatcher import RunDispatcher
 from app.runs.event_codec import encode_events
-from app.runs.repository import RunRecord, finish_run, record_heartbeat, runs_without_heartbeat
-from app.runs.resumption import RunResumption
+from app.runs.planner import RunPlanner
+from app.runs.repository import (
+    RunRecord,
+    claim_run,
+    finish_run,
+    record_heartbeat,
+    runs_without_heartbeat,
+    stored_request,
+)
+from app.runs.request_codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import close_log, last_position, terminal_events, with_positions
 from app.streams.port import EventLog
@@ -23,32 +37,47 @@ log = structlog.get_logger(__name__)
 
 HEARTBEAT_S = 5.0
 HEARTBEAT_TIMEOUT_S = 20.0
-"""A run without a heartbeat for this long is lost: its readers get their answer within 30 s."""
+"""A run without a heartbeat for this long is recovered, so its readers get its end within 30 s."""
+
+MAX_ATTEMPTS = 3
+"""Limits how many processes a run that crashes its process can take down."""
+
+_RECEIPTS_WAIT_S = 2.0
+"""How long a resumed run waits for the receipts of its earlier attempts."""
 
 
 class RunRecovery:
-    """Sends heartbeats for the runs carried here, and ends or resumes runs without a heartbeat."""
+    """Resumes runs whose process died where the graph says `retry: true`; ends the others with `internal`."""
 
     def __init__(
         self,
         database: Database,
         event_log: EventLog,
-        ledger: CreditLedger,
-        resumption: RunResumption,
         *,
+        planner: RunPlanner,
+        dispatcher: RunDispatcher,
         supervisor: RunSupervisor,
+        ledger: CreditLedger,
+        receipts: ReceiptWriter,
+        reports: BillingReports,
+        codec: RequestCodec,
         process_id: UUID,
     ) -> None:
-        self._resumption = resumption
         self._database = database
-        self._ledger = ledger
         self._log = event_log
+        self._planner = planner
+        self._dispatcher = dispatcher
         self._supervisor = supervisor
+        self._ledger = ledger
+        self._receipts = receipts
+        self._reports = reports
+        self._codec = codec
         self._process_id = process_id
         self._claimed: list[RunRecord] = []
+        """Runs of this process that have not been resumed yet."""
 
     async def watch(self) -> None:
-        """Beat and reap until cancelled; a database that is away is waited for."""
+        """Send heartbeats and recover runs until cancelled."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             try:
@@ -56,27 +85,27 @@ class RunRecovery:
                     await record_heartbeat(tx, self._process_id, self._own_runs())
                 await self.recover()
             except Unavailable as error:
-                log.warning("cannot look after runs now", reason=error.detail)
+                log.warning("run.recovery_delayed", reason=error.detail)
             except Exception:
-                # Whatever it was, the next try may go well; the server must not end of it.
-                log.exception("looking after runs failed")
+                # The next attempt may succeed, and the server must keep running.
+                log.exception("run.recovery_failed")
 
-    async def recover(self, *, older_than_s: float = HEARTBEAT_TIMEOUT_S) -> int:
-        """End runs that have been silent for so long, or begin their next attempt; returns how many.
+    async def recover(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> int:
+        """Resume or fail the runs without a heartbeat for `timeout_s`; returns how many there were.
 
-        Includes runs that this process has accepted but whose commit the database never confirmed.
-        Zero seconds takes every run of another process: right only where there can be no other.
+        Includes runs that this process accepted but whose commit the database never confirmed. With a
+        timeout of zero every run of another process is taken: only correct while there is no other.
         """
-        ended: list[RunRecord] = []
+        failed: list[RunRecord] = []
         async with self._database.transaction() as tx:
-            orphans = await runs_without_heartbeat(tx, older_than_s=older_than_s, besides=self._own_runs())
-            claimed = [run for run in orphans if await self._resumption.claim(tx, run)]
+            orphans = await runs_without_heartbeat(tx, timeout_s=timeout_s, besides=self._own_runs())
+            claimed = [run for run in orphans if await self._claim(tx, run)]
             for run in orphans:
                 if run not in claimed:
-                    await self._end(tx, run)
-                    ended.append(run)
+                    await self._fail(tx, run)
+                    failed.append(run)
         self._claimed += claimed
-        for run in ended:
+        for run in failed:
             await self._close_log(run)
         await self._resume_claimed()
         return len(orphans)
@@ -84,35 +113,77 @@ class RunRecovery:
     def _own_runs(self) -> list[RunKey]:
         return [*self._supervisor.active_runs(), *(run.key for run in self._claimed)]
 
+    async def _claim(self, tx: Transaction, run: RunRecord) -> bool:
+        """Assign the run to this process, if it may be resumed.
+
+        Its graph must say `retry: true`, its conversation must hold the messages so far, and nobody
+        may have requested that it stops.
+        """
+        if run.state_key is None or run.interruption is not None or run.attempt + 1 >= MAX_ATTEMPTS:
+            return False
+        spec = self._planner.graphs.find(run.graph_id)
+        if spec is None or not spec.retry:
+            return False
+        if await find_conversation(tx, run.key.account_id, run.state_key) is None:
+            return False
+        await claim_run(tx, run.key, process_id=self._process_id)
+        return True
+
     async def _resume_claimed(self) -> None:
-        """Begin what was claimed; with the database away, at the next try."""
+        """Start the next attempt of each claimed run; while the database is away, they stay claimed."""
         while self._claimed:
             run = self._claimed[0]
             try:
-                await self._resumption.resume(run)
+                await self._resume(run)
             except Unavailable:
                 raise
             except AppError as error:
-                log.error("a run cannot go on", run_id=run.key.run_id, reason=error.detail)  # noqa: TRY400
+                log.error("run.resume_failed", run_id=run.key.run_id, reason=error.detail)  # noqa: TRY400
                 this_attempt = replace(run, attempt=run.attempt + 1)
                 async with self._database.transaction() as tx:
-                    await self._end(tx, this_attempt)
+                    await self._fail(tx, this_attempt)
                 await self._close_log(run)
             self._claimed.remove(run)
 
-    async def _end(self, tx: Transaction, run: RunRecord) -> None:
+    async def _resume(self, run: RunRecord) -> None:
+        context = await self._plan_next_attempt(run)
+        self._dispatcher.admit(run.key.account_id)
+        self._supervisor.start(context)
+        log.info("run.resumed", run_id=run.key.run_id, attempt=context.attempt)
+
+    async def _plan_next_attempt(self, run: RunRecord) -> RunContext:
+        """Raises the `AppError` of a graph, model or tool that is no longer available."""
+        async with self._database.snapshot() as reader:
+            text = await stored_request(reader, run.key)
+            conversation = await find_conversation(reader, run.key.account_id, run.state_key or "")
+        request = await self._codec.decode(text)
+        await self._receipts.inherit(run.key, within_s=_RECEIPTS_WAIT_S)
+        context = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
+        started_at = run.started_at or datetime.now(UTC)
+        remaining = max(timedelta(), context.timeout - (datetime.now(UTC) - started_at))
+        if conversation is not None:
+            conversation = replace(conversation, turns=run.turn or conversation.turns)
+        return replace(
+            context,
+            attempt=run.attempt + 1,
+            timeout=remaining,
+            spent=await self._reports.spent(run.key),
+            conversation=conversation,
+        )
+
+    async def _fail(self, tx: Transaction, run: RunRecord) -> None:
         entries = [
             entry for entry in await self._log.read(run.key) if not isinstance(entry.event, RunError | Done)
         ]
         final = _failed_final(run)
-        entries = [*entries, *with_positions(terminal_events(final), after=last_position(entries))]
+        entries += with_positions(terminal_events(final), after=last_position(entries))
         await self._ledger.release(tx, run.key)
         await finish_run(
             tx, run.key, attempt=run.attempt, final=final, report=None, events=encode_events(entries)
         )
 
     async def _close_log(self, run: RunRecord) -> None:
-        log.error("ended a run that no process carries", run_id=run.key.run_id)
+        log.error("run.failed_without_process", run_id=run.key.run_id)
         await close_log(self._log, run.key, terminal_events(_failed_final(run)))
 
 

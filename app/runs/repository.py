@@ -1,4 +1,4 @@
-"""The SQL of runs and of their events."""
+"""SQL for runs and their stored events."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -36,10 +36,10 @@ from app.runs.tables import run_events, runs
 from app.usage import Meters
 
 QUESTION_CHARS = 16 * 1024
-"""How much of a run's question is kept beside its request, which may be large."""
+"""How much of the last message is stored as the run's question, beside the request, which may be large."""
 
 STORED_BYTES = 256 * 1024
-"""How much of a run's kept events is read at once."""
+"""How much of a run's stored events is read at once."""
 _ROWS = 500
 
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
@@ -47,7 +47,7 @@ UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as it stands."""
+    """A run's row without its request and events."""
 
     key: RunKey
     api_key_id: ApiKeyId
@@ -60,35 +60,35 @@ class RunRecord:
     state_key: str | None
     turn: int | None
     interruption: dict[str, Any] | None
-    """The last event `interrupted`, and when it was."""
+    """The last `interrupted` event, and its time."""
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
     final: GraphFinal | None
     meters: Meters | None
     tool_failures: int | None
-    """How many tool calls failed; None until it has ended."""
+    """How many tool calls failed; None until the run has ended."""
     contents_deleted_at: datetime | None
-    """Since when its request, events and answer are gone."""
+    """When its request, events and answer were deleted."""
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, one way or the other."""
+        """Whether it has ended, with or without an answer."""
         return self.status not in UNFINISHED
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run about to be accepted."""
+    """The values of a new run's row."""
 
     key: RunKey
     api_key_id: ApiKeyId
     graph_id: str
     model: str
     request: str
-    """Its JSON."""
+    """As JSON."""
     question: str
-    """How the text of its last message begins."""
+    """The beginning of the last message's text."""
     request_hash: bytes
     request_id: str | None
     process_id: UUID
@@ -97,7 +97,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class DriftedRuns:
-    """Runs whose two meters disagreed."""
+    """Runs for which the SDK's and the gateway's meter disagreed."""
 
     runs: int
     messages: int
@@ -105,7 +105,7 @@ class DriftedRuns:
 
 
 async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
-    """Insert a run; None when its id is taken, so exactly one caller may start it."""
+    """Insert a run; None if its id is taken, so exactly one caller may start it."""
     statement = (
         postgresql.insert(runs)
         .values(
@@ -133,15 +133,15 @@ async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
 
 
 async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
-    """The run of this account with this id."""
+    """The account's run with this id."""
     row = (await reader.execute(select(*_COLUMNS).where(_is(key)))).one_or_none()
     return None if row is None else _record(row)
 
 
 async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> list[RunRecord]:
-    """Those of these runs that this account has, in the order of their ids here."""
-    wanted = select(*_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
-    found = {run.key.run_id: run for run in map(_record, await reader.execute(wanted))}
+    """The account's runs with these ids, in the order of `run_ids`."""
+    statement = select(*_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
+    found = {run.key.run_id: run for run in map(_record, await reader.execute(statement))}
     return [found[run_id] for run_id in run_ids if run_id in found]
 
 
@@ -172,8 +172,8 @@ async def drifted_runs(
     until: datetime | None,
     limit: int,
 ) -> DriftedRuns:
-    """Ended runs of an account whose meters disagreed; those that ended last."""
-    # Word for word what the index is made for.
+    """Ended runs of an account whose meters disagreed, newest end first."""
+    # Must match the expression of the index `ix_runs_drifted`.
     disagreed = text("(meters ->> 'drift')::int > 0")
     within = and_(
         runs.c.account_id == account_id,
@@ -190,7 +190,7 @@ async def drifted_runs(
 
 
 async def mark_running(tx: Transaction, key: RunKey) -> None:
-    """The run has left the queue."""
+    """Set the status of a queued run to running."""
     await tx.execute(
         update(runs)
         .where(_is(key), runs.c.status == "queued")
@@ -202,7 +202,7 @@ async def mark_running(tx: Transaction, key: RunKey) -> None:
 async def unfinished_turns(
     reader: Reader, conversation: Conversation, *, before: int | None = None
 ) -> list[RunKey]:
-    """Runs of a conversation that have not ended, oldest first; those before a turn only, if given."""
+    """Runs of a conversation that have not ended, oldest first; `before` limits them to earlier turns."""
     statement = (
         select(runs.c.run_id)
         .where(
@@ -218,7 +218,7 @@ async def unfinished_turns(
 
 
 async def store_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
-    """Keep how far a wish to stop the run has come."""
+    """Store the state of the request to stop the run."""
     await tx.execute(update(runs).where(_is(key)).values(interruption=interruption))
 
 
@@ -231,7 +231,7 @@ async def finish_run(
     report: MeterReport | None,
     events: Sequence[StoredEvents],
 ) -> bool:
-    """End a run and keep its events; False when it had ended already, or is at a later attempt."""
+    """End a run and store its events; False if it has ended already or is at another attempt (fencing)."""
     statement = (
         update(runs)
         .where(_is(key), runs.c.status.in_(UNFINISHED), runs.c.attempt == attempt)
@@ -240,7 +240,7 @@ async def finish_run(
             meters=None if report is None else asdict(report.meters),
             tool_failures=None if report is None else report.tool_failures,
             final=final.model_dump(mode="json", by_alias=True),
-            # Nothing was done with it, and nobody pays for it.
+            # A run that called no model costs nothing, so its request is not stored for it.
             request=case((_never_called(report), null()), else_=runs.c.request),
             ended_at=func.now(),
         )
@@ -271,7 +271,7 @@ async def has_ended(reader: Reader, key: RunKey) -> bool:
 async def stored_events(
     reader: Reader, key: RunKey, *, after: int = 0, max_bytes: int = STORED_BYTES
 ) -> list[StoredEvents]:
-    """The kept events of a finished run after a position, in order; so many bytes and one row at most."""
+    """Stored events of a finished run after a position, in order: about `max_bytes`, at least one row."""
     before = func.sum(run_events.c.bytes).over(order_by=run_events.c.position) - run_events.c.bytes
     sized = (
         select(run_events.c.position, run_events.c.last_position, run_events.c.data, before.label("before"))
@@ -290,7 +290,7 @@ async def stored_events(
 
 
 async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> None:
-    """Record a heartbeat for these runs of this process."""
+    """Set the heartbeat of these runs of this process to now."""
     await tx.execute(
         update(runs)
         .where(
@@ -303,15 +303,15 @@ async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Seque
 
 
 async def runs_without_heartbeat(
-    tx: Transaction, *, older_than_s: float, besides: Sequence[RunKey]
+    tx: Transaction, *, timeout_s: float, besides: Sequence[RunKey]
 ) -> list[RunRecord]:
-    """Unfinished runs other than `besides` without a recent heartbeat; locked for this caller."""
+    """Unfinished runs except `besides` without a heartbeat for `timeout_s`; locks their rows."""
     statement = (
         select(*_COLUMNS)
         .where(
             runs.c.status.in_(UNFINISHED),
             tuple_(runs.c.account_id, runs.c.run_id).not_in(besides),
-            runs.c.heartbeat_at <= func.now() - func.make_interval(0, 0, 0, 0, 0, 0, older_than_s),
+            runs.c.heartbeat_at <= func.now() - func.make_interval(0, 0, 0, 0, 0, 0, timeout_s),
         )
         .with_for_update(skip_locked=True)
     )
@@ -319,15 +319,15 @@ async def runs_without_heartbeat(
 
 
 async def stored_request(reader: Reader, key: RunKey) -> str:
-    """What the run was asked for, as JSON; only a run that has not ended is sure to have it still."""
-    # As text: what may be large is parsed where that stops nobody.
+    """The run's request as JSON; only a run that has not ended is sure to still have one."""
+    # As text: large JSON is parsed in a thread, not on the event loop.
     statement = select(cast(runs.c.request, Text)).where(_is(key))
     request: str = (await reader.execute(statement)).scalar_one()
     return request
 
 
 async def claim_run(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
-    """The run is this process's from now on, and begins another attempt."""
+    """Assign the run to a process and begin its next attempt."""
     await tx.execute(
         update(runs)
         .where(_is(key))
@@ -364,7 +364,7 @@ _COLUMNS = (
 
 
 def _never_called(report: MeterReport | None) -> Any:
-    """Whether a run ends that has not called a model."""
+    """Whether the run has never called a model."""
     if report is None:
         return runs.c.started_at.is_(None)
     return true() if report.meters.sdk == report.meters.gateway == 0 else false()

@@ -1,4 +1,4 @@
-"""The JSON schema a client wants its answer in, judged before the run is accepted."""
+"""Check of the JSON schema in a request's `responseFormat`, before the run is accepted."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from app.json_schema.document import SchemaUnusable
 async def check_response_schema(
     schemas: SchemaChecker, schema: dict[str, Any], *, field: str, account_id: AccountId
 ) -> None:
-    """Raise `Invalid` naming the field unless this is a schema of objects that can be checked."""
+    """Raise `Invalid` naming the field unless this is a usable schema that describes an object."""
     if schema.get("type") != "object":
         raise Invalid.field(field, "must describe an object (type: object)")
     try:

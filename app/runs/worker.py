@@ -260,7 +260,7 @@ async def close_log(event_log: EventLog, run: RunKey, terminal: Sequence[ClientE
     try:
         for event in terminal:
             await event_log.append(run, event)
-        await event_log.forget(run)
+        await event_log.delete(run)
     except AppError as error:
         log.error("readers could not be told that a run ended", reason=error.detail)  # noqa: TRY400
 

@@ -1,1 +1,1 @@
-"""Remember a run's events and replay them."""
+"""Event logs: they number the events of runs and replay them to readers."""

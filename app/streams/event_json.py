@@ -1,4 +1,4 @@
-"""An event as one line of ASCII JSON, the same wherever it is kept or sent, and back."""
+"""Events as one line of ASCII JSON, the same in storage and on the wire."""
 
 from pydantic_core import PydanticSerializationError
 
@@ -9,8 +9,8 @@ from app.storable import storable
 def to_json(event: ClientEvent) -> str:
     r"""Write an event: `type` first, camelCase, nothing beyond ASCII, no line break.
 
-    Total: what JSON cannot say becomes what it can, NaN and infinities null and half a
-    surrogate pair U+FFFD, because one odd character must not silence a whole run.
+    Never fails: NaN and infinities become null, and half a surrogate pair becomes U+FFFD, because one
+    invalid character must not stop a run's stream.
     """
     try:
         return _dump(event)
@@ -19,11 +19,11 @@ def to_json(event: ClientEvent) -> str:
 
 
 def from_json(line: str | bytes) -> ClientEvent:
-    """Read back what `to_json` wrote."""
+    """Parse an event that `to_json` wrote."""
     return CLIENT_EVENTS.validate_json(line)
 
 
 def _dump(event: ClientEvent) -> str:
-    # Every event has a field of its own besides `type`, so the brace is followed by a name.
+    # Every event has a field besides `type`, so the brace is followed by a name.
     rest = event.model_dump_json(by_alias=True, ensure_ascii=True, exclude={"type"})
     return f'{{"type":"{event.type}",{rest[1:]}'

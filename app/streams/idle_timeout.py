@@ -1,4 +1,4 @@
-"""Following a log with an ear for its silence."""
+"""with_idle_timeout: reports when a followed event log has been idle for some time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -7,17 +7,17 @@ from app.streams.port import LogEntry
 
 
 async def with_idle_timeout(
-    batches: AsyncGenerator[Sequence[LogEntry], None], patience_s: Callable[[], float | None]
+    batches: AsyncGenerator[Sequence[LogEntry], None], timeout_s: Callable[[], float | None]
 ) -> AsyncGenerator[Sequence[LogEntry] | None, None]:
-    """Yield the batches, and None each time nothing has come for so long; closes `batches` at its end.
+    """Yield the batches, and None each time none arrived within the timeout; closes `batches` at the end.
 
-    `patience_s` is asked anew before each wait; None waits for ever.
+    `timeout_s` is called before each wait; None waits for ever.
     """
     waiting: asyncio.Future[Sequence[LogEntry] | None] | None = None
     try:
         while True:
             waiting = waiting or asyncio.ensure_future(_next(batches))
-            ready, _ = await asyncio.wait({waiting}, timeout=patience_s())
+            ready, _ = await asyncio.wait({waiting}, timeout=timeout_s())
             if not ready:
                 yield None
                 continue

@@ -1,4 +1,4 @@
-"""The event log of a single process: one list per run."""
+"""MemoryEventLog: the event log of a single process, one list per run."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,14 +10,14 @@ from app.ids import RunKey
 from app.streams.port import LogEntry
 
 BATCH = 500
-"""The most entries of one batch: a reader who comes late is told of a long run in pieces."""
+"""The maximum number of entries in a batch, for readers that start late in a long run."""
 
-REMEMBERED = 4096
-"""How many forgotten runs are still known by name, for a reader who asks a moment too late."""
+DELETED_RUNS_REMEMBERED = 4096
+"""How many deleted runs are remembered by key, so that late readers end instead of waiting."""
 
 
 class RunLogClosed(Conflict):
-    """The run has ended: nothing more can be said in it."""
+    """The run has ended; no event can be appended to it."""
 
 
 class EventLogClosed(Unavailable):
@@ -25,61 +25,61 @@ class EventLogClosed(Unavailable):
 
 
 @dataclass(slots=True)
-class _Tape:
-    """One run: what was said, and those who listen."""
+class _RunBuffer:
+    """The events of one run and its readers."""
 
     entries: list[LogEntry] = field(default_factory=list)
-    before: int = 0
-    """The position before the first."""
-    grown: asyncio.Event = field(default_factory=asyncio.Event)
+    offset: int = 0
+    """The position before the first entry."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     readers: int = 0
     ended: bool = False
 
     def end(self) -> None:
         self.ended = True
-        self.grown.set()
+        self.changed.set()
 
 
 class MemoryEventLog:
-    """Keeps the events of this process's runs until they are forgotten.
+    """Holds the events of this process's runs until they are deleted.
 
-    A reader holds its run's tape itself, so forgetting a run costs the reader nothing, and the
-    tape is freed when the last one leaves.
+    Each reader keeps a reference to its run's buffer, so it can finish reading a deleted run; the
+    buffer is freed when the last reader leaves.
     """
 
     def __init__(self) -> None:
-        self._tapes: dict[RunKey, _Tape] = {}
-        self._forgotten: dict[RunKey, None] = {}
+        self._buffers: dict[RunKey, _RunBuffer] = {}
+        self._deleted: dict[RunKey, None] = {}
         self._closed = False
 
     def __len__(self) -> int:
-        """Count the runs held, those that are merely waited for included."""
-        return len(self._tapes)
+        """Count the runs held, including those that readers wait for."""
+        return len(self._buffers)
 
     async def append(self, run: RunKey, event: ClientEvent) -> int:
         """Append an event and return its position.
 
-        Raises `RunLogClosed` after `Done` or `forget`, `EventLogClosed` after `aclose`.
+        Raises `RunLogClosed` after `Done` or `delete`, `EventLogClosed` after `aclose`.
         """
         if self._closed:
             raise EventLogClosed
-        if run in self._forgotten:
+        if run in self._deleted:
             raise RunLogClosed
-        tape = self._tape(run)
-        if tape.ended:
+        buffer = self._buffer(run)
+        if buffer.ended:
             raise RunLogClosed
-        position = tape.before + len(tape.entries) + 1
-        tape.entries.append(LogEntry(position, event))
+        position = buffer.offset + len(buffer.entries) + 1
+        buffer.entries.append(LogEntry(position, event))
         if isinstance(event, Done):
-            tape.ended = True
-        tape.grown.set()
+            buffer.ended = True
+        buffer.changed.set()
         return position
 
     async def resume(self, run: RunKey, *, after: int) -> None:
-        """Begin a run's events after a position, as nothing is held of it."""
-        tape = self._tape(run)
-        if not tape.entries:
-            tape.before = after
+        """Number a run's events from after this position, unless some are held."""
+        buffer = self._buffer(run)
+        if not buffer.entries:
+            buffer.offset = after
 
     async def follow(
         self,
@@ -87,42 +87,42 @@ class MemoryEventLog:
         *,
         after: int = 0,
     ) -> AsyncGenerator[tuple[LogEntry, ...], None]:
-        """Yield the entries after a position, what is ready up to a batch at once, until `Done`."""
-        if self._closed or run in self._forgotten:
+        """Yield the entries after a position in batches, until `Done`."""
+        if self._closed or run in self._deleted:
             return
-        tape = self._tape(run)
-        tape.readers += 1
+        buffer = self._buffer(run)
+        buffer.readers += 1
         position = after
         try:
             while True:
-                start = max(0, position - tape.before)
-                if batch := tuple(tape.entries[start : start + BATCH]):
+                start = max(0, position - buffer.offset)
+                if batch := tuple(buffer.entries[start : start + BATCH]):
                     yield batch
                     position = batch[-1].position
-                    # A writer that never waits must not keep the loop to itself and us.
+                    # With a writer that never waits, this loop would never let other tasks run.
                     await asyncio.sleep(0)
-                elif tape.ended:
+                elif buffer.ended:
                     return
                 else:
-                    # Nothing is awaited between the look above and the wait: no entry is missed.
-                    tape.grown.clear()
-                    await tape.grown.wait()
+                    # Nothing is awaited between the check above and the wait: no entry is missed.
+                    buffer.changed.clear()
+                    await buffer.changed.wait()
         finally:
-            tape.readers -= 1
-            self._drop_if_unused(run, tape)
+            buffer.readers -= 1
+            self._drop_if_unused(run, buffer)
 
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run."""
-        tape = self._tapes.get(run)
-        return tuple(tape.entries) if tape else ()
+        buffer = self._buffers.get(run)
+        return tuple(buffer.entries) if buffer else ()
 
-    async def forget(self, run: RunKey) -> None:
-        """Let go of a run; readers who are still behind finish reading first."""
-        if tape := self._tapes.pop(run, None):
-            tape.end()
-        self._forgotten[run] = None
-        if len(self._forgotten) > REMEMBERED:
-            del self._forgotten[next(iter(self._forgotten))]
+    async def delete(self, run: RunKey) -> None:
+        """Delete a run's events; readers that are behind finish reading first."""
+        if buffer := self._buffers.pop(run, None):
+            buffer.end()
+        self._deleted[run] = None
+        if len(self._deleted) > DELETED_RUNS_REMEMBERED:
+            del self._deleted[next(iter(self._deleted))]
 
     async def ping(self) -> None:
         """Raise `EventLogClosed` after `aclose`."""
@@ -130,18 +130,18 @@ class MemoryEventLog:
             raise EventLogClosed
 
     async def aclose(self) -> None:
-        """Let go of everything; readers finish what is there and end."""
+        """Delete everything; readers read to the end of what was there."""
         self._closed = True
-        for tape in self._tapes.values():
-            tape.end()
-        self._tapes.clear()
+        for buffer in self._buffers.values():
+            buffer.end()
+        self._buffers.clear()
 
-    def _tape(self, run: RunKey) -> _Tape:
-        if (tape := self._tapes.get(run)) is None:
-            tape = self._tapes[run] = _Tape()
-        return tape
+    def _buffer(self, run: RunKey) -> _RunBuffer:
+        if (buffer := self._buffers.get(run)) is None:
+            buffer = self._buffers[run] = _RunBuffer()
+        return buffer
 
-    def _drop_if_unused(self, run: RunKey, tape: _Tape) -> None:
-        """Somebody waited for a run that never spoke, and has left."""
-        if not tape.entries and not tape.readers and self._tapes.get(run) is tape:
-            del self._tapes[run]
+    def _drop_if_unused(self, run: RunKey, buffer: _RunBuffer) -> None:
+        """Free the buffer of a run without events when its last reader leaves."""
+        if not buffer.entries and not buffer.readers and self._buffers.get(run) is buffer:
+            del self._buffers[run]

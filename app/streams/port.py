@@ -1,4 +1,4 @@
-"""The event log: where a run's events get their position and where readers find them."""
+"""EventLog: the port of the log that numbers a run's events and serves them to readers."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, Protocol
@@ -15,9 +15,9 @@ class LogEntry(NamedTuple):
 
 
 class EventLog(Protocol):
-    """Events of runs that are under way or have just ended.
+    """Events of runs that are running or have just ended.
 
-    One writer per run (the relay); any number of readers. Writing never waits for a reader.
+    One writer per run (`RunEventPublisher`), any number of readers. Writing never waits for a reader.
     Every method may raise `Unavailable`; `append` raises `Conflict` for a run that has ended.
     """
 
@@ -26,13 +26,13 @@ class EventLog(Protocol):
         ...
 
     async def resume(self, run: RunKey, *, after: int) -> None:
-        """Go on with a run that another process has begun: where its events are gone, after a position."""
+        """Prepare to continue a run of another process; if its events are lost, after this position."""
         ...
 
     def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """Yield the entries after a position, what is ready in batches of bounded length, until `Done`.
+        """Yield the entries after a position in batches of bounded length, until `Done`.
 
-        A run nobody has written to yet is waited for. A run that was forgotten ends at once.
+        Waits for a run that has no events yet; ends at once for a run that was deleted from the log.
         """
         ...
 
@@ -40,8 +40,8 @@ class EventLog(Protocol):
         """Return everything the log holds of a run; empty when it holds nothing."""
         ...
 
-    async def forget(self, run: RunKey) -> None:
-        """Let go of a run; readers who are still behind may finish reading first."""
+    async def delete(self, run: RunKey) -> None:
+        """Delete a run's events; readers that are behind may finish reading first."""
         ...
 
     async def ping(self) -> None:

@@ -1,7 +1,7 @@
-"""The event log that processes share: one Redis stream per run.
+"""RedisEventLog: the event log that several processes share, one Redis stream per run.
 
 An entry's id is `<position>-0`, chosen by the run's one writer. That makes appending idempotent
-(a repeated XADD is refused, not duplicated) and fences off a second writer.
+(a repeated XADD is refused, not duplicated) and fences a second writer.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
 
 LIFETIME_S = 24 * 3600
-"""How long a run nobody writes to or forgets is kept: only a crash leaves one behind."""
+"""Expiry of a stream after its last event; only matters after a crash."""
 GRACE_S = 60
-"""How long a forgotten run stays, so readers in any process can finish."""
+"""How long a deleted run stays, so that readers in any process can finish."""
 BATCH = 500
-"""The most entries of one read; decoding them takes about a millisecond."""
+"""The maximum number of entries per read; decoding them takes about a millisecond."""
 
 _EVENT = b"event"
 log = structlog.get_logger(__name__)
@@ -37,22 +37,22 @@ class EventLogUnavailable(Unavailable):
 
 
 class WriterFenced(Conflict):
-    """The run has ended, or somebody else writes its events."""
+    """The run has ended, or another process writes its events now."""
 
 
 class _Row(NamedTuple):
-    """A stream entry; `line` is None in the marker that ends a forgotten run."""
+    """A stream entry; `line` is None in the marker at the end of a deleted run."""
 
     position: int
     line: bytes | None
 
 
 class RedisEventLog:
-    """Keeps the events of all processes' runs on one Redis-protocol server.
+    """Holds the events of all processes' runs on one Redis-protocol server.
 
-    A waiting reader occupies a connection (some 16 KB here, and one of the server's
-    `maxclients`) for slices of `wait_s`. Beyond `waiting_readers` of them readers take turns,
-    so latency grows and nothing fails. Appending has connections of its own.
+    A waiting reader occupies a connection (about 16 KB here, and one of the server's `maxclients`)
+    for `wait_s` at a time. Beyond `waiting_readers` readers share connections, which adds latency.
+    Appending has connections of its own.
     """
 
     def __init__(self, url: str, *, waiting_readers: int = 256, wait_s: float = 2.0) -> None:
@@ -67,10 +67,10 @@ class RedisEventLog:
     async def append(self, run: RunKey, event: ClientEvent) -> int:
         """Append an event and return its position.
 
-        Raises `WriterFenced` after `Done` or `forget`, or when another writer was faster.
+        Raises `WriterFenced` after `Done` or `delete`, or when another writer was faster.
         """
         with self._reachable():
-            # Until this has worked the last position is unknown, also when we are cancelled.
+            # Until this has succeeded the last position is unknown, also after cancellation.
             last = self._positions.pop(run, None)
             if last is None:
                 last = await self._last_position(_key(run))
@@ -81,7 +81,7 @@ class RedisEventLog:
         return position
 
     async def resume(self, run: RunKey, *, after: int) -> None:
-        """Go on after what the stream holds, or after a position if it holds nothing."""
+        """Continue after what the stream holds, or after `after` if it holds nothing."""
         with self._reachable():
             if await self._last(_key(run)) is None:
                 self._positions[run] = after
@@ -104,7 +104,7 @@ class RedisEventLog:
                 position = entries[-1].position
             if rows and _is_end(rows[-1]):
                 return
-            # Every waiting reader would else hold on to its own copy of the run.
+            # Otherwise every waiting reader would keep its own copy of the run in memory.
             del rows, entries
             wait_ms = self._wait_ms
 
@@ -112,15 +112,15 @@ class RedisEventLog:
         """Return everything held of a run."""
         held: list[LogEntry] = []
         with self._reachable():
-            # In pieces: others are served between them.
+            # In batches, so that other tasks run in between.
             while rows := _rows(await self._commands.xrange(_key(run), min=_after(held), count=BATCH)):
                 held += _entries(rows)
                 if len(rows) < BATCH:
                     break
         return tuple(held)
 
-    async def forget(self, run: RunKey) -> None:
-        """Let go of a run: a marker ends its readers, the server drops it after a grace."""
+    async def delete(self, run: RunKey) -> None:
+        """Delete a run: a marker ends its readers, and the server drops it after `GRACE_S`."""
         self._positions.pop(run, None)
         with self._reachable():
             async with self._commands.pipeline(transaction=True) as pipe:
@@ -134,11 +134,11 @@ class RedisEventLog:
             await self._commands.ping()
 
     async def aclose(self) -> None:
-        """Hang up; readers end within `wait_s`, which this waits for."""
+        """Close the connections; waits for the readers, which end within `wait_s`."""
         if self._closed:
             return
         self._closed = True
-        # Cutting a connection that a reader waits on would leave it half open.
+        # Closing a connection that a reader waits on would leave it half open.
         for _ in range(self._waiting_readers):
             await self._turns.acquire()
         await self._waits.aclose()
@@ -151,7 +151,7 @@ class RedisEventLog:
                 pipe.expire(key, LIFETIME_S)
                 await pipe.execute()
         except ResponseError:
-            # Refused: perhaps this is our own repetition, after an answer lost on the way.
+            # Refused: this may be our own retry after a lost response.
             there = _rows(await self._commands.xrange(key, f"{position}-0", f"{position}-0"))
             if there and there[0].line == line:
                 return
@@ -180,7 +180,7 @@ class RedisEventLog:
         return _rows(found[0][1]) if found else []
 
     async def _is_over(self, key: str, position: int, *, started: bool) -> bool:
-        """Whether nothing can follow a position: the end came before it, or what was there is gone."""
+        """Whether nothing can follow a position: the run ended before it, or its events were dropped."""
         if self._closed:
             return True
         last = await self._last(key)
@@ -195,8 +195,8 @@ class RedisEventLog:
         try:
             yield
         except RedisError as error:
-            # Its text may quote the address or an event.
-            log.warning("event log unavailable", reason=type(error).__name__)
+            # The error's text may quote the address or an event.
+            log.warning("event_log.unavailable", reason=type(error).__name__)
             raise EventLogUnavailable from error
 
 

@@ -111,7 +111,7 @@ async def test_a_reader_who_is_behind_may_finish_after_forget(event_log: Log) ->
     async with aclosing(event_log.follow(run)) as behind, asyncio.timeout(10):
         heard = list(await anext(behind))
         await say(event_log, run, events[3:])
-        await event_log.forget(run)
+        await event_log.delete(run)
         heard += [entry async for batch in behind for entry in batch]
     assert heard == with_positions(events)
 
@@ -123,7 +123,7 @@ async def test_forgetting_an_unfinished_run_ends_its_readers(event_log: Log) -> 
         assert list(await anext(batches)) == with_positions(events[:2])
         waiting = asyncio.ensure_future(anext(batches, None))
         await asyncio.wait({waiting}, timeout=0.02)
-        await event_log.forget(run)
+        await event_log.delete(run)
         assert await waiting is None
 
 
@@ -131,7 +131,7 @@ async def test_forgetting_an_unfinished_run_ends_its_readers(event_log: Log) -> 
 async def test_a_forgotten_run_is_not_waited_for(event_log: Log, said: int) -> None:
     run, events = a_run(), some_events(5)
     await say(event_log, run, events[:said])
-    await event_log.forget(run)
+    await event_log.delete(run)
     assert len(await hear(event_log, run)) <= said
     with pytest.raises(Conflict):
         await event_log.append(run, a_word("late"))
@@ -239,7 +239,7 @@ async def test_every_reader_hears_each_entry_once_however_they_interleave(
             await event_log.append(run, event)
         for after, reader in listening:
             assert await reader == with_positions(events, after=after)
-    await event_log.forget(run)
+    await event_log.delete(run)
 
 
 async def pause(turns: int) -> None:

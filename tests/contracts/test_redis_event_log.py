@@ -68,7 +68,7 @@ async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: st
     async with opened(redis_url) as here, opened(redis_url) as there:
         reader = asyncio.create_task(hear(there, run))
         await say(here, run, events)
-        await here.forget(run)
+        await here.delete(run)
         assert await reader == with_positions(events)
 
 
@@ -77,7 +77,7 @@ async def test_a_run_forgotten_in_one_process_ends_in_another(redis_url: str) ->
     async with opened(redis_url) as here, opened(redis_url) as there:
         await say(here, run, events[:3])
         reader = asyncio.create_task(hear(there, run))
-        await here.forget(run)
+        await here.delete(run)
         assert await reader == with_positions(events[:3])
 
 
@@ -137,7 +137,7 @@ async def test_the_server_drops_what_a_crash_left_and_what_was_forgotten(redis_u
         key = f"runtally:events:{run.account_id}:{run.run_id}"
         await log.append(run, a_word("one"))
         assert LIFETIME_S - 60 < await client.ttl(key) <= LIFETIME_S
-        await log.forget(run)
+        await log.delete(run)
         assert 0 < await client.ttl(key) <= GRACE_S
 
 
@@ -165,7 +165,7 @@ async def test_a_server_that_is_away_makes_the_log_unavailable_until_it_is_back(
             hear(log, run),
             log.read(run),
             log.append(run, DONE),
-            log.forget(run),
+            log.delete(run),
             log.ping(),
         ):
             with pytest.raises(Unavailable) as refused:

@@ -15,11 +15,11 @@ OWN_KEY: Final = "FUZZ_OWN_KEY_ID"
 UNSAYABLE: Final = {
     "names something that must be there": r"cursor: is not a|role: there is no|model: .* is neither|"
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
-    "a rule about two fields": r"to: must be later than|body: give either|role: a role chooses the model|"
+    "a rule about two fields": r"to: must be later than|body: give either|role: a role selects the model|"
     r"splitBy: must be another than groupBy",
     "a rule about the messages for a model": r"messages: must have at least|"
     r"messages(\.\d+)?: .*must be the user's",
-    "a rule about a list's items together": r"files: (names a path twice|has a file where)",
+    "a rule about a list's items together": r"files: (contains a path twice|uses a path both)",
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|\S*parts: hold no text|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must have at least)",
     "a rule about parts of a text": r"files\.\d+\.path: ",

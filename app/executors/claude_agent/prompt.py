@@ -7,7 +7,7 @@ and the current message stays a block of its own, word for word but for the tags
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversations.history_text import HistoryTurn, escape_tags, written
+from app.conversations.history_text import HistoryTurn, encode_history, escape_tags
 from app.requests import ImagePart, Message, TextPart
 
 HISTORY_RULE = (
@@ -59,7 +59,7 @@ def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
                 turns.append(HistoryTurn(message.role, f"[image {len(images)}, attached below]"))
             else:
                 turns.append(HistoryTurn(message.role, part.text))
-    return [{"type": "text", "text": written(turns)}, *images]
+    return [{"type": "text", "text": encode_history(turns)}, *images]
 
 
 def _block(part: TextPart | ImagePart) -> dict[str, Any]:

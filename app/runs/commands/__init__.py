@@ -1,1 +1,1 @@
-"""Requests to a run under way: messages, stops, decisions."""
+"""Commands to a running run: messages, stops, decisions, permission modes."""

@@ -1,4 +1,4 @@
-"""The SQL of commands for runs that another process carries."""
+"""SQL for commands to runs that another process executes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _commands = run_commands.c
 
 @dataclass(frozen=True, slots=True)
 class StoredCommand:
-    """A command nobody has answered yet."""
+    """A command that has no answer yet."""
 
     id: int
     run: RunKey
@@ -27,17 +27,17 @@ class StoredCommand:
 
 @dataclass(frozen=True, slots=True)
 class PendingCommands:
-    """What waits for the process that carries a run."""
+    """The commands of a run that have no answer yet."""
 
     count: int
     size: int
     """In bytes."""
     stops: dict[str, int]
-    """The ids of commands to stop, by their kind."""
+    """The ids of stop commands, by their kind."""
 
 
 async def pending_commands(tx: Transaction, run: RunKey) -> PendingCommands:
-    """How many commands of a run nobody has answered yet."""
+    """Count and size of the run's commands without an answer."""
     kind = case((_commands.command["type"].as_string() == "stop", _commands.command["kind"].as_string()))
     statement = select(_commands.id, func.octet_length(cast(_commands.command, Text)), kind).where(
         _commands.account_id == run.account_id, _commands.run_id == run.run_id, _commands.answer.is_(None)
@@ -48,7 +48,7 @@ async def pending_commands(tx: Transaction, run: RunKey) -> PendingCommands:
 
 
 async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) -> int:
-    """Leave a command for whoever carries the run; returns its id."""
+    """Enqueue a command for the process that executes the run; returns its id."""
     statement = (
         postgresql.insert(run_commands)
         .values(account_id=run.account_id, run_id=run.run_id, command=command)
@@ -61,7 +61,7 @@ async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) 
 async def commands_for(
     reader: Reader, process_id: UUID, *, besides: Collection[int], limit: int
 ) -> list[StoredCommand]:
-    """Commands for the runs of a process, in the order they were given; none of those it knows already."""
+    """Commands for the runs of a process except `besides`, oldest first."""
     run_of_command = and_(runs.c.account_id == _commands.account_id, runs.c.run_id == _commands.run_id)
     statement = (
         select(_commands.id, _commands.account_id, _commands.run_id, _commands.command)
@@ -79,18 +79,18 @@ async def commands_for(
 
 
 async def answer_command(tx: Transaction, command_id: int, answer: dict[str, Any]) -> None:
-    """Say what came of a command, which is not needed any more."""
+    """Store the answer to a command and clear the command."""
     values = {"answer": answer, "command": {}}
     await tx.execute(update(run_commands).where(_commands.id == command_id).values(values))
 
 
 async def delete_old_commands(tx: Transaction, *, older_than: timedelta) -> None:
-    """Remove commands that nobody waits for any more."""
+    """Delete commands whose sender no longer waits."""
     await tx.execute(delete(run_commands).where(_commands.given_at < func.now() - older_than))
 
 
 async def command_answer(reader: Reader, command_id: int) -> dict[str, Any] | None:
-    """What came of a command; None while nobody has answered."""
+    """The answer to a command; None while there is none."""
     statement = select(_commands.answer).where(_commands.id == command_id)
     answer: dict[str, Any] | None = (await reader.execute(statement)).scalar_one_or_none()
     return answer

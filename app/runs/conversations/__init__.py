@@ -1,1 +1,1 @@
-"""Conversations as clients see them: runs are their turns."""
+"""Conversations as clients see them: list, read, fork, delete; each run is a turn."""

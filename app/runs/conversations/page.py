@@ -1,4 +1,4 @@
-"""A page of a conversation: what was said there, by which runs, and what waits to be answered."""
+"""ConversationPage: a page of messages with the runs they belong to, including runs that still wait."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,13 +15,13 @@ from app.runs.event_codec import decode_events
 
 PAGE_BYTES = 2 * 2**20
 _LOOK_AHEAD = 50
-"""How many lines after a page are looked through for the results of its tool calls."""
+"""How many lines after a page are searched for the results of its tool calls."""
 _MAX_POSITION = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A message of a conversation; of a tool call also what clients may see of its result."""
+    """A message of a conversation, with the result that clients may see if it is a tool call."""
 
     message: ConversationMessage
     result: ToolCallResult | None
@@ -29,22 +29,22 @@ class PageEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConversationPage:
-    """A part of a conversation."""
+    """A page of a conversation."""
 
     conversation: Conversation
-    said: Sequence[PageEntry]
+    entries: Sequence[PageEntry]
     runs: Sequence[TurnRecord]
-    """The runs of these messages; how each of them ended is there."""
+    """The runs of these messages."""
     continued_run: str | None
-    """The run that the page before broke off in."""
+    """The run of the previous page that continues on this one."""
     next_run: str | None
-    """The run that the next page begins with."""
+    """The run of the next page's first line."""
     next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The lines of a page."""
+    """The transcript lines of a page, and those that follow it."""
 
     after: int
     found: Sequence[StoredEntry]
@@ -56,14 +56,14 @@ class _Lines:
 
     @property
     def run_ids(self) -> set[str]:
-        return {placed.entry.run_id for placed in self.found if placed.entry.run_id is not None}
+        return {stored.entry.run_id for stored in self.found if stored.entry.run_id is not None}
 
-    def begun(self, first: Mapping[str, int]) -> set[str | None]:
+    def runs_starting_here(self, first: Mapping[str, int]) -> set[str | None]:
         return {run_id for run_id in self.run_ids if first[run_id] > self.after}
 
 
 def parse_cursor(cursor: str | None) -> int:
-    """Where a page begins; raises `Invalid` for what is no cursor."""
+    """The position before a page; raises `Invalid` naming `cursor`."""
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and int(cursor[:20]) <= _MAX_POSITION):
@@ -82,24 +82,24 @@ async def read_page(
     others = await find_turns(reader, conversation.account_id, lines.run_ids - set(known))
     known |= {turn.key.run_id: turn for turn in others}
     shown = [known[run_id] for run_id in first if run_id in lines.run_ids and run_id in known]
-    entries = [placed.entry for placed in (*lines.found, *lines.following)]
-    messages = messages_of(entries, tool_id_of=tool_id_of, only_first=len(lines.found))
+    found = [stored.entry for stored in (*lines.found, *lines.following)]
+    messages = messages_of(found, tool_id_of=tool_id_of, only_first=len(lines.found))
     without_question = _runs_without_question(
         turns, lines, first, with_messages={message.run_id for message in messages}
     )
     results = await _results(reader, conversation, lines, messages)
-    said = [PageEntry(message, results.get(message.tool_call_id or "")) for message in messages]
+    entries = [PageEntry(message, results.get(message.tool_call_id or "")) for message in messages]
     for turn in without_question:
         later = {run.key.run_id for run in shown if _is_later(run, turn)}
-        places = (index for index, each in enumerate(said) if each.message.run_id in later)
-        said.insert(next(places, len(said)), _question_entry(turn))
-    begins_with = lines.found[0].entry.run_id if lines.found else None
-    broken_off = await run_at(reader, conversation.transcript, after) if after else None
+        indexes = (index for index, each in enumerate(entries) if each.message.run_id in later)
+        entries.insert(next(indexes, len(entries)), _question_entry(turn))
+    first_run = lines.found[0].entry.run_id if lines.found else None
+    previous_run = await run_at(reader, conversation.transcript, after) if after else None
     return ConversationPage(
         conversation,
-        said,
+        entries,
         [*(run for run in shown if run not in without_question), *without_question],
-        continued_run=broken_off if broken_off == begins_with else None,
+        continued_run=previous_run if previous_run == first_run else None,
         next_run=lines.following[0].entry.run_id if lines.following else None,
         next_cursor=str(lines.end) if lines.following else None,
     )
@@ -134,19 +134,20 @@ def _runs_without_question(
     with_messages: AbstractSet[str | None],
 ) -> list[TurnRecord]:
     """The runs of this page whose question is not in the transcript."""
-    # The CLI notes that it was asked something before it writes down what.
-    begun = lines.begun(first) - with_messages - {placed.entry.run_id for placed in lines.following}
-    never = [turn for turn in turns if turn.key.run_id not in first]
+    # The CLI writes a line about a question before the question itself.
+    started = lines.runs_starting_here(first) - with_messages
+    started -= {stored.entry.run_id for stored in lines.following}
+    without_lines = [turn for turn in turns if turn.key.run_id not in first]
     return [
-        *(turn for turn in turns if turn.key.run_id in begun),
-        *(turn for turn in never if _is_on_page(_first_position_after(turn, turns, first), lines)),
+        *(turn for turn in turns if turn.key.run_id in started),
+        *(turn for turn in without_lines if _is_on_page(_first_position_after(turn, turns, first), lines)),
     ]
 
 
 def _first_position_after(
     turn: TurnRecord, turns: Iterable[TurnRecord], first: Mapping[str, int]
 ) -> int | None:
-    """Where the first later turn begins that has said something; a run that waits is shown before it."""
+    """The position of the first later turn in the transcript; a waiting run is shown before it."""
     later = (first.get(other.key.run_id) for other in turns if _is_later(other, turn))
     return min((position for position in later if position is not None), default=None)
 
@@ -162,6 +163,6 @@ def _is_later(other: TurnRecord, turn: TurnRecord) -> bool:
 
 
 def _question_entry(run: TurnRecord) -> PageEntry:
-    """What was asked of a run that is not in the transcript: it waits, or never got so far."""
+    """The question of a run that is not in the transcript: it waits, or ended before it was asked."""
     at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return PageEntry(ConversationMessage("user_message", run.key.run_id, at, content=run.question), None)

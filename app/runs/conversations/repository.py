@@ -1,4 +1,4 @@
-"""The SQL of runs as turns of a conversation: which there were and how they ended, not what was said."""
+"""SQL for the runs of a conversation as its turns; the messages are in app/conversations."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from app.runs.tables import run_events, runs
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """A run of a conversation; how it ended is None while it has not."""
+    """A run of a conversation; `ok`, `error` and `finish_reason` are None while it has not ended."""
 
     key: RunKey
     graph_id: str
@@ -25,20 +25,20 @@ class TurnRecord:
     turn: int | None
     created_at: datetime
     question: str
-    """How it begins."""
+    """The beginning of its last message."""
     ok: bool | None
     error: ErrorCode | None
     finish_reason: FinishReason | None
 
 
 async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecord]:
-    """Every run a conversation was given, oldest first."""
+    """Every run of a conversation, oldest first."""
     statement = (
         select(*_COLUMNS)
         .where(
             runs.c.account_id == conversation.account_id,
             runs.c.state_key == conversation.state_key,
-            # Before that, another conversation had this key.
+            # Earlier runs belong to a deleted conversation with the same key.
             runs.c.created_at >= conversation.created_at,
         )
         .order_by(runs.c.turn)
@@ -47,7 +47,7 @@ async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecor
 
 
 async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:
-    """Those of these runs that this account has."""
+    """The account's runs with these ids."""
     statement = select(*_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
     return [_record(row) for row in await reader.execute(statement)]
 
@@ -55,7 +55,7 @@ async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[
 async def stored_results(
     reader: Reader, account_id: AccountId, run_ids: Collection[str], *, calls: Collection[str]
 ) -> list[StoredEvents]:
-    """The kept results of these tool calls of finished runs."""
+    """The stored results of these tool calls of finished runs."""
     statement = select(run_events.c.position, run_events.c.last_position, run_events.c.data).where(
         run_events.c.account_id == account_id,
         run_events.c.run_id.in_(run_ids),

@@ -1,4 +1,4 @@
-"""Conversations: what was said in them, which run's turn it is, copies of them."""
+"""ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,31 +39,31 @@ class ConversationNotFound(NotFound):
 
 
 class ConversationBusy(Conflict):
-    """A run of this conversation has not ended yet."""
+    """A run of this conversation has not ended."""
 
     code = "session_busy"
 
 
 class ConversationFull(Conflict):
-    """This conversation is as large as one may be; begin another one, or fork an earlier part of it."""
+    """This conversation has reached its maximum size; start another one, or fork an earlier part of it."""
 
     code = "session_full"
 
 
 class ConversationExists(Conflict):
-    """There is a conversation with this key already."""
+    """There already is a conversation with this key."""
 
     code = "session_exists"
 
 
 class NothingToFork(Conflict):
-    """Nothing was said in this conversation by that run, or nothing at all."""
+    """The conversation contains no messages, or none of that run."""
 
     code = "nothing_to_fork"
 
 
 class ConversationService:
-    """Conversations of accounts."""
+    """The conversations of all accounts."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class ConversationService:
         max_bytes: int,
         tool_id_of: Callable[[str], str],
     ) -> None:
-        """`max_bytes`: from which size on a conversation gets no further turn.
+        """`max_bytes`: a conversation of this size gets no further turn.
 
-        `tool_id_of` gives a tool's id for the model's name of it.
+        `tool_id_of` maps the model's name of a tool to its id.
         """
         self._database = database
         self._store = store
@@ -87,7 +87,7 @@ class ConversationService:
     async def list_conversations(
         self, account_id: AccountId, *, limit: int, cursor: str | None = None
     ) -> tuple[list[Conversation], str | None]:
-        """Conversations of an account, those used last first, and the cursor of the next page."""
+        """A page of an account's conversations, most recently used first, and the next page's cursor."""
         before = None if cursor is None else Cursor.decode(cursor)
         async with self._database.snapshot() as reader:
             found = await newest_conversations(reader, account_id, limit=limit + 1, before=before)
@@ -99,7 +99,7 @@ class ConversationService:
     async def get_page(
         self, account_id: AccountId, state_key: str, *, limit: int, cursor: str | None = None
     ) -> ConversationPage:
-        """A page of a conversation; raises `ConversationNotFound`, and `Invalid` for a cursor."""
+        """A page of a conversation; raises `ConversationNotFound`, and `Invalid` for the cursor."""
         after = parse_cursor(cursor)
         async with self._database.snapshot() as reader:
             conversation = await find_conversation(reader, account_id, state_key)
@@ -112,10 +112,10 @@ class ConversationService:
     async def fork(
         self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
     ) -> Conversation:
-        """A copy of a conversation up to and with a run, or whole.
+        """Copy a conversation up to and including the run `at`, or all of it.
 
         Raises `ConversationNotFound`, `ConversationExists`, `NothingToFork`, `StorageFull`, and
-        `ConversationBusy` where the whole is copied while a run adds to it.
+        `ConversationBusy` if the last run to copy has not ended.
         """
         conversation = await self._get(account_id, state_key)
         async with self._database.snapshot() as reader:
@@ -142,14 +142,14 @@ class ConversationService:
         async with self._database.transaction() as tx:
             if await insert_conversation(tx, copy):
                 return copy
-            # Nobody will ask for the copy.
+            # The copy is not reachable by any key.
             await delete_conversation(tx, replace(copy, state_key=""))
         raise ConversationExists
 
     async def delete(self, caller: Principal, state_key: str) -> None:
         """Delete the transcript; runs and receipts stay.
 
-        Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` without permission to read it.
+        Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
         async with self._database.transaction() as tx:
             conversation = await lock_conversation(tx, caller.account_id, state_key)
@@ -161,10 +161,10 @@ class ConversationService:
             await delete_conversation(tx, conversation)
 
     async def check_history(self, caller: Principal, request: GraphRunRequest) -> None:
-        """Raise `HistoryConflict` where the request's earlier messages are not what was said.
+        """Raise `HistoryConflict` if the request's earlier messages differ from the conversation.
 
-        While another run is adding to the conversation nothing can be said about that: then it is
-        checked when the run's turn comes. Raises `ScopeMissing` where the caller may not read those.
+        While another run is active the history is checked later, when the run's turn comes. Raises
+        `ScopeMissing` if the caller may not read the conversation.
         """
         turns = [message for message in request.messages if message.role != "system"]
         if request.state_key is None or len(turns) == 1:
@@ -181,14 +181,14 @@ class ConversationService:
             new_messages(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
-        """The runs of a conversation that have not ended, oldest first; none where there is none."""
+        """The runs of a conversation that have not ended, oldest first; empty if there is none."""
         async with self._database.snapshot() as reader:
             conversation = await find_conversation(reader, account_id, state_key)
             keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
 
     async def has_history(self, account_id: AccountId, state_key: str) -> bool:
-        """Whether another run of it would find that something was said before, once its turn comes."""
+        """Whether the conversation will contain messages when another run's turn comes."""
         async with self._database.snapshot() as reader:
             conversation = await find_conversation(reader, account_id, state_key)
             if conversation is None:
@@ -199,10 +199,10 @@ class ConversationService:
     async def take_turn(
         self, tx: Transaction, caller: Principal, state_key: str, *, request: GraphRunRequest
     ) -> tuple[Conversation, list[RunKey]]:
-        """The next turn of a conversation, and the runs to interrupt for it.
+        """Add a turn to a conversation; returns it and the runs to cancel for it.
 
-        Raises `ConversationFull`, `ConversationBusy` for a run that does not want to wait, and `ScopeMissing`
-        where the agent could be asked for what the caller may not read.
+        Raises `ConversationFull`, `ConversationBusy` (with `onConflict: reject`), and `ScopeMissing` if the
+        caller may not read the conversation, whose content the agent could reveal.
         """
         conversation = await take_turn(tx, caller.account_id, state_key, title=_title(request))
         await _require_reading(tx, conversation, caller)
@@ -227,16 +227,16 @@ class ConversationService:
 
 
 async def _require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:
-    """Raise `ScopeMissing` unless the caller may read the conversation, or alone has said all of it."""
+    """Raise `ScopeMissing` unless the caller may read runs or started every run of the conversation."""
     if caller.may("runs:read"):
         return
-    # Only who may read a conversation can fork it.
+    # Forking requires permission to read, so a fork may contain messages of other keys.
     if conversation.forked_from is not None or await is_shared(reader, conversation, caller.api_key_id):
         raise ScopeMissing.of("runs:read")
 
 
 def _run_ids(entries: Sequence[TranscriptEntry]) -> dict[str, None]:
-    """The runs that said something, in the order they did."""
+    """The runs in the transcript, in order of their first entry."""
     return {entry.run_id: None for entry in entries if entry.run_id is not None}
 
 

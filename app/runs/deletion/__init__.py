@@ -1,1 +1,1 @@
-"""Delete what ended runs hold."""
+"""Deletion of the contents of ended runs."""

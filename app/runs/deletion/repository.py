@@ -1,4 +1,4 @@
-"""The SQL of deleting what runs hold; the runs themselves stay, and so do their receipts."""
+"""SQL for deleting the contents of runs; the run rows and their receipts stay."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from app.runs.tables import run_commands, run_events, runs
 
 
 async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
-    """Whether a run has ended, held until the transaction ends; None where there is none."""
+    """Lock a run's row and return whether it has ended; None if there is no such run."""
     statement = (
         select(runs.c.ended_at.is_not(None))
         .where(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
@@ -22,7 +22,7 @@ async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
 
 
 async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
-    """Runs that ended so long ago and have their contents still; none that another server deletes."""
+    """Lock runs that ended that long ago and still have their contents; skips those another server locked."""
     statement = (
         select(runs.c.account_id, runs.c.run_id)
         .where(runs.c.contents_deleted_at.is_(None), runs.c.ended_at < func.now() - older_than)
@@ -34,7 +34,7 @@ async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) ->
 
 
 async def delete_contents(tx: Transaction, key: RunKey) -> None:
-    """Remove request, answer, events and commands of a run that has ended."""
+    """Delete request, answer, events and commands of an ended run."""
     is_run = and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
     found = await tx.execute(select(runs.c.final).where(is_run))
     final = GraphFinal.model_validate(found.scalar_one())

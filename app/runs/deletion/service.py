@@ -1,4 +1,4 @@
-"""RunContents: deletes what ended runs hold, when somebody asks for it or after a time."""
+"""RunDeletion: deletes the contents of ended runs, on request or after the retention time."""
 
 import asyncio
 from datetime import timedelta
@@ -28,13 +28,13 @@ class RunNotEnded(Conflict):
 
 
 class RunDeleted(Gone):
-    """What this run held was deleted."""
+    """The contents of this run were deleted."""
 
     code = "run_deleted"
 
 
 class RunDeletion:
-    """Requests, answers, events and files of ended runs. Runs and receipts stay: a run id is used once."""
+    """Deletes requests, answers, events and files. Runs and receipts stay: a run id is used once."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class RunDeletion:
         storage: StorageQuota,
         keep: timedelta | None,
     ) -> None:
-        """`keep`: how long after a run's end; None for ever."""
+        """`keep`: how long contents are stored after a run's end; None means for ever."""
         self._database = database
         self._workspaces = workspaces
         self._storage = storage
         self._keep = keep
 
     async def delete(self, run: RunKey) -> None:
-        """Delete what a run holds; raises `RunNotFound`, `RunNotEnded`."""
+        """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
         async with self._database.transaction() as tx:
             ended = await lock_ended_run(tx, run)
             if ended is None:
@@ -62,7 +62,7 @@ class RunDeletion:
             await self._workspaces.delete(tx, run)
 
     async def delete_old(self) -> int:
-        """Delete what some runs hold that ended long ago; returns of how many."""
+        """Delete the contents of some runs past their retention time; returns how many runs."""
         if self._keep is None:
             return 0
         async with self._database.transaction() as tx:
@@ -73,7 +73,7 @@ class RunDeletion:
         return len(old)
 
     async def sweep(self) -> None:
-        """Delete what is old, until cancelled; several servers may do so at once."""
+        """Delete old contents until cancelled; several servers may do so at once."""
         while True:
             try:
                 while await self.delete_old() == _RUNS_AT_ONCE:
@@ -82,8 +82,8 @@ class RunDeletion:
                     await delete_old_commands(tx, older_than=_COMMANDS_KEPT)
                 await self._storage.add_up()
             except Unavailable as error:
-                log.warning("old contents cannot be deleted yet", reason=error.detail)
+                log.warning("run.deletion_delayed", reason=error.detail)
             except Exception:
-                # The server must not end of it, and the next try may go well.
-                log.exception("could not delete old contents")
+                # The next attempt may succeed, and the server must keep running.
+                log.exception("run.deletion_failed")
             await asyncio.sleep(_EVERY_S)

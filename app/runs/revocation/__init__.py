@@ -1,1 +1,1 @@
-"""Stop the runs of a revoked API key."""
+"""Revocation of API keys and of their runs."""

@@ -1,4 +1,4 @@
-"""The SQL of which API key has started which runs."""
+"""SQL for which API key started which runs."""
 
 from sqlalchemy import select
 
@@ -10,7 +10,7 @@ from app.runs.tables import runs
 
 
 async def is_shared(reader: Reader, conversation: Conversation, api_key_id: ApiKeyId) -> bool:
-    """Whether another API key has started a run of this conversation, or of one that had its key before."""
+    """Whether another API key started a run of this conversation, or of an earlier one with its state key."""
     others = select(runs.c.run_id).where(
         runs.c.account_id == conversation.account_id,
         runs.c.state_key == conversation.state_key,
@@ -20,7 +20,7 @@ async def is_shared(reader: Reader, conversation: Conversation, api_key_id: ApiK
 
 
 async def unfinished_runs_of(reader: Reader, api_key_id: ApiKeyId) -> list[RunKey]:
-    """Runs that an API key has started and that have not ended."""
+    """Unfinished runs that an API key started."""
     statement = select(runs.c.account_id, runs.c.run_id).where(
         runs.c.api_key_id == api_key_id, runs.c.status.in_(UNFINISHED)
     )

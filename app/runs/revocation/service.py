@@ -1,4 +1,4 @@
-"""KeyRevocation: an API key is worth nothing from now on, and its runs are stopped if wanted."""
+"""KeyRevocation: revokes an API key and, on request, stops its runs."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from app.runs.revocation.repository import unfinished_runs_of
 
 @dataclass(frozen=True, slots=True)
 class KeyRevocation:
-    """Works on the database alone: the processes that carry the runs find out by themselves."""
+    """Works on the database alone: the processes that execute the runs read the stop commands there."""
 
     database: Database
     revoke_key: Callable[[ApiKeyId], Awaitable[None]]
-    """Has committed when it returns: no run of the key is accepted any more."""
+    """Has committed when it returns: from then on no run of the key is accepted."""
 
     async def revoke(self, key_id: ApiKeyId, *, stop_runs: bool) -> int:
-        """Revoke a key; returns how many runs were asked to stop. Raises `KeyNotFound`.
+        """Revoke a key; returns how many of its runs were requested to stop. Raises `KeyNotFound`.
 
-        May be repeated, also to stop the runs of a key that is revoked already.
+        May be repeated, also to stop the runs of a key that was revoked earlier.
         """
         await self.revoke_key(key_id)
         if not stop_runs:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.history_text import HistoryTurn, escape_tags, read, written
+from app.conversations.history_text import HistoryTurn, decode_history, encode_history, escape_tags
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 TURNS = st.lists(st.builds(HistoryTurn, st.sampled_from(["user", "assistant"]), TEXTS))
@@ -10,22 +10,22 @@ TURNS = st.lists(st.builds(HistoryTurn, st.sampled_from(["user", "assistant"]), 
 
 @given(TURNS)
 def test_what_is_written_is_read_again(turns: list[HistoryTurn]) -> None:
-    assert read(written(turns)) == turns
+    assert decode_history(encode_history(turns)) == turns
 
 
 @given(TURNS)
 def test_no_text_ends_its_line_or_the_record(turns: list[HistoryTurn]) -> None:
-    first, *lines, last = written(turns).split("\n")
+    first, *lines, last = encode_history(turns).split("\n")
     assert (first, last) == ("<conversation_so_far>", "</conversation_so_far>")
     assert len(lines) == len(turns)
     assert not any("<" in line for line in lines)
 
 
 def test_other_texts_are_no_record() -> None:
-    assert read("hello") is None
-    assert read("<conversation_so_far>\nnot json\n</conversation_so_far>") is None
-    assert read('<conversation_so_far>\n{"a": 1}\n</conversation_so_far>') is None
-    assert read("<conversation_so_far>\n[1]\n</conversation_so_far>") is None
+    assert decode_history("hello") is None
+    assert decode_history("<conversation_so_far>\nnot json\n</conversation_so_far>") is None
+    assert decode_history('<conversation_so_far>\n{"a": 1}\n</conversation_so_far>') is None
+    assert decode_history("<conversation_so_far>\n[1]\n</conversation_so_far>") is None
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_other_texts_are_no_record() -> None:
     ],
 )
 def test_a_record_nobody_here_has_written_is_none(line: str) -> None:
-    assert read(f"<conversation_so_far>\n{line}\n</conversation_so_far>") is None
+    assert decode_history(f"<conversation_so_far>\n{line}\n</conversation_so_far>") is None
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
         (f"{HEAD}\ntimeout_s: .inf", "timeout_s"),
         (f"{HEAD}\nthinking_budget_tokens: 1023", "thinking_budget_tokens"),
         ('description: " "', "description"),
-        (f"{HEAD}\ntools: [demo__a, demo__a]", "tools: names a tool twice"),
+        (f"{HEAD}\ntools: [demo__a, demo__a]", "tools: contains a tool twice"),
         (f"{HEAD}\nmax_turns: 1\nmax_turns: 9", "front matter"),
         (f"{HEAD}\n1: one", "1"),
         (f'{HEAD}\ntimeout_s: "120"', "timeout_s"),

@@ -175,7 +175,7 @@ async def test_places_are_shared_from_the_second_account_on() -> None:
 
     await traffic.arrive(ACME, "a1", "a2", "a3", "a4", "a5")
     assert traffic.started == ["a1", "a2", "a3", "a4"], "there is nobody to share with"
-    traffic.dispatcher.share()
+    traffic.dispatcher.share_slots()
     await traffic.depart("a1")
     assert traffic.started == ["a1", "a2", "a3", "a4"], "the last free place is for somebody else"
     await traffic.arrive(UMBRELLA, "u1")
@@ -234,7 +234,7 @@ def test_an_operator_may_give_one_account_every_place() -> None:
 
 def test_without_a_queue_one_account_is_refused_while_others_find_a_place() -> None:
     dispatcher = RunDispatcher(Capacity.of(4, 0))
-    dispatcher.share()
+    dispatcher.share_slots()
 
     with ExitStack() as stack:
         for _ in range(3):

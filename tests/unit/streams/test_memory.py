@@ -10,7 +10,7 @@ import pytest
 from app.events import Done, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage
-from app.streams.memory import BATCH, REMEMBERED, MemoryEventLog, RunLogClosed
+from app.streams.memory import BATCH, DELETED_RUNS_REMEMBERED, MemoryEventLog, RunLogClosed
 from tests.bystander import a_bystander
 
 DONE = Done(usage=FinalUsage(), finish_reason="stop")
@@ -29,7 +29,7 @@ async def test_a_forgotten_run_leaves_nothing_behind() -> None:
     trace = weakref.ref(event)
     await log.append(run, event)
     await log.append(run, DONE)
-    await log.forget(run)
+    await log.delete(run)
     del event
     gc.collect()
     assert trace() is None
@@ -43,7 +43,7 @@ async def test_the_last_reader_of_a_forgotten_run_frees_it() -> None:
     await log.append(run, event)
     async with aclosing(log.follow(run)) as batches:
         assert len(await anext(batches)) == 1
-        await log.forget(run)
+        await log.delete(run)
         del event
         assert trace() is not None
     del batches
@@ -75,10 +75,10 @@ async def test_a_reader_who_leaves_does_not_take_a_silent_run_from_the_others() 
 
 async def test_only_the_latest_forgotten_runs_are_known_by_name() -> None:
     log, oldest = MemoryEventLog(), a_run()
-    await log.forget(oldest)
-    latest = [a_run() for _ in range(REMEMBERED)]
+    await log.delete(oldest)
+    latest = [a_run() for _ in range(DELETED_RUNS_REMEMBERED)]
     for run in latest:
-        await log.forget(run)
+        await log.delete(run)
     with pytest.raises(RunLogClosed):
         await log.append(latest[0], DONE)
     assert await log.append(oldest, DONE) == 1

@@ -91,7 +91,7 @@ def _messages(
 ) -> Iterator[ConversationMessageResponse | ToolResultResponse]:
     results: dict[str, ToolResultResponse] = {run.key.run_id: _result(run, totals) for run in page.runs}
     last = page.continued_run
-    for said in page.said:
+    for said in page.entries:
         run_id = said.message.run_id
         if run_id != last and last in results:
             yield results[last]
