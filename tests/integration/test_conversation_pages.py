@@ -73,7 +73,7 @@ async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[
     found: list[list[dict[str, Any]]] = []
     cursor = None
     while True:
-        page = await conversations_over(database).view(key.account_id, KEY, limit=limit, cursor=cursor)
+        page = await conversations_over(database).get_page(key.account_id, KEY, limit=limit, cursor=cursor)
         shown = ConversationDetailResponse.of_page(page, None).model_dump(
             mode="json", by_alias=True, exclude_unset=True
         )
@@ -125,7 +125,7 @@ async def test_what_is_no_cursor_is_refused(database: Database, cursor: str) -> 
     await a_turn(database, key, "r1")
 
     with pytest.raises(Invalid, match="cursor"):
-        await conversations_over(database).view(key.account_id, KEY, limit=10, cursor=cursor)
+        await conversations_over(database).get_page(key.account_id, KEY, limit=10, cursor=cursor)
 
 
 async def test_a_conversation_that_is_full_gets_no_further_turn(database: Database) -> None:

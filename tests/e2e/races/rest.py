@@ -34,14 +34,14 @@ async def unrest(arena: Arena) -> AsyncIterator[str]:
 def _held(door: Door) -> Iterator[Any]:
     """What a server process still holds of runs that have ended."""
     runs, events = door.services.runs, door.services.log
-    yield from runs._carrier._live
+    yield from runs._supervisor._live
     yield from door.run_folders()
-    yield from runs._queue._admitted.elements()
-    yield from runs._queue._running.elements()
-    yield from runs._queue._waiting
-    yield from door.services.commands._under_way
+    yield from runs._dispatcher._admitted.elements()
+    yield from runs._dispatcher._running.elements()
+    yield from runs._dispatcher._waiting
+    yield from door.services.commands._in_progress
     if isinstance(events, MemoryEventLog):
-        yield from events._tapes
+        yield from events._buffers
 
 
 async def _what_stays(look: Callable[[], Iterable[Any]]) -> list[Any]:

@@ -37,7 +37,7 @@ events: st.SearchStrategy[ClientEvent] = st.one_of(
 )
 
 
-def with_positions(entries: list[ClientEvent], first: int = 1) -> list[LogEntry]:
+def with_positions(said: list[ClientEvent], first: int = 1) -> list[LogEntry]:
     return [LogEntry(position, event) for position, event in enumerate(entries, start=first)]
 
 
@@ -47,8 +47,8 @@ def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
 
 
 @given(st.lists(events, max_size=30), st.integers(1, 1000))
-def test_what_was_packed_comes_back_exactly(entries: list[ClientEvent], first: int) -> None:
-    entries = with_positions(entries, first)
+def test_what_was_packed_comes_back_exactly(said: list[ClientEvent], first: int) -> None:
+    entries = with_positions(said, first)
     rows = encode_events(entries)
     back = decode_events(through_the_database(rows))
     assert back == entries
