@@ -38,7 +38,7 @@ events: st.SearchStrategy[ClientEvent] = st.one_of(
 
 
 def with_positions(said: list[ClientEvent], first: int = 1) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(entries, start=first)]
+    return [LogEntry(position, event) for position, event in enumerate(said, start=first)]
 
 
 def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
