@@ -1,4 +1,4 @@
-"""The ASGI app: middleware, routes, and one way to say that something went wrong."""
+"""The ASGI app: middleware, routes and error handlers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,36 +8,36 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from app.bootstrap.services import Services
-from app.http import problems
 from app.http.admission.bodies import BodyReader
 from app.http.admission.body_budget import BodyBudget
 from app.http.admission.checks import literal_paths
-from app.http.admission.limits import FailedKeys, Limits
-from app.http.admission.readers import Readers
+from app.http.admission.limits import FailedKeyLimit, RequestLimits
+from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
 from app.http.ag_ui.openapi import ag_ui_schemas
-from app.http.api.health.routes import KEPT_S, parts_away
+from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
+from app.http.api.health.shared_result import SharedResult
 from app.http.api.pages.routes import files
-from app.http.middleware import Heads, RequestIds, SafeHeaders, UnexpectedErrors, UnreadBodies
-from app.http.openapi import ERRORS, DocumentedApp
+from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
+from app.http.native.openapi import event_schemas
+from app.http.openapi.document import ERRORS, DocumentedApp
+from app.http.problems import Problem, install_error_handlers
 from app.http.routers import ROUTERS
-from app.http.schemas import Problem
-from app.http.shared_answer import SharedResult
-from app.http.sse import HEARTBEAT_S
+from app.http.streaming.sse import HEARTBEAT_S
 
 DESCRIPTION: Final = """
-Runs agent graphs and keeps the tally. Authenticate with `Authorization: Bearer rt_…`, or sign in on `/`.
+Runs agent graphs and meters their usage. Authenticate with `Authorization: Bearer rt_…`, or sign in on `/`.
 Every error is a problem document (RFC 9457).
 """
 
 _BURST_S: Final = 4
-"""How many seconds' worth of changes a key may make at once."""
+"""Bucket size of write requests, in seconds of the rate."""
 
 _BODIES_BURST_S: Final = 16
-"""And of bytes an account may send."""
+"""Bucket size of body bytes, in seconds of the rate."""
 
 _CORS: Final[dict[str, Any]] = {
-    # Where an origin shares our site, as chat.example.org does api.example.org's, the cookie serves it too.
+    # Origins of the same site, such as chat.example.org and api.example.org, can use the cookie as well.
     "allow_credentials": True,
     "allow_methods": ("GET", "HEAD", "POST", "PATCH", "DELETE"),
     "allow_headers": (
@@ -57,43 +57,43 @@ def create_app(
     heartbeat_s: float = HEARTBEAT_S,
     is_proxy: Callable[[str], bool] = lambda _: False,
 ) -> FastAPI:
-    """Build the app over open services; whoever opened them closes them.
+    """Build the app over open services; the caller closes them.
 
-    `is_proxy` knows the addresses of proxies, each of which stands for many clients.
+    `is_proxy` recognizes addresses of proxies, each of which represents many clients.
     """
     app = DocumentedApp(
-        wire_schemas=ag_ui_schemas(),
+        wire_schemas={**event_schemas(), **ag_ui_schemas()},
         title="Runtally",
         version="1",
         description=DESCRIPTION,
         responses={status: {"model": Problem} for status in ERRORS},
         redirect_slashes=False,
-        # Ours is made of files that are known: other people's scripts would have the session's rights.
+        # FastAPI's pages load unpinned scripts, which would have the session's rights; ours are in app/web.
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
-    app.state.readiness = SharedResult(partial(parts_away, services), kept_s=KEPT_S)
+    app.state.readiness = SharedResult(partial(unavailable_parts, services), max_age_s=MAX_AGE_S)
     app.state.limits = _limits(services, is_proxy)
-    problems.install(app)
+    install_error_handlers(app)
     for router in ROUTERS:
         app.include_router(router)
     app.mount("/assets", files)
     app.state.literal_paths = literal_paths(app.routes)
-    # The last one added is the outermost.
-    app.add_middleware(Heads)
+    # The middleware added last is the outermost.
+    app.add_middleware(HeadRequests)
     app.add_middleware(UnexpectedErrors)
     if origins := services.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
     app.add_middleware(UnreadBodies)
-    app.add_middleware(SafeHeaders)
+    app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestIds)
     return app
 
 
-def _limits(services: Services, is_proxy: Callable[[str], bool]) -> Limits:
+def _limits(services: Services, is_proxy: Callable[[str], bool]) -> RequestLimits:
     settings = services.settings
     writes, body_bytes = settings.max_writes_per_second, settings.max_body_bytes_per_second
     budget = BodyBudget(
@@ -101,7 +101,7 @@ def _limits(services: Services, is_proxy: Callable[[str], bool]) -> Limits:
         per_account=settings.max_bodies_bytes_per_account,
         rate=TokenBuckets(per_s=body_bytes, burst=body_bytes * _BODIES_BURST_S),
     )
-    return Limits(
+    return RequestLimits(
         bodies=BodyReader(
             budget,
             services.memory,
@@ -109,7 +109,7 @@ def _limits(services: Services, is_proxy: Callable[[str], bool]) -> Limits:
             max_bytes=settings.max_body_bytes,
             timeout_s=settings.body_timeout_s,
         ),
-        readers=Readers(per_key=settings.max_readers_per_key, per_run=settings.max_readers_per_run),
+        readers=ReaderLimit(per_key=settings.max_readers_per_key, per_run=settings.max_readers_per_run),
         writes=TokenBuckets(per_s=writes, burst=writes * _BURST_S),
-        failed_keys=FailedKeys(per_minute=settings.max_failed_keys_per_minute, is_proxy=is_proxy),
+        failed_keys=FailedKeyLimit(per_minute=settings.max_failed_keys_per_minute, is_proxy=is_proxy),
     )

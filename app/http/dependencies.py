@@ -1,4 +1,4 @@
-"""What routes ask for: who is calling, and the services. None of them holds a database session."""
+"""Dependencies of routes: caller, services, path and header parameters. None holds a database session."""
 
 import re
 from collections.abc import Callable, Hashable, Iterator
@@ -9,21 +9,21 @@ from fastapi import Depends, Header, Path, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.http.admission.authentication import CallerWith, principal_of
-from app.http.admission.limits import limits_of
+from app.http.admission.authentication import RequireScopes, request_principal
+from app.http.admission.limits import request_limits
 from app.http.middleware import REQUEST_ID
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.principal import Principal
 from app.requests import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
 
-OpenReading: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[None]]
+OpenReader: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[None]]
 
 _MAX_KEY_CHARS = 255
 
 
 def services(request: Request) -> Services:
-    """Everything the routes speak to."""
+    """The services of the app."""
     found: Services = request.app.state.services
     return found
 
@@ -32,7 +32,7 @@ ServicesDep: TypeAlias = Annotated[Services, Depends(services)]
 
 
 def heartbeat_s(request: Request) -> float:
-    """How long a stream may be silent."""
+    """Seconds without output after which a stream sends a heartbeat."""
     found: float = request.app.state.heartbeat_s
     return found
 
@@ -40,36 +40,36 @@ def heartbeat_s(request: Request) -> float:
 HeartbeatS: TypeAlias = Annotated[float, Depends(heartbeat_s)]
 
 
-Writer: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:write"))]
-ReadingWriter: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:write", "runs:read"))]
-RunReader: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:read"))]
-Approver: TypeAlias = Annotated[Principal, Depends(CallerWith("runs:approve"))]
-ReceiptReader: TypeAlias = Annotated[Principal, Depends(CallerWith("receipts:read"))]
-Admin: TypeAlias = Annotated[Principal, Depends(CallerWith("admin"))]
+Writer: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:write"))]
+ReadWriter: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:write", "runs:read"))]
+RunReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:read"))]
+Approver: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:approve"))]
+ReceiptReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("receipts:read"))]
+Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 
 
-def exporting(request: Request, services: ServicesDep) -> OpenReading:
-    """What a reader reads within: a run, or the receipts of an account."""
-    readers = limits_of(request).readers
+def open_export_reader(request: Request, services: ServicesDep) -> OpenReader:
+    """Opens reader scopes: count the reader, and end the response when its credential is revoked."""
+    readers = request_limits(request).readers
 
     @contextmanager
-    def reading(caller: Principal, what: Hashable) -> Iterator[None]:
-        with readers.reading(caller.api_key_id, what), services.credentials.while_valid(caller):
+    def reader_scope(caller: Principal, source: Hashable) -> Iterator[None]:
+        with readers.slot(caller.api_key_id, source), services.credentials.while_valid(caller):
             yield
 
-    return reading
+    return reader_scope
 
 
-Exporting: TypeAlias = Annotated[OpenReading, Depends(exporting)]
+OpenExportReader: TypeAlias = Annotated[OpenReader, Depends(open_export_reader)]
 
 
-async def reading(request: Request, opened: Exporting) -> OpenReading:
-    """The same for a run; raises `TooManyReaders` before the run is started."""
-    limits_of(request).readers.require_room((await principal_of(request)).api_key_id)
+async def open_stream_reader(request: Request, opened: OpenExportReader) -> OpenReader:
+    """The same, checked early: raises `TooManyReaders` before a run is started."""
+    request_limits(request).readers.check((await request_principal(request)).api_key_id)
     return opened
 
 
-Reading: TypeAlias = Annotated[OpenReading, Depends(reading)]
+OpenStreamReader: TypeAlias = Annotated[OpenReader, Depends(open_stream_reader)]
 RunIdParam: TypeAlias = Annotated[str, Path(alias="runId")]
 GraphIdParam: TypeAlias = Annotated[
     str, Path(alias="graphId", json_schema_extra={"pattern": GRAPH_ID_PATTERN, "maxLength": 200})
@@ -77,15 +77,15 @@ GraphIdParam: TypeAlias = Annotated[
 
 
 def run_key(caller: Principal, run_id: str) -> RunKey:
-    """The caller's run of this id; raises `RunNotFound` for what can be no id."""
-    # What can be no id is not looked for: PostgreSQL would refuse some of it.
+    """The caller's run with this id; raises `RunNotFound` for malformed ids."""
+    # PostgreSQL would reject some malformed ids.
     if not re.fullmatch(RUN_ID_PATTERN, run_id):
         raise RunNotFound
     return RunKey(caller.account_id, RunId(run_id))
 
 
 def request_id(request: Request) -> str:
-    """The id of this request, given or made."""
+    """The id of this request."""
     found: str = request.scope["state"][REQUEST_ID]
     return found
 
@@ -98,12 +98,12 @@ def idempotency_key(
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="The same key does the same thing once; stands in for `runId`.",
+            description="Requests with the same key take effect once; replaces `runId`.",
             json_schema_extra={"pattern": "^[!-~]([ -~]{0,253}[!-~])?$"},
         ),
     ] = None,
 ) -> str | None:
-    """The `Idempotency-Key`; raises `Invalid` for one that is empty, too long or not plain text."""
+    """The `Idempotency-Key`; raises `Invalid` if it is empty, too long or not printable ASCII."""
     if idempotency_key is None:
         return None
     plain = idempotency_key.isascii() and idempotency_key.isprintable()
@@ -120,12 +120,12 @@ def last_event_id(
         str | None,
         Header(
             alias="Last-Event-ID",
-            description="Resume after this event; wins over `after`.",
+            description="Resume after this event; takes precedence over `after`.",
             json_schema_extra={"pattern": "^[0-9]{0,9}$"},
         ),
     ] = None,
 ) -> int | None:
-    """The position a reconnecting reader has got to; raises `Invalid` for what is no position."""
+    """The last position a reconnecting client has received; raises `Invalid` for other values."""
     if last_event_id is None or last_event_id == "":
         return None
     if not (last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 10):  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a request, in words its sender understands."""
+"""Validation errors of pydantic as one sentence per JSON field, without the submitted values."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ _WRONG_TYPES = {
     "float_parsing": "a number",
     "bool_type": "true or false",
 }
-_NOT_CLAUDES = {
+_UNSUPPORTED_PARAMETERS = {
     *("seed", "stop"),
     *("presence_penalty", "presencePenalty", "frequency_penalty", "frequencyPenalty"),
 }
-"""Parameters that models of other houses take."""
+"""Parameters of other providers' models."""
 
 _SENTENCES = {
     "missing": "is required",
@@ -41,7 +41,7 @@ _ASIDE = re.compile(r" after validation, not \d+$")
 
 
 def field_errors(details: Sequence[Detail], body: Any) -> list[FieldError]:
-    """One sentence for each field, by its JSON path; never with the value that was sent."""
+    """One error for each field, by its JSON path."""
     found: dict[Path, list[Detail]] = {}
     for detail in details:
         found.setdefault(_path(detail, body), []).append(detail)
@@ -55,8 +55,8 @@ def field_errors(details: Sequence[Detail], body: Any) -> list[FieldError]:
 def _path(detail: Detail, body: Any) -> Path:
     """`("body", "messages", 0, "content", "list[…]", 0, "text", "text")` -> `messages.0.content.0.text`.
 
-    Pydantic puts the members of unions into the path. A client has never heard of them: only what
-    is in the body stays, or is missing there.
+    Pydantic puts union members into the path. Clients do not know them, so only names that are in the
+    body, or missing from it, are kept.
     """
     source, *parts = detail["loc"]
     if source != "body":
@@ -87,7 +87,7 @@ def _is_tag(part: str | int, value: Any) -> bool:
 
 
 def _is_noise(path: Path, details: Sequence[Detail], found: Mapping[Path, Any]) -> bool:
-    """Whether this says that a union's value is not of the type it was not meant to be."""
+    """Whether these are type errors of other union members than the one that was meant."""
     wrong_type = all(detail["type"] in _WRONG_TYPES for detail in details)
     return wrong_type and any(other[: len(path)] == path != other for other in found)
 
@@ -101,7 +101,7 @@ def _sentence(path: Path, details: Sequence[Detail]) -> str:
     match detail["type"]:
         case "union_tag_invalid":
             return f"has an unknown type; known are {detail['ctx']['expected_tags']}"
-        case "extra_forbidden" if len(path) == 1 and path[0] in _NOT_CLAUDES:
+        case "extra_forbidden" if len(path) == 1 and path[0] in _UNSUPPORTED_PARAMETERS:
             return "is a parameter that Claude models do not take"
         case kind if kind in _SENTENCES:
             return _SENTENCES[kind]

@@ -1,4 +1,4 @@
-"""What happens to every request, whatever its route. Plain ASGI, so streams stay streams."""
+"""ASGI middleware for all requests; plain ASGI, because streams must not be buffered."""
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from app.errors import AppError
-from app.http.problems import of_error
+from app.http.problems import error_response
 from app.ids import new_uuid
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -20,13 +20,13 @@ AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = structlog.get_logger(__name__)
 
 REQUEST_ID = "request_id"
-_HEADER = b"x-request-id"
+_REQUEST_ID_HEADER = b"x-request-id"
 _SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
-_ACCEPTABLE_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_VALID_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
 class RequestIds:
-    """Takes `X-Request-ID` or makes one; it is in every log line, answer and receipt."""
+    """Accepts or generates `X-Request-ID`; it is in every log line, response and receipt."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -36,14 +36,14 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(_HEADER, b"")
-        known = given if _ACCEPTABLE_ID.fullmatch(given) else str(new_uuid()).encode()
+        given = dict(scope["headers"]).get(_REQUEST_ID_HEADER, b"")
+        known = given if _VALID_ID.fullmatch(given) else str(new_uuid()).encode()
         request_id = known.decode()
         scope.setdefault("state", {})[REQUEST_ID] = request_id
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), (_HEADER, known)]
+                message["headers"] = [*message.get("headers", []), (_REQUEST_ID_HEADER, known)]
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
@@ -51,7 +51,7 @@ class RequestIds:
 
 
 class UnexpectedErrors:
-    """Answers what nobody foresaw with a bare problem document; the log has the rest."""
+    """Responds to unexpected exceptions with a generic problem document and logs them."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -63,35 +63,35 @@ class UnexpectedErrors:
             return
         started = False
 
-        async def note_start(message: Message) -> None:
+        async def send_recorded(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, note_start)
+            await self._app(scope, receive, send_recorded)
         except Exception as error:
             if not started:
-                log.exception("unexpected error", path=scope["path"])
-                await of_error(AppError())(scope, receive, send)
+                log.exception("http.unexpected_error", path=scope["path"])
+                await error_response(AppError())(scope, receive, send)
             else:
-                # Its end never comes: that is how the client learns that it was cut short.
-                _log_cut_short(scope["path"], error)
+                # The response is left incomplete, which tells the client that it was truncated.
+                _log_truncated_response(scope["path"], error)
 
 
-def _log_cut_short(path: str, error: Exception) -> None:
+def _log_truncated_response(path: str, error: Exception) -> None:
     if isinstance(error.__cause__, AppError):
-        log.error("a response was cut short", path=path, reason=error.__cause__.detail)
+        log.error("http.response_truncated", path=path, reason=error.__cause__.detail)
     else:
-        log.error("a response was cut short", path=path, exc_info=error)
+        log.error("http.response_truncated", path=path, exc_info=error)
 
 
 class _HeadSent(Exception):
-    """All that HEAD asks for has been said."""
+    """The headers of a HEAD response have been sent."""
 
 
-class Heads:
-    """Answers HEAD as GET without the body: what watches over servers asks that way."""
+class HeadRequests:
+    """Handles HEAD as GET without the body, for uptime monitors."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -107,15 +107,15 @@ class Heads:
                 await send(message)
                 return
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-            # A stream would go on for as long as its run.
+            # Otherwise a stream would stay open as long as its run.
             raise _HeadSent
 
         with suppress(_HeadSent):
             await self._app({**scope, "method": "GET"}, receive, send_head)
 
 
-class SafeHeaders:
-    """Has browsers take an answer for what it says it is, and nobody keep it unless its route says so."""
+class SecurityHeaders:
+    """Adds `nosniff`, and `no-store` unless the route has set `Cache-Control`."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
@@ -123,20 +123,20 @@ class SafeHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
 
-        async def send_safely(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message.get("headers", [])
                 given = {name.lower() for name, _ in headers}
                 message["headers"] = [*headers, *(each for each in _SAFE_HEADERS if each[0] not in given)]
             await send(message)
 
-        await self._app(scope, receive, send_safely)
+        await self._app(scope, receive, send_with_headers)
 
 
 class UnreadBodies:
-    """Closes the connection after an answer to a request that was not told to send its body.
+    """Closes the connection after a response to a request whose body was never requested.
 
-    The client asked first (`Expect: 100-continue`): the next bytes may be that body or another request.
+    With `Expect: 100-continue` the next bytes could be that body or another request.
     """
 
     def __init__(self, app: AsgiApp) -> None:
@@ -149,7 +149,7 @@ class UnreadBodies:
             return
         unread = True
 
-        async def receive_noting() -> Message:
+        async def receive_tracking() -> Message:
             nonlocal unread
             message = await receive()
             unread = unread and message.get("more_body", False)
@@ -160,4 +160,4 @@ class UnreadBodies:
                 message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
             await send(message)
 
-        await self._app(scope, receive_noting, send_closing)
+        await self._app(scope, receive_tracking, send_closing)

@@ -1,4 +1,4 @@
-"""Types of query parameters."""
+"""Types shared by request parameters and bodies."""
 
 import re
 from datetime import UTC, datetime
@@ -9,11 +9,11 @@ from pydantic import BeforeValidator, Field
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def read_moment(text: object) -> datetime:
-    """Read an RFC 3339 time; neither days nor numbers, whose zone or unit could only be guessed."""
+def parse_moment(text: object) -> datetime:
+    """Parse an RFC 3339 time; dates and numbers are rejected because their zone or unit is ambiguous."""
     try:
         if isinstance(text, str) and _MOMENT.fullmatch(text.upper()):
-            # In UTC at once: near the ends of the calendar that overflows.
+            # Converted here because it overflows near the ends of the calendar.
             return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
@@ -21,18 +21,18 @@ def read_moment(text: object) -> datetime:
     raise ValueError(message)
 
 
-Moment = Annotated[datetime, BeforeValidator(read_moment)]
+MomentParam = Annotated[datetime, BeforeValidator(parse_moment)]
 
 
-def without_null(schema: dict[str, Any]) -> None:
-    """Take null away from what may be left out, and is refused when it is sent as null."""
+def drop_null(schema: dict[str, Any]) -> None:
+    """Remove null from the schema of a field that may be omitted but not be null."""
     kinds = [kind for kind in schema.pop("anyOf") if kind != {"type": "null"}]
     schema.pop("default", None)
     schema |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
 
-NEVER_NULL: Any = Field(json_schema_extra=without_null)
-"""For the readers of the OpenAPI document; a validator refuses it."""
+NEVER_NULL: Any = Field(json_schema_extra=drop_null)
+"""Only changes the OpenAPI document; a validator must reject null."""
 
-StoredText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
-"""PostgreSQL has no text with U+0000 in it."""
+StorableText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
+"""PostgreSQL cannot store U+0000 in text."""

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): one shape for everything that goes wrong."""
+"""Problem documents (RFC 9457) for all errors."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -13,6 +13,7 @@ from starlette.routing import Match
 
 from app.errors import AppError, FieldError, Invalid, Unauthenticated
 from app.http.field_errors import field_errors
+from app.http.response_model import ResponseModel
 
 log = structlog.get_logger(__name__)
 
@@ -30,10 +31,29 @@ _CODES = {
 }
 _SENTENCES = {
     HTTPStatus.BAD_REQUEST: "The body is not valid JSON.",
-    HTTPStatus.NOT_FOUND: "There is nothing at this path.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "This path does not take this method.",
+    HTTPStatus.NOT_FOUND: "There is no resource at this path.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This path does not support this method.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Send the body as JSON, with Content-Type: application/json.",
 }
+
+
+class FieldProblem(ResponseModel):
+    """The error of one field."""
+
+    field: str
+    message: str
+
+
+class Problem(ResponseModel):
+    """An error (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[FieldProblem] | None = None
+    run_id: str | None = None
 
 
 class ProblemResponse(JSONResponse):
@@ -42,7 +62,7 @@ class ProblemResponse(JSONResponse):
     media_type = MEDIA_TYPE
 
 
-def problem(
+def problem_response(
     status: int,
     code: str,
     detail: str,
@@ -66,24 +86,24 @@ def problem(
     return ProblemResponse(content, status_code=status, headers=dict(headers or {}))
 
 
-def of_error(error: AppError) -> ProblemResponse:
-    """The document of one of our own errors."""
+def error_response(error: AppError) -> ProblemResponse:
+    """The response for an `AppError`."""
     headers = {}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"
     if error.status in _TRANSIENT:
         headers["Retry-After"] = str(error.retry_after_s or _RETRY_AFTER_S)
     if error.limit is not None:
-        # draft-ietf-httpapi-ratelimit-headers: the policy, and what is left of it.
+        # draft-ietf-httpapi-ratelimit-headers: the policy, and the rest of the quota.
         headers["RateLimit-Policy"] = f'"runs";q={error.limit}'
         headers["RateLimit"] = f'"runs";r=0;t={error.retry_after_s or _RETRY_AFTER_S}'
-    return problem(
+    return problem_response(
         error.status, error.code, error.detail, errors=error.errors, run_id=error.run_id, headers=headers
     )
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of this app with a problem document."""
+def install_error_handlers(app: FastAPI) -> None:
+    """Register handlers that respond to every error with a problem document."""
     app.add_exception_handler(AppError, _app_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_exception)
@@ -93,8 +113,8 @@ async def _app_error(_request: Request, error: Exception) -> ProblemResponse:
     if not isinstance(error, AppError):
         raise error
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.status != HTTPStatus.INSUFFICIENT_STORAGE:
-        log.error("request failed", code=error.code, reason=error.detail, cause=repr(error.__cause__))
-    return of_error(error)
+        log.error("http.request_failed", code=error.code, reason=error.detail, cause=repr(error.__cause__))
+    return error_response(error)
 
 
 async def _validation_error(_request: Request, error: Exception) -> ProblemResponse:
@@ -102,10 +122,10 @@ async def _validation_error(_request: Request, error: Exception) -> ProblemRespo
         raise error
     details = error.errors()
     if any(detail["type"] == _BAD_JSON for detail in details):
-        return _of_status(HTTPStatus.BAD_REQUEST)
+        return _status_response(HTTPStatus.BAD_REQUEST)
     errors = field_errors(details, error.body)
     first = errors[0]
-    return of_error(Invalid(f"{first.field}: {first.message}", errors=errors))
+    return error_response(Invalid(f"{first.field}: {first.message}", errors=errors))
 
 
 async def _http_exception(request: Request, error: Exception) -> ProblemResponse:
@@ -114,17 +134,17 @@ async def _http_exception(request: Request, error: Exception) -> ProblemResponse
     status = HTTPStatus(error.status_code)
     headers = dict(error.headers or {})
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = _allowed(request)
-    return _of_status(status, headers=headers)
+        headers["Allow"] = _allowed_methods(request)
+    return _status_response(status, headers=headers)
 
 
-def _of_status(status: HTTPStatus, headers: Mapping[str, str] | None = None) -> ProblemResponse:
+def _status_response(status: HTTPStatus, headers: Mapping[str, str] | None = None) -> ProblemResponse:
     code = _CODES.get(status, status.phrase.lower().replace(" ", "_"))
-    return problem(status, code, _SENTENCES.get(status, f"{status.phrase}."), headers=headers)
+    return problem_response(status, code, _SENTENCES.get(status, f"{status.phrase}."), headers=headers)
 
 
-def _allowed(request: Request) -> str:
-    """Every method this path knows; the router names those of one route only."""
+def _allowed_methods(request: Request) -> str:
+    """All methods of this path; the router reports those of one route only."""
     known = [
         method
         for method in _METHODS

@@ -4,6 +4,7 @@ from app.http.ag_ui.routes import router as ag_ui
 from app.http.ai_sdk.routes import router as ai_sdk
 from app.http.api.accounts.routes import router as accounts
 from app.http.api.alarms.routes import router as alarms
+from app.http.api.balance.routes import router as balance
 from app.http.api.browser_session.routes import router as browser_session
 from app.http.api.catalogs.routes import router as catalogs
 from app.http.api.conversations.routes import router as conversations
@@ -13,13 +14,13 @@ from app.http.api.health.routes import router as health
 from app.http.api.keys.routes import router as keys
 from app.http.api.pages.routes import router as pages
 from app.http.api.receipts.routes import router as receipts
-from app.http.api.runs.control_routes import router as control
+from app.http.api.runs.command_routes import router as commands
 from app.http.api.runs.routes import router as runs
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
 
 ROUTERS = (
-    *(runs, control, files, conversations, generate, ag_ui, ai_sdk),
-    *(receipts, usage, alarms, keys, accounts, webhooks, catalogs),
+    *(runs, commands, files, conversations, generate, ag_ui, ai_sdk),
+    *(receipts, usage, balance, alarms, keys, accounts, webhooks, catalogs),
     *(health, browser_session, pages),
 )

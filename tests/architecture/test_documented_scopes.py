@@ -2,7 +2,7 @@
 
 import re
 
-from app.http.admission.checks import AdmittedRoute
+from app.http.admission.checks import CheckedRoute
 from app.http.routers import ROUTERS
 from app.principal import SCOPES, Scope
 from tests.architecture.tree import ROOT
@@ -28,7 +28,7 @@ def test_the_documented_scopes_are_those_of_every_operation() -> None:
         (method, route.path.replace(":path}", "}")): tuple(s for s in SCOPES if s in route.scopes)
         for router in ROUTERS
         for route in router.routes
-        if isinstance(route, AdmittedRoute) and route.scopes
+        if isinstance(route, CheckedRoute) and route.scopes
         for method in route.methods or ()
     }
 

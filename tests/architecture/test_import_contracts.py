@@ -13,7 +13,7 @@ CONTRACTS = {contract["id"]: contract for contract in pyproject()["tool"]["impor
 
 PLANTS = {
     "layers": {"app/tools/planted.py": "import app.runs.service"},
-    "routes": {"app/http/api/keys/control_routes.py": "import app.http.api.runs.routes"},
+    "routes": {"app/http/api/keys/command_routes.py": "import app.http.api.runs.routes"},
     "cycles": {
         "app/tools/planted.py": "import app.tools.planted_too",
         "app/tools/planted_too.py": "import app.tools.planted",
@@ -26,10 +26,10 @@ PLANTS = {
             f"import {vendor}" for vendor in CONTRACTS["vendors"]["forbidden_modules"]
         )
     },
-    "pure": {"app/http/native/planted.py": "import asyncio"},
+    "pure": {"app/http/native/encoder.py": "import asyncio"},
     "private-sql": {"app/runs/planted.py": "import app.billing.repository"},
 }
-"""One violation of each contract, as files to add to a copy of the project."""
+"""One violation of each contract, as files to write into a copy of the project."""
 
 
 def lint_imports(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -66,6 +66,7 @@ def test_every_contract_has_a_violation_to_be_tried_with() -> None:
 @pytest.mark.parametrize("contract", sorted(PLANTS))
 def test_a_violation_breaks_its_contract(copied: Path, contract: str) -> None:
     planted = {copied / name: source for name, source in PLANTS[contract].items()}
+    replaced = {path: path.read_text("utf-8") for path in planted if path.exists()}
     try:
         for path, source in planted.items():
             path.write_text(f"{source}\n", encoding="utf-8")
@@ -73,6 +74,8 @@ def test_a_violation_breaks_its_contract(copied: Path, contract: str) -> None:
     finally:
         for path in planted:
             path.unlink(missing_ok=True)
+        for path, source in replaced.items():
+            path.write_text(source, encoding="utf-8")
 
     assert result.returncode == 1, result.stdout + result.stderr
     assert f"{CONTRACTS[contract]['name']} BROKEN" in result.stdout

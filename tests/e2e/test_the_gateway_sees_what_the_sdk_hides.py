@@ -30,7 +30,7 @@ from app.executors.port import RunContext
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
-from app.http.schemas import ReceiptResponse
+from app.http.api.receipts.schemas import ReceiptResponse
 from app.ids import RunId, RunKey, new_uuid
 from app.models.registry import ModelOptions
 from app.requests import RunLimits

@@ -10,7 +10,7 @@ import uvicorn
 
 from app.cli.serve import listen, url_of
 from app.http.app import create_app
-from app.http.encoder import HEARTBEAT, RETRY
+from app.http.streaming.encoder import HEARTBEAT, RETRY_FRAME
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
 
@@ -29,10 +29,10 @@ async def test_a_silent_stream_beats_and_its_events_stay_the_same(world_of: Worl
                 if heard.count(HEARTBEAT) == 3:
                     hold.until.set()
 
-    assert heard.startswith(RETRY)
+    assert heard.startswith(RETRY_FRAME)
     assert heard.count(HEARTBEAT) >= 3
     assert events_only(heard) == await world.raw("silent-1")
-    assert events_only(heard) == heard.replace(RETRY, b"").replace(HEARTBEAT, b"")
+    assert events_only(heard) == heard.replace(RETRY_FRAME, b"").replace(HEARTBEAT, b"")
 
 
 async def test_readers_who_leave_leave_nothing_behind(world_of: WorldOf) -> None:
@@ -76,7 +76,7 @@ async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: World
 
     async with another_server(world) as client, client.stream("GET", "/v1/runs/stop-1/events") as response:
         chunks = response.aiter_bytes()
-        assert await anext(chunks) == RETRY
+        assert await anext(chunks) == RETRY_FRAME
 
     hold.until.set()
     assert (await world.ended("stop-1"))["status"] == "succeeded"

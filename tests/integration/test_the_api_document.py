@@ -7,7 +7,8 @@ import jsonschema
 import pytest_asyncio
 
 from app.events import CLIENT_EVENTS
-from app.http.openapi import CLIENT_EVENT, event_schemas, examples
+from app.http.native.openapi import CLIENT_EVENT, event_schemas
+from app.http.openapi.document import examples
 from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
 from tests.e2e.stories import CALCULATOR, WorldOf, a_request
 

@@ -1,4 +1,4 @@
-"""Request bodies: read with a deadline and within a budget, and parsed where that holds up nobody."""
+"""BodyReader: reads request bodies within a deadline and a budget, and parses them off the event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -11,31 +11,31 @@ from starlette.exceptions import HTTPException
 from app.concurrency.offload import Offload
 from app.concurrency.time_slice import TimeSlice
 from app.errors import TooLarge, TooSlow
-from app.http.admission.body_budget import BodyBudget, Reservation
-from app.http.admission.json_scan import JsonScan
+from app.http.admission.body_budget import BodyBudget, BodyReservation
+from app.http.admission.json_scan import JsonScanner
 from app.http.admission.strict_json import read_json
 from app.server.memory import MemoryCeiling
 
 _GRACE_S: Final = 10.0
-_LEAST_BYTES_PER_S: Final = 16_384
-_SCANNED_AT_ONCE: Final = 4096
-_LARGE: Final = 262_144
-_COPIES: Final = 4
-"""While it is parsed, a body is there as bytes, as text and as values."""
+_MIN_BYTES_PER_S: Final = 16_384
+_SCAN_CHUNK_BYTES: Final = 4096
+_LARGE_BODY_BYTES: Final = 262_144
+_COPIES_WHILE_PARSING: Final = 4
+"""Memory used while parsing, as a multiple of the body: bytes, text and values coexist."""
 
 _BAD_REQUEST = 400
 _T = TypeVar("_T")
 
 
 class ClientDisconnected(Exception):
-    """The client went away before its request was whole: half of one must not be mistaken for it."""
+    """The client disconnected before its request body was complete."""
 
 
-def announced(request: Request) -> int | None:
-    """The bytes a request says its body has; None for one that comes in chunks."""
+def announced_size(request: Request) -> int | None:
+    """The `Content-Length` in bytes; None for a chunked body."""
     if "transfer-encoding" in request.headers:
         return None
-    # The server's parser refuses what is no number.
+    # The HTTP parser has already rejected values that are not numbers.
     return int(request.headers.get("content-length", "0"))
 
 
@@ -51,7 +51,7 @@ class BodyReader:
         max_bytes: int,
         timeout_s: float,
     ) -> None:
-        """`max_bytes` is the most any body may have."""
+        """`max_bytes` limits every body, whatever its route allows."""
         self._budget = budget
         self._memory = memory
         self._max_bytes = max_bytes
@@ -59,37 +59,39 @@ class BodyReader:
         self._offload = offload
 
     @asynccontextmanager
-    async def reading(
-        self, request: Request, account: Hashable, *, max_bytes: int | None, scanned: bool
+    async def open(
+        self, request: Request, account: Hashable, *, max_bytes: int | None, scan_json: bool
     ) -> AsyncIterator[bytes]:
-        """The request's body, whose bytes count while the body of this runs.
+        """Read a request's body; its bytes count against the budget while the `async with` block runs.
 
-        Raises `TooLarge`, `TooManyBodies`, `BodiesFull`, `Overloaded` before anything is read where its size
-        is announced; `TooSlow`, `ClientDisconnected`, and for JSON that is too much of it `Invalid`.
+        Raises `TooLarge`, `TooManyBodies`, `BodiesFull`, `Overloaded`: before reading if the request has a
+        `Content-Length`. Raises `TooSlow`, `ClientDisconnected`, and `Invalid` for JSON with too many values.
         """
-        most = self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes)
-        size = announced(request)
+        limit = self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes)
+        size = announced_size(request)
         with self._budget.reservation(account) as reservation:
-            self._hold(reservation, size or 0, most=most)
+            self._reserve(reservation, size or 0, limit=limit)
             if size == 0:
                 yield b""
             else:
-                yield await self._read(request, reservation, most=most, scan=JsonScan() if scanned else None)
+                yield await self._read(
+                    request, reservation, limit=limit, scan=JsonScanner() if scan_json else None
+                )
 
-    async def parsed(self, body: bytes, made: Callable[[Any], _T]) -> _T:
-        """What is made of a body's JSON; raises `Invalid`, or `HTTPException` for what is no JSON."""
-        return await self._offload.run(lambda: made(_json(body)), size=len(body))
+    async def parse(self, body: bytes, convert: Callable[[Any], _T]) -> _T:
+        """Parse JSON and convert it off the event loop; raises `Invalid`, or `HTTPException` if malformed."""
+        return await self._offload.run(lambda: convert(_parse_json(body)), size=len(body))
 
-    def _hold(self, reservation: Reservation, size: int, *, most: int) -> None:
-        if size > most:
-            message = f"The request body is larger than {most} bytes."
+    def _reserve(self, reservation: BodyReservation, size: int, *, limit: int) -> None:
+        if size > limit:
+            message = f"The request body is larger than {limit} bytes."
             raise TooLarge(message)
-        if size > _LARGE and size > reservation.size:
-            self._memory.require_room(_COPIES * (size - reservation.size))
+        if size > _LARGE_BODY_BYTES and size > reservation.size:
+            self._memory.require_room(_COPIES_WHILE_PARSING * (size - reservation.size))
         reservation.grow_to(size)
 
     async def _read(
-        self, request: Request, reservation: Reservation, *, most: int, scan: JsonScan | None
+        self, request: Request, reservation: BodyReservation, *, limit: int, scan: JsonScanner | None
     ) -> bytes:
         parts: list[bytes] = []
         size, more = 0, True
@@ -97,14 +99,14 @@ class BodyReader:
         try:
             async with asyncio.timeout(None) as deadline:
                 while more:
-                    allowed_s = min(self._timeout_s, _GRACE_S + size / _LEAST_BYTES_PER_S)
+                    allowed_s = min(self._timeout_s, _GRACE_S + size / _MIN_BYTES_PER_S)
                     deadline.reschedule(started + allowed_s)
                     message = await request.receive()
                     if message["type"] == "http.disconnect":
                         raise ClientDisconnected
                     part, more = message.get("body", b""), message.get("more_body", False)
                     size += len(part)
-                    self._hold(reservation, size, most=most)
+                    self._reserve(reservation, size, limit=limit)
                     if scan is not None:
                         await _scan(scan, part)
                     parts.append(part)
@@ -113,14 +115,14 @@ class BodyReader:
         return b"".join(parts)
 
 
-async def _scan(scan: JsonScan, part: bytes) -> None:
+async def _scan(scan: JsonScanner, part: bytes) -> None:
     time_slice = TimeSlice()
-    for start in range(0, len(part), _SCANNED_AT_ONCE):
-        scan.feed(part[start : start + _SCANNED_AT_ONCE])
+    for start in range(0, len(part), _SCAN_CHUNK_BYTES):
+        scan.feed(part[start : start + _SCAN_CHUNK_BYTES])
         await time_slice.checkpoint()
 
 
-def _json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return read_json(body)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""How many bytes of request bodies may be in memory at once, of one account and of all."""
+"""BodyBudget: limits the bytes of request bodies in memory, per account and in total."""
 
 import math
 from collections import Counter
@@ -13,22 +13,22 @@ RETRY_AFTER_S: Final = 5
 
 
 class TooManyBodies(TooMany):
-    """This account sends too much at once; try again when its other requests are done."""
+    """This account is sending too many bytes at once; try again when its other requests have finished."""
 
     code = "too_many_bodies"
 
 
 class BodiesFull(Unavailable):
-    """The server is reading as much as it can; try again later."""
+    """The server is reading as many request bodies as it can; try again later."""
 
     code = "bodies_full"
 
 
 class BodyBudget:
-    """Limits the bytes of bodies: those held at once, from their announcement on, and those per second."""
+    """Limits the bytes of bodies held at once, counted as soon as announced, and the bytes per second."""
 
     def __init__(self, *, total: int, per_account: int, rate: TokenBuckets) -> None:
-        """`rate` is of bytes, by account."""
+        """`rate` limits bytes per second for each account."""
         self._total = total
         self._per_account = per_account
         self._rate = rate
@@ -37,20 +37,20 @@ class BodyBudget:
 
     @property
     def held(self) -> int:
-        """The bytes that are counted now."""
+        """Bytes reserved now."""
         return self._held
 
     @contextmanager
-    def reservation(self, account: Hashable) -> Iterator["Reservation"]:
-        """Count what one request holds while the body runs."""
-        reservation = Reservation(self, account)
+    def reservation(self, account: Hashable) -> Iterator["BodyReservation"]:
+        """Open the reservation of one request; it is released at the end of the `with` block."""
+        reservation = BodyReservation(self, account)
         try:
             yield reservation
         finally:
-            self.give_back(account, reservation.size)
+            self.release(account, reservation.size)
 
     def take(self, account: Hashable, size: int) -> None:
-        """Count bytes in; raises `TooManyBodies`, `BodiesFull`."""
+        """Reserve bytes; raises `TooManyBodies`, `BodiesFull`."""
         if self._by_account[account] + size > self._per_account:
             raise TooManyBodies(retry_after_s=RETRY_AFTER_S)
         if self._held + size > self._total:
@@ -60,16 +60,16 @@ class BodyBudget:
         self._by_account[account] += size
         self._held += size
 
-    def give_back(self, account: Hashable, size: int) -> None:
-        """Count bytes out."""
+    def release(self, account: Hashable, size: int) -> None:
+        """Release bytes."""
         self._held -= size
         self._by_account[account] -= size
         if not self._by_account[account]:
             del self._by_account[account]
 
 
-class Reservation:
-    """What one request holds."""
+class BodyReservation:
+    """Bytes reserved for one request."""
 
     def __init__(self, budget: BodyBudget, account: Hashable) -> None:
         self._budget = budget
@@ -77,7 +77,7 @@ class Reservation:
         self.size = 0
 
     def grow_to(self, size: int) -> None:
-        """Hold at least so many bytes; raises `TooManyBodies`, `BodiesFull`."""
+        """Reserve at least `size` bytes in total; raises `TooManyBodies`, `BodiesFull`."""
         if size > self.size:
             self._budget.take(self._account, size - self.size)
             self.size = size

@@ -1,4 +1,4 @@
-"""A JSON body's size in values and levels, counted while it arrives and before anything is made of it."""
+"""JsonScanner: counts the values and nesting levels of a JSON body while it arrives, before it is parsed."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from app.errors import Invalid
 from app.http.admission.strict_json import MAX_DEPTH, MAX_VALUES
 
 _MAX_MARKS: Final = 2 * MAX_VALUES
-"""Of commas and opening brackets together, and of strings: each is at most twice the number of values."""
+"""Limit of commas plus opening brackets, and of strings: each is at most twice the number of values."""
 
 _STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _MARK: Final = re.compile(rb'[\[\]{},"]')
@@ -15,8 +15,8 @@ _QUOTE, _COMMA, _BACKSLASH = b'",\\'
 _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
 
 
-class JsonScan:
-    """Counts what is fed to it, piece by piece; knows strings from structure and nothing else of JSON."""
+class JsonScanner:
+    """Counts incrementally; distinguishes strings from structure and knows nothing else of JSON."""
 
     def __init__(self) -> None:
         self._marks = 0
@@ -30,26 +30,26 @@ class JsonScan:
         position = 1 if self._escaped and piece else 0
         self._escaped = self._escaped and not piece
         while position < len(piece):
-            scan = self._pass_string if self._in_string else self._pass_structure
+            scan = self._scan_string if self._in_string else self._scan_structure
             position = scan(piece, position)
 
-    def _pass_string(self, piece: bytes, position: int) -> int:
+    def _scan_string(self, piece: bytes, position: int) -> int:
         quote = piece.find(b'"', position)
         end = len(piece) if quote < 0 else quote
         if piece.find(b"\\", position, end) < 0:
-            # Most of a large body is images: strings without anything in them to look at.
+            # Most bytes of a large body are images: long strings without escapes.
             self._in_string = quote < 0
             return end + 1
         found = _STRING.match(piece, position)
         end = found.end() if found else position
         if end < len(piece) and piece[end] == _BACKSLASH:
-            # What is escaped comes with the next piece.
+            # The escaped character comes with the next piece.
             self._escaped = True
         elif end < len(piece):
             self._in_string = False
         return end + 1
 
-    def _pass_structure(self, piece: bytes, position: int) -> int:
+    def _scan_structure(self, piece: bytes, position: int) -> int:
         for found in _MARK.finditer(piece, position):
             mark = piece[found.start()]
             if mark == _QUOTE:

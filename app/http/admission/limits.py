@@ -1,4 +1,4 @@
-"""What callers may use up of this server: kept on the app, one of each for all requests."""
+"""Rate and concurrency limits over requests; one instance of each, kept on the app."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from fastapi import Request
 
 from app.errors import TooMany
 from app.http.admission.bodies import BodyReader
-from app.http.admission.readers import Readers
+from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
 from app.ids import ApiKeyId
 
@@ -18,7 +18,7 @@ _MAX_KNOWN_KEYS: Final = 10_000
 
 
 class TooManyWrites(TooMany):
-    """This API key changes too much at once; try again later."""
+    """This API key is sending too many write requests; try again later."""
 
 
 class TooManyFailures(TooMany):
@@ -27,62 +27,62 @@ class TooManyFailures(TooMany):
     code = "too_many_failures"
 
 
-class FailedKeys:
-    """Counts unknown API keys by address, so that guessing costs us no look at the database.
+class FailedKeyLimit:
+    """Limits failed authentications by address, so that guessing keys causes no database queries.
 
-    A key that was good a moment ago is looked at in any case: who shares an address with a guesser
-    is not locked out.
+    A key that was valid a moment ago is always checked: clients that share an address with an attacker
+    are not locked out.
     """
 
     def __init__(self, *, per_minute: int, is_proxy: Callable[[str], bool]) -> None:
         self._buckets = TokenBuckets(per_s=per_minute / _MINUTE_S, burst=per_minute)
         self._is_proxy = is_proxy
-        self._good: OrderedDict[bytes, None] = OrderedDict()
+        self._valid_keys: OrderedDict[bytes, None] = OrderedDict()
 
-    def require_room(self, address: str | None, key_hash: bytes) -> None:
-        """Raise `TooManyFailures` where an address has presented too many unknown keys."""
-        if key_hash in self._good or self._is_exempt(address):
+    def check(self, address: str | None, key_hash: bytes) -> None:
+        """Raise `TooManyFailures` for an address that has sent too many unknown keys."""
+        if key_hash in self._valid_keys or self._is_exempt(address):
             return
         if (wait_s := self._buckets.wait_s(address)) > 0:
-            raise TooManyFailures(retry_after_s=_whole(wait_s))
+            raise TooManyFailures(retry_after_s=_whole_seconds(wait_s))
 
-    def note(self, address: str | None, key_hash: bytes, *, good: bool) -> None:
-        """Remember what became of a key."""
-        if good:
-            self._good[key_hash] = None
-            self._good.move_to_end(key_hash)
-            while len(self._good) > _MAX_KNOWN_KEYS:
-                self._good.popitem(last=False)
+    def record(self, address: str | None, key_hash: bytes, *, valid: bool) -> None:
+        """Record the result of an authentication."""
+        if valid:
+            self._valid_keys[key_hash] = None
+            self._valid_keys.move_to_end(key_hash)
+            while len(self._valid_keys) > _MAX_KNOWN_KEYS:
+                self._valid_keys.popitem(last=False)
             return
-        self._good.pop(key_hash, None)
+        self._valid_keys.pop(key_hash, None)
         if not self._is_exempt(address):
             self._buckets.take(address)
 
     def _is_exempt(self, address: str | None) -> bool:
-        # A proxy that does not say for whom it asks would lock out everybody behind it.
+        # A proxy that does not forward client addresses would lock out everybody behind it.
         return address is None or self._is_proxy(address)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Everything that is counted over requests."""
+class RequestLimits:
+    """All limits that count over requests."""
 
     bodies: BodyReader
-    readers: Readers
+    readers: ReaderLimit
     writes: TokenBuckets
-    failed_keys: FailedKeys
+    failed_keys: FailedKeyLimit
 
-    def take_write(self, key: ApiKeyId) -> None:
-        """Count a request that changes something; raises `TooManyWrites`."""
+    def count_write(self, key: ApiKeyId) -> None:
+        """Count a request with an unsafe method; raises `TooManyWrites`."""
         if (wait_s := self.writes.take(key)) > 0:
-            raise TooManyWrites(retry_after_s=_whole(wait_s))
+            raise TooManyWrites(retry_after_s=_whole_seconds(wait_s))
 
 
-def limits_of(request: Request) -> Limits:
-    """The limits of the app that has this request."""
-    found: Limits = request.app.state.limits
+def request_limits(request: Request) -> RequestLimits:
+    """The limits of the app that handles this request."""
+    found: RequestLimits = request.app.state.limits
     return found
 
 
-def _whole(seconds: float) -> int:
+def _whole_seconds(seconds: float) -> int:
     return max(1, round(seconds + 0.5))

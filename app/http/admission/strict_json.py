@@ -1,4 +1,4 @@
-"""JSON bodies, read strictly: what the store would choke on, or two readers read differently, is refused."""
+"""Strict JSON parsing: rejects values that cannot be stored or that parsers interpret differently."""
 
 import json
 import math
@@ -9,11 +9,11 @@ from app.storable import is_storable
 
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
-"""Images and texts are one value each; who sends more than this wants to keep the server busy."""
+"""Images and texts are one value each, so no legitimate request has this many."""
 
 
 class _Node(NamedTuple):
-    """A value and the way to it; the way is spelled out only where something is wrong."""
+    """A value and its place in the document; the path is built only for error messages."""
 
     value: Any
     name: str | int
@@ -25,12 +25,14 @@ class _Node(NamedTuple):
 
 
 def read_json(text: bytes) -> Any:
-    """The value of a JSON text; raises `Invalid` for what plain JSON readers let pass.
+    """Parse a JSON text; raises `Invalid` for input that lenient parsers accept.
 
-    That is names given twice, numbers that are none, U+0000, half surrogate pairs, bottomless nesting,
-    values beyond number. Raises `ValueError` or `RecursionError` for what is no JSON.
+    That is: duplicate names, NaN and infinities, U+0000, unpaired surrogates, too many levels or values.
+    Raises `ValueError` or `RecursionError` for malformed JSON.
     """
-    value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
+    value = json.loads(
+        text, object_pairs_hook=_unique_members, parse_constant=_reject_constant, parse_float=_parse_finite
+    )
     level, values = [_Node(value, "body", None)], 0
     for _ in range(MAX_DEPTH + 1):
         if not level:
@@ -38,12 +40,12 @@ def read_json(text: bytes) -> Any:
         values += sum(len(node.value) for node in level if isinstance(node.value, dict | list))
         if values > MAX_VALUES:
             raise Invalid.field("body", f"holds more than {MAX_VALUES} values")
-        level = [below for node in level for below in _checked(node)]
+        level = [below for node in level for below in _check_node(node)]
     raise Invalid.field("body", f"is nested deeper than {MAX_DEPTH} levels")
 
 
-def _checked(node: _Node) -> list[_Node]:
-    """Check one value; return those inside it."""
+def _check_node(node: _Node) -> list[_Node]:
+    """Check one value; return the values inside it."""
     match node.value:
         case str() as text if not is_storable(text):
             raise Invalid.field(node.path(), "holds U+0000 or half a surrogate pair")
@@ -57,7 +59,7 @@ def _checked(node: _Node) -> list[_Node]:
             return []
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
@@ -66,11 +68,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _no_number(word: str) -> Any:
+def _reject_constant(word: str) -> Any:
     raise Invalid.field("body", f"{word} is not a JSON number")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     if not math.isfinite(number := float(text)):
         raise Invalid.field("body", "holds a number that is too large")
     return number

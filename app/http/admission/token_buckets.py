@@ -1,15 +1,15 @@
-"""Token buckets: how often somebody may do something, for a bounded number of somebodies."""
+"""TokenBuckets: rate limits by key, for a bounded number of keys."""
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-MAX_KNOWN = 10_000
-"""Of how many is remembered what they have used; those heard of longest ago may begin anew."""
+MAX_BUCKETS = 10_000
+"""The least recently used buckets beyond this are dropped and start full again."""
 
 
 class TokenBuckets:
-    """A bucket for each: full at first, refilled steadily."""
+    """One bucket per key: full at first, refilled at a constant rate."""
 
     def __init__(self, *, per_s: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_s = per_s
@@ -17,28 +17,28 @@ class TokenBuckets:
         self._clock = clock
         self._tokens: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: Hashable, count: float = 1) -> float:
-        """Take tokens; returns the seconds until there are as many, 0 where there were.
+    def take(self, key: Hashable, count: float = 1) -> float:
+        """Take tokens; returns 0, or the seconds until there are enough, with nothing taken.
 
-        More than a bucket holds are taken from a full one.
+        A count above the bucket's size takes a full bucket.
         """
-        left, wanted = self._left(who), min(count, self._burst)
+        left, wanted = self._available(key), min(count, self._burst)
         if left >= wanted:
-            self._keep(who, left - wanted)
+            self._store(key, left - wanted)
             return 0.0
-        self._keep(who, left)
+        self._store(key, left)
         return (wanted - left) / self._per_s
 
-    def wait_s(self, who: Hashable) -> float:
-        """The seconds until there is a token, without taking it."""
-        return max(0.0, (1 - self._left(who)) / self._per_s)
+    def wait_s(self, key: Hashable) -> float:
+        """Seconds until there is a token, without taking it."""
+        return max(0.0, (1 - self._available(key)) / self._per_s)
 
-    def _left(self, who: Hashable) -> float:
-        tokens, since = self._tokens.get(who, (self._burst, 0.0))
+    def _available(self, key: Hashable) -> float:
+        tokens, since = self._tokens.get(key, (self._burst, 0.0))
         return min(self._burst, tokens + max(0.0, self._clock() - since) * self._per_s)
 
-    def _keep(self, who: Hashable, tokens: float) -> None:
-        self._tokens[who] = tokens, self._clock()
-        self._tokens.move_to_end(who)
-        while len(self._tokens) > MAX_KNOWN:
+    def _store(self, key: Hashable, tokens: float) -> None:
+        self._tokens[key] = tokens, self._clock()
+        self._tokens.move_to_end(key)
+        while len(self._tokens) > MAX_BUCKETS:
             self._tokens.popitem(last=False)

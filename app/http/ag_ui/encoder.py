@@ -20,7 +20,7 @@ from app.errors import Unauthenticated
 from app.events import TextDelta, ThinkingDelta
 from app.http.ag_ui.interrupt import OURS
 from app.http.ag_ui.mapper import AgUiEventMapper
-from app.http.encoder import EVENT_STREAM, RETRY, REVOKED
+from app.http.streaming.encoder import EVENT_STREAM, RETRY_FRAME, REVOKED_MESSAGE
 from app.storable import is_storable
 from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
@@ -36,7 +36,7 @@ class AgUiEncoder:
 
     content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {}
-    opening: ClassVar[bytes] = RETRY
+    preamble: ClassVar[bytes] = RETRY_FRAME
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class AgUiEncoder:
         """The end where nothing follows for now: a person must decide."""
         return _frames(self._story.interrupt())
 
-    def revoked(self) -> bytes:
+    def encode_revoked(self) -> bytes:
         """The end for a reader who may hear no more; the run itself goes on."""
-        return _frames([RunErrorEvent(message=REVOKED, code=Unauthenticated.code)])
+        return _frames([RunErrorEvent(message=REVOKED_MESSAGE, code=Unauthenticated.code)])
 
     def minted(self, entries: Sequence[LogEntry]) -> set[str]:
         """The ids of the messages a client has from these entries, all of them or some."""

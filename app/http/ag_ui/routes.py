@@ -9,20 +9,20 @@ from fastapi import APIRouter, Body, Depends
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
-from app.http.admission.checks import AdmittedRoute, large_body
+from app.http.admission.checks import CheckedRoute, large_body
 from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.ag_ui.input import AgUiInput, before, request_of, require_no_system, up_to_the_user
 from app.http.ag_ui.openapi import AG_UI_EVENT, AG_UI_INPUT
 from app.http.ag_ui.resume import resume
 from app.http.ag_ui.stream import RunSegment, ag_ui_chunks
-from app.http.dependencies import GraphIdParam, HeartbeatS, Reading, RequestId, ServicesDep, Writer
-from app.http.openapi import server_sent
-from app.http.sse import chunk_stream
+from app.http.dependencies import GraphIdParam, HeartbeatS, OpenStreamReader, RequestId, ServicesDep, Writer
+from app.http.openapi.document import server_sent
+from app.http.streaming.sse import stream_chunks
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
 from app.principal import Principal
 from app.runs.commands.service import RunNotFound
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/ag-ui", tags=["ag-ui"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/ag-ui", tags=["ag-ui"])
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -62,7 +62,7 @@ async def run_ag_ui(
     caller: Writer,
     request_id: RequestId,
     heartbeat_s: HeartbeatS,
-    reading: Reading,
+    open_reader: OpenStreamReader,
 ) -> EventSourceResponse:
     """Start a run and stream it as AG-UI's events, or join the one that has its id. Leaving does not stop it.
 
@@ -75,7 +75,9 @@ async def run_ag_ui(
         stretch = await _started(services, caller, graph_id, posted=posted, request_id=request_id)
     encoder = _encoder(posted, stretch)
     chunks = ag_ui_chunks(services.runs.follow(stretch.run), encoder)
-    return chunk_stream(chunks, encoder, heartbeat_s=heartbeat_s, within=reading(caller, stretch.run))
+    return stream_chunks(
+        chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=open_reader(caller, stretch.run)
+    )
 
 
 async def _started(

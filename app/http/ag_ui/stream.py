@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from app.http.ag_ui.encoder import AgUiEncoder
-from app.http.sse import in_parts
+from app.http.streaming.sse import split_batch
 from app.ids import RunKey
 from app.streams.idle_timeout import with_idle_timeout
 from app.streams.port import LogEntry
@@ -33,11 +33,11 @@ async def ag_ui_chunks(
     """The frames; `batches` are a run's entries from the first."""
     heard = with_idle_timeout(batches, lambda: _patience_s(encoder))
     async with aclosing(heard):
-        yield encoder.opening
+        yield encoder.preamble
         async for batch in heard:
             if batch is None:
                 break
-            for part in in_parts(batch):
+            for part in split_batch(batch):
                 if chunk := encoder.encode(part):
                     yield chunk
             if encoder.ended:

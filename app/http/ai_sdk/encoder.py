@@ -7,7 +7,7 @@ from typing import ClassVar
 from app.errors import Unauthenticated
 from app.events import Done, PermissionRequest
 from app.http.ai_sdk.mapper import AiSdkMessageMapper, Part
-from app.http.encoder import EVENT_STREAM
+from app.http.streaming.encoder import EVENT_STREAM
 from app.streams.port import LogEntry
 
 _DONE = "data: [DONE]\n\n"
@@ -23,7 +23,7 @@ class AiSdkEncoder:
     content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1"}
     # The SDK's clients do not come back by themselves.
-    opening: ClassVar[bytes] = b""
+    preamble: ClassVar[bytes] = b""
 
     def __init__(
         self, run_id: str, *, approvals: bool = False, answered: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class AiSdkEncoder:
         finish = {"type": "finish", "messageMetadata": self._message.metadata}
         return "".join([_frame({"type": "finish-step"}), _frame(finish), _DONE]).encode("ascii")
 
-    def revoked(self) -> bytes:
+    def encode_revoked(self) -> bytes:
         """The end for a reader who may hear no more; the run itself goes on."""
         error = {"type": "error", "errorText": Unauthenticated.code}
         return (_frame(error) + _DONE).encode("ascii")

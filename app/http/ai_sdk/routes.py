@@ -12,21 +12,21 @@ from app.bootstrap.services import Services
 from app.errors import Conflict
 from app.executors.approvals import PermissionDecided
 from app.executors.control import RunEnded
-from app.http.admission.checks import AdmittedRoute, large_body
+from app.http.admission.checks import CheckedRoute, large_body
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest, UiMessage
+from app.http.api.runs.schemas import AcceptedRun
 from app.http.dependencies import (
     GraphIdParam,
     HeartbeatS,
     IdempotencyKey,
-    Reading,
+    OpenStreamReader,
     RequestId,
     ServicesDep,
     Writer,
     run_key,
 )
-from app.http.schemas import AcceptedRun
-from app.http.sse import Within, chunk_stream, in_parts
+from app.http.streaming.sse import ReaderScope, split_batch, stream_chunks
 from app.ids import STATE_KEY_PATTERN, RunKey
 from app.principal import Principal
 from app.runs.commands.service import Decide, RunNotFound
@@ -34,7 +34,7 @@ from app.runs.repository import RunRecord
 from app.runs.service import RunIdTaken
 from app.streams.port import LogEntry
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/ai-sdk/{graphId}", tags=["ai-sdk"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/ai-sdk/{graphId}", tags=["ai-sdk"])
 
 
 class MessageChanged(Conflict):
@@ -106,7 +106,7 @@ async def chat(
     key: IdempotencyKey,
     *,
     heartbeat_s: HeartbeatS,
-    reading: Reading,
+    open_reader: OpenStreamReader,
     approvals: KnowsApprovals,
 ) -> EventSourceResponse:
     """Answer the last message, or go on where a person has answered a request for consent.
@@ -122,7 +122,7 @@ async def chat(
     else:
         run = await _ask(services, caller, graph_id, body=body, request_id=request_id, idempotency_key=key)
         encoder = AiSdkEncoder(run.run_id, approvals=consents)
-    return _stream(services, run, encoder, within=reading(caller, run), heartbeat_s=heartbeat_s)
+    return _stream(services, run, encoder, reader_scope=open_reader(caller, run), heartbeat_s=heartbeat_s)
 
 
 @router.get(
@@ -137,7 +137,7 @@ async def resume_chat(
     services: ServicesDep,
     caller: Writer,
     heartbeat_s: HeartbeatS,
-    reading: Reading,
+    open_reader: OpenStreamReader,
     approvals: KnowsApprovals,
 ) -> Response:
     """Stream the answer under way from its beginning, as `resumeStream` expects."""
@@ -148,7 +148,7 @@ async def resume_chat(
     caller.require_reading(under_way[-1].api_key_id)
     run = under_way[-1].key
     encoder = AiSdkEncoder(run.run_id, approvals=consents)
-    return _stream(services, run, encoder, within=reading(caller, run), heartbeat_s=heartbeat_s)
+    return _stream(services, run, encoder, reader_scope=open_reader(caller, run), heartbeat_s=heartbeat_s)
 
 
 @router.post(
@@ -240,10 +240,10 @@ async def _under_way(
 
 
 def _stream(
-    services: Services, run: RunKey, encoder: AiSdkEncoder, *, within: Within, heartbeat_s: float
+    services: Services, run: RunKey, encoder: AiSdkEncoder, *, reader_scope: ReaderScope, heartbeat_s: float
 ) -> EventSourceResponse:
     chunks = _until_asked(services.runs.follow(run), encoder)
-    return chunk_stream(chunks, encoder, heartbeat_s=heartbeat_s, within=within)
+    return stream_chunks(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)
 
 
 async def _until_asked(
@@ -253,10 +253,10 @@ async def _until_asked(
 
     That it waits is known when everything that is ready was heard: a replay goes past what was answered.
     """
-    yield encoder.opening
+    yield encoder.preamble
     async with aclosing(batches):
         async for batch in batches:
-            for part in in_parts(batch):
+            for part in split_batch(batch):
                 yield encoder.encode(part)
             if encoder.waits:
                 yield encoder.pause()

@@ -1,9 +1,9 @@
-"""Our own wire: every event as it is, one server-sent event each."""
+"""NativeEncoder: one server-sent event for each event of a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from app.http.encoder import EVENT_STREAM, RETRY, REVOKED
+from app.http.streaming.encoder import EVENT_STREAM, RETRY_FRAME, REVOKED_MESSAGE
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
@@ -11,20 +11,20 @@ from app.streams.port import LogEntry
 class NativeEncoder:
     """`id` is the position, `event` the type, `data` the event as one line of ASCII JSON.
 
-    It remembers nothing, so a client may resume after any position.
+    It is stateless, so a client can resume after any position.
     """
 
     content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {}
-    opening: ClassVar[bytes] = RETRY
+    preamble: ClassVar[bytes] = RETRY_FRAME
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""
         return "".join(map(_frame, entries)).encode("ascii")
 
-    def revoked(self) -> bytes:
-        """A comment: the run goes on, and whoever comes back for the rest is answered with 401."""
-        return f": {REVOKED}\n\n".encode("ascii")
+    def encode_revoked(self) -> bytes:
+        """A comment: the run continues, and a client that reconnects gets 401."""
+        return f": {REVOKED_MESSAGE}\n\n".encode("ascii")
 
 
 def _frame(entry: LogEntry) -> str:

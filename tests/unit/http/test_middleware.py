@@ -7,12 +7,12 @@ from app.errors import Unavailable
 from app.http.middleware import (
     REQUEST_ID,
     AsgiApp,
-    Heads,
+    HeadRequests,
     Message,
     Receive,
     RequestIds,
-    SafeHeaders,
     Scope,
+    SecurityHeaders,
     Send,
     UnexpectedErrors,
     UnreadBodies,
@@ -101,7 +101,7 @@ async def test_a_response_under_way_is_left_unfinished() -> None:
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert logged == [
         {
-            "event": "a response was cut short",
+            "event": "http.response_truncated",
             "path": "/x",
             "reason": "The database is away.",
             "log_level": "error",
@@ -144,9 +144,9 @@ async def test_answers_are_neither_kept_nor_guessed_at_unless_they_say_so() -> N
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async with client_of(SafeHeaders(refuses)) as client:
+    async with client_of(SecurityHeaders(refuses)) as client:
         usual = await client.get("/")
-    async with client_of(SafeHeaders(says_otherwise)) as client:
+    async with client_of(SecurityHeaders(says_otherwise)) as client:
         other = await client.get("/")
 
     assert (usual.headers["cache-control"], usual.headers["x-content-type-options"]) == (
@@ -172,7 +172,7 @@ async def test_head_is_get_without_the_body_even_of_a_stream_without_end() -> No
         finally:
             closed = True
 
-    async with client_of(Heads(streams)) as client:
+    async with client_of(HeadRequests(streams)) as client:
         response = await client.head("/")
 
     assert (response.status_code, response.headers["x-kind"], response.content) == (200, "stream", b"")
@@ -180,7 +180,7 @@ async def test_head_is_get_without_the_body_even_of_a_stream_without_end() -> No
 
 
 async def test_other_methods_keep_their_body() -> None:
-    async with client_of(Heads(echoes)) as client:
+    async with client_of(HeadRequests(echoes)) as client:
         assert (await client.post("/", content=b"kept")).content == b"kept"
 
 

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.http.parameters import read_moment
+from app.http.parameters import parse_moment
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from app.http.parameters import read_moment
     ],
 )
 def test_a_time_is_read_in_utc(text: str, moment: datetime) -> None:
-    assert read_moment(text) == moment
+    assert parse_moment(text) == moment
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_a_time_is_read_in_utc(text: str, moment: datetime) -> None:
 )
 def test_what_is_no_time_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="must be a time like"):
-        read_moment(text)
+        parse_moment(text)

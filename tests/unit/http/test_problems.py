@@ -18,11 +18,11 @@ from app.errors import (
     Unauthenticated,
     Unavailable,
 )
-from app.http.problems import of_error
+from app.http.problems import error_response
 
 
 def document(error: AppError) -> dict[str, Any]:
-    response = of_error(error)
+    response = error_response(error)
     assert response.headers["content-type"] == "application/problem+json"
     shown: dict[str, Any] = json.loads(bytes(response.body))
     assert shown["status"] == response.status_code
@@ -65,14 +65,14 @@ def test_what_is_invalid_is_listed_by_field() -> None:
 
 
 def test_a_missing_key_is_told_how_to_authenticate() -> None:
-    assert of_error(Unauthenticated()).headers["www-authenticate"] == "Bearer"
+    assert error_response(Unauthenticated()).headers["www-authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("error", [TooMany(), Unavailable()])
 def test_what_passes_says_when_to_come_back(error: AppError) -> None:
-    assert of_error(error).headers["retry-after"] == "5"
-    assert of_error(type(error)(retry_after_s=30)).headers["retry-after"] == "30"
-    assert "retry-after" not in of_error(NotFound()).headers
+    assert error_response(error).headers["retry-after"] == "5"
+    assert error_response(type(error)(retry_after_s=30)).headers["retry-after"] == "30"
+    assert "retry-after" not in error_response(NotFound()).headers
 
 
 def test_the_end_of_a_run_names_it() -> None:

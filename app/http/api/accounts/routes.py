@@ -1,16 +1,16 @@
-"""Accounts and their credit, for operators: any account, with the scope `admin`."""
+"""Accounts and their credit, for operators with the scope `admin`."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from app.http.admission.checks import AdmittedRoute, small_body
-from app.http.api.usage.schemas import AccountBalance, AccountResponse, Adjustment, Grant, TermsChange
+from app.http.admission.checks import CheckedRoute, small_body
+from app.http.api.accounts.schemas import AccountBalance, AccountResponse, Adjustment, Grant, TermsChange
 from app.http.dependencies import Admin, IdempotencyKey, ServicesDep
-from app.http.schemas import Page
+from app.http.response_model import Page
 from app.pagination import MAX_PAGE
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/accounts", tags=["accounts"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/accounts", tags=["accounts"])
 
 
 @router.get("", summary="List accounts")
@@ -20,7 +20,7 @@ async def list_accounts(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
 ) -> Page[AccountResponse]:
-    """Every account, newest first."""
+    """All accounts, newest first."""
     found, next_cursor = await services.accounts.list_accounts(limit=limit, cursor=cursor)
     items = [AccountResponse.model_validate(account) for account in found]
     return Page[AccountResponse](items=items, next_cursor=next_cursor)
@@ -37,7 +37,7 @@ async def get_account(account: str, services: ServicesDep, _caller: Admin) -> Ac
 async def change_terms(
     account: str, body: TermsChange, services: ServicesDep, _caller: Admin
 ) -> AccountBalance:
-    """Set mode and monthly budget; a budget of null takes it away."""
+    """Set mode and monthly budget; a budget of null removes the budget."""
     found = await services.accounts.named(account)
     credit = await services.ledger.change_terms(found.id, body.applied_to)
     return AccountBalance.of_account(found, credit)
@@ -47,7 +47,7 @@ async def change_terms(
 async def grant(
     account: str, body: Grant, services: ServicesDep, _caller: Admin, key: IdempotencyKey
 ) -> AccountBalance:
-    """Add credit; with an `Idempotency-Key`, once."""
+    """Add credit; repeating an `Idempotency-Key` adds it once."""
     found = await services.accounts.named(account)
     credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key)
     return AccountBalance.of_account(found, credit)
@@ -57,7 +57,7 @@ async def grant(
 async def adjust(
     account: str, body: Adjustment, services: ServicesDep, _caller: Admin, key: IdempotencyKey
 ) -> AccountBalance:
-    """Correct an account; with an `Idempotency-Key`, once."""
+    """Correct an account's credit; repeating an `Idempotency-Key` does it once."""
     found = await services.accounts.named(account)
     credit = await services.ledger.adjust(found.id, body.amount, note=body.note, reference=key)
     return AccountBalance.of_account(found, credit)

@@ -1,31 +1,31 @@
-"""What somebody should look at: disagreeing meters and messages without a price."""
+"""Alarms: runs whose meters disagreed, and receipts without a price."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from app.billing.reports import check_window
-from app.http.admission.checks import AdmittedRoute
+from app.http.admission.checks import CheckedRoute
 from app.http.api.alarms.schemas import AlarmsResponse
 from app.http.dependencies import ReceiptReader, ServicesDep
-from app.http.parameters import Moment
+from app.http.parameters import MomentParam
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/alarms", tags=["billing"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/alarms", tags=["billing"])
 
-SHOWN = 20
+MAX_ITEMS = 20
 
 
-@router.get("", summary="Look for what needs attention")
+@router.get("", summary="List alarms")
 async def alarms(
     services: ServicesDep,
     caller: ReceiptReader,
-    since: Annotated[Moment | None, Query(alias="from")] = None,
-    until: Annotated[Moment | None, Query(alias="to", description="Exclusive.")] = None,
+    since: Annotated[MomentParam | None, Query(alias="from")] = None,
+    until: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
 ) -> AlarmsResponse:
-    """Runs whose two meters disagreed and receipts that wait for a price; all counted, the newest shown."""
+    """Runs whose two meters disagreed, and receipts without a price: counts of all, details of the newest."""
     check_window(since, until)
     account = caller.account_id
     return AlarmsResponse.of(
-        await services.runs.drifted(account, since=since, until=until, limit=SHOWN),
-        await services.billing.unpriced(account, since=since, until=until, limit=SHOWN),
+        await services.runs.drifted(account, since=since, until=until, limit=MAX_ITEMS),
+        await services.billing.unpriced(account, since=since, until=until, limit=MAX_ITEMS),
     )

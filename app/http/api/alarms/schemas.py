@@ -1,15 +1,16 @@
-"""The JSON of what somebody should look at."""
+"""JSON of alarms."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
 from app.billing.search_repository import Unpriced
-from app.http.schemas import MetersResponse, Moment, ResponseModel
+from app.http.api.runs.schemas import MetersResponse
+from app.http.response_model import Moment, ResponseModel
 from app.runs.repository import DriftedRuns, RunRecord
 
 
 class DriftedRun(ResponseModel):
-    """A run on whose messages the meters disagreed."""
+    """A run whose meters disagreed."""
 
     run_id: str
     graph_id: str
@@ -19,7 +20,7 @@ class DriftedRun(ResponseModel):
 
     @classmethod
     def of(cls, run: RunRecord) -> "DriftedRun":
-        """Show a run."""
+        """Build from a run record."""
         return cls(
             run_id=run.key.run_id,
             graph_id=run.graph_id,
@@ -30,7 +31,7 @@ class DriftedRun(ResponseModel):
 
 
 class DriftAlarm(ResponseModel):
-    """Runs whose meters disagreed, how many messages that concerns, and the runs that ended last."""
+    """Runs whose meters disagreed: their number, the number of messages concerned, and the latest runs."""
 
     runs: int
     messages: int
@@ -38,7 +39,7 @@ class DriftAlarm(ResponseModel):
 
 
 class UnpricedReceipt(ResponseModel):
-    """A receipt that waits for a price."""
+    """A receipt without a price."""
 
     id: UUID
     run_id: str
@@ -47,7 +48,7 @@ class UnpricedReceipt(ResponseModel):
 
 
 class UnpricedAlarm(ResponseModel):
-    """Receipts that wait for a price, of how many runs, and the newest of them."""
+    """Receipts without a price: their number, the number of their runs, and the newest receipts."""
 
     receipts: int
     runs: int
@@ -55,14 +56,14 @@ class UnpricedAlarm(ResponseModel):
 
 
 class AlarmsResponse(ResponseModel):
-    """What somebody should look at."""
+    """Alarms of an account."""
 
     drift: DriftAlarm
     unpriced: UnpricedAlarm
 
     @classmethod
     def of(cls, drifted: DriftedRuns, unpriced: Unpriced) -> "AlarmsResponse":
-        """Show what was found."""
+        """Build from query results."""
         return cls(
             drift=DriftAlarm(
                 runs=drifted.runs,

@@ -1,67 +1,48 @@
-"""Signing in: a browser trades an API key for a session it cannot read."""
+"""Browser sessions: a browser exchanges an API key for a cookie that scripts cannot read."""
 
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import Field, SecretStr
 
 from app.auth.browser_sessions import LIFETIME, SessionEnded
-from app.http.admission.authentication import counted
-from app.http.admission.checks import AdmittedRoute, TakesBody
-from app.http.admission.limits import limits_of
-from app.http.browser import (
-    ForeignOrigin,
-    forget_session,
-    keep_session,
-    require_own_cookie,
-    sender_of,
+from app.http.admission.authentication import authenticate_limited
+from app.http.admission.checks import BodyLimit, CheckedRoute
+from app.http.admission.limits import request_limits
+from app.http.admission.request_origin import ForeignOrigin, request_origin
+from app.http.admission.session_cookie import (
+    delete_session_cookie,
+    require_secure_cookie,
     session_token,
+    set_session_cookie,
 )
+from app.http.api.browser_session.schemas import BrowserSessionResponse, SignIn
 from app.http.dependencies import ServicesDep
-from app.http.schemas import Moment, ResponseModel
-from app.requests import InputModel
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/browser-session", tags=["browsers"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/browser-session", tags=["browsers"])
 
 _SIGN_IN_BYTES = 4096
-"""Nobody has shown a key yet."""
+"""Small, because the sender is not authenticated yet."""
 
 _NONE: dict[int | str, dict[str, Any]] = {204: {"description": "There is no session."}}
 
 
-class SignIn(InputModel):
-    """An API key; the session can do what it can."""
-
-    api_key: Annotated[SecretStr, Field(max_length=300)]
-
-
-class BrowserSessionResponse(ResponseModel):
-    """Who is signed in."""
-
-    account: str
-    key_name: str | None
-    key_prefix: str
-    scopes: tuple[str, ...]
-    expires_at: Moment
-
-
-@router.post("", dependencies=[Depends(TakesBody(_SIGN_IN_BYTES))], summary="Sign in")
+@router.post("", dependencies=[Depends(BodyLimit(_SIGN_IN_BYTES))], summary="Sign in")
 async def sign_in(
     body: SignIn, services: ServicesDep, request: Request, response: Response
 ) -> BrowserSessionResponse:
     """Set a session cookie that lasts seven days, or until its key is revoked."""
-    if sender_of(request, services.settings.cors_origins) == "foreign":
+    if request_origin(request, services.settings.cors_origins) == "foreign":
         raise ForeignOrigin
     allow_http = services.settings.allow_http_sign_in
-    require_own_cookie(request, allow_http=allow_http)
+    require_secure_cookie(request, allow_http=allow_http)
     api_key = body.api_key.get_secret_value()
-    owner = await counted(request, api_key, services.accounts.authenticate)
-    limits_of(request).take_write(owner.api_key_id)
+    owner = await authenticate_limited(request, api_key, services.accounts.authenticate)
+    request_limits(request).count_write(owner.api_key_id)
     opened = await services.browser_sessions.open(api_key)
     if (replaced := session_token(request, allow_http=allow_http)) is not None:
         await services.browser_sessions.close(replaced)
-    keep_session(request, response, opened.token, lifetime=LIFETIME)
+    set_session_cookie(request, response, opened.token, lifetime=LIFETIME)
     response.headers["Cache-Control"] = "no-store"
     return BrowserSessionResponse.model_validate(opened.session)
 
@@ -70,28 +51,28 @@ async def sign_in(
 async def who_is_signed_in(
     services: ServicesDep, request: Request, response: Response
 ) -> BrowserSessionResponse | Response:
-    """The session of the cookie; 204 without one, or when it has ended."""
+    """The session of the cookie; 204 if there is none or it has ended."""
     response.headers["Cache-Control"] = "no-store"
     token = session_token(request, allow_http=services.settings.allow_http_sign_in)
     try:
         if token is not None:
-            session = await counted(request, token, services.browser_sessions.find)
+            session = await authenticate_limited(request, token, services.browser_sessions.find)
             return BrowserSessionResponse.model_validate(session)
     except SessionEnded:
         pass
-    nobody = Response(status_code=204, headers={"Cache-Control": "no-store"})
+    no_session = Response(status_code=204, headers={"Cache-Control": "no-store"})
     if token is not None:
-        forget_session(nobody)
-    return nobody
+        delete_session_cookie(no_session)
+    return no_session
 
 
 @router.delete("", status_code=204, summary="Sign out")
 async def sign_out(services: ServicesDep, request: Request, response: Response) -> None:
-    """End the session. Without one, nothing happens."""
+    """End the session; without one, do nothing."""
     if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is not None:
-        if sender_of(request, services.settings.cors_origins) != "ours":
+        if request_origin(request, services.settings.cors_origins) != "ours":
             raise ForeignOrigin
         with suppress(SessionEnded):
-            await counted(request, token, services.browser_sessions.find)
+            await authenticate_limited(request, token, services.browser_sessions.find)
             await services.browser_sessions.close(token)
-    forget_session(response)
+    delete_session_cookie(response)

@@ -1,31 +1,32 @@
-"""What there is to run and to use."""
+"""Catalogs: graphs, tools and models."""
 
 from datetime import UTC, datetime
 
 from fastapi import APIRouter
 
-from app.http.admission.checks import AdmittedRoute
+from app.http.admission.checks import CheckedRoute
+from app.http.api.catalogs.schemas import GraphResponse, ModelResponse, ToolResponse
 from app.http.dependencies import RunReader, ServicesDep
-from app.http.schemas import GraphResponse, ModelResponse, Page, ToolResponse
+from app.http.response_model import Page
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1", tags=["catalogues"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["catalogues"])
 
 
 @router.get("/graphs", summary="List graphs")
 async def list_graphs(services: ServicesDep, _caller: RunReader) -> Page[GraphResponse]:
-    """Every graph, by id."""
+    """All graphs, by id."""
     return Page(items=[GraphResponse.of(graph) for graph in services.graphs.all()])
 
 
 @router.get("/tools", summary="List tools")
 async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolResponse]:
-    """Every tool, by id."""
+    """All tools, by id."""
     return Page(items=[ToolResponse.of(tool) for tool in services.tools.all()])
 
 
 @router.get("/models", summary="List models")
 async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelResponse]:
-    """Every model that the registry or a graph names, by id, with its price for now."""
+    """All models named by the registry or a graph, by id, with their current prices."""
     of_graphs = {name for graph in services.graphs.all() for name in graph.models}
     now, prices = datetime.now(UTC), services.prices
     known = services.models.known(of_graphs)

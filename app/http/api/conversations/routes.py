@@ -1,30 +1,30 @@
-"""Conversations: list, read, fork, forget."""
+"""Conversations: list, read, fork, delete."""
 
 import re
 from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from app.http.admission.checks import AdmittedRoute, small_body
+from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.conversations.schemas import ConversationDetailResponse, ConversationResponse, Fork
-from app.http.dependencies import ReadingWriter, RunReader, ServicesDep, Writer
-from app.http.schemas import Page
+from app.http.dependencies import ReadWriter, RunReader, ServicesDep, Writer
+from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
 from app.pagination import MAX_PAGE
 from app.runs.conversations.service import ConversationNotFound
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/sessions", tags=["sessions"])
 
 MAX_LINES = 1000
 
 
-def _known(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
+def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
     if not re.fullmatch(STATE_KEY_PATTERN, state_key):
         raise ConversationNotFound
     return state_key
 
 
-StateKey: TypeAlias = Annotated[str, Depends(_known)]
+StateKey: TypeAlias = Annotated[str, Depends(_valid_state_key)]
 
 
 @router.get("", summary="List conversations")
@@ -34,7 +34,7 @@ async def list_sessions(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
 ) -> Page[ConversationResponse]:
-    """Conversations of the key's account, those used last first."""
+    """Conversations of the key's account, most recently used first."""
     found, next_cursor = await services.conversations.list_conversations(
         caller.account_id, limit=limit, cursor=cursor
     )
@@ -47,11 +47,11 @@ async def get_session(
     services: ServicesDep,
     caller: RunReader,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_LINES, description="A page ends earlier where it has 2 MiB.")
+        int, Query(ge=1, le=MAX_LINES, description="A page ends earlier once it holds 2 MiB.")
     ] = MAX_PAGE,
     cursor: str | None = None,
 ) -> ConversationDetailResponse:
-    """What was said in it, run by run. Of a tool's result you see what the tool allows clients to."""
+    """Its messages, run by run. Tool results hold only the fields that the tool allows clients to see."""
     page = await services.conversations.get_page(caller.account_id, state_key, limit=limit, cursor=cursor)
     if not caller.may("receipts:read"):
         return ConversationDetailResponse.of_page(page, None)
@@ -61,21 +61,21 @@ async def get_session(
 
 @router.post("/{stateKey}/fork", status_code=201, dependencies=[small_body], summary="Fork a conversation")
 async def fork_session(
-    state_key: StateKey, body: Fork, services: ServicesDep, caller: ReadingWriter, response: Response
+    state_key: StateKey, body: Fork, services: ServicesDep, caller: ReadWriter, response: Response
 ) -> ConversationResponse:
-    """A conversation of its own that knows what was said up to a run, and nothing later.
+    """Copy a conversation up to a run into a new one.
 
-    Needs `runs:read` as well: the agent can be asked for all that is in the copy.
+    Needs `runs:read` as well: the agent can be asked for everything in the copy.
     """
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
     response.headers["Location"] = f"/v1/sessions/{copy.state_key}"
     return ConversationResponse.of(copy)
 
 
-@router.delete("/{stateKey}", status_code=204, summary="Forget a conversation")
+@router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")
 async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
-    """Remove its transcript. Its runs and their receipts stay.
+    """Delete its transcript. Its runs and their receipts stay.
 
-    Where another key has started a run, or that was forked, it needs `runs:read` as well.
+    Needs `runs:read` as well if it is a fork or another key has started one of its runs.
     """
     await services.conversations.delete(caller, state_key)

@@ -1,4 +1,4 @@
-"""The JSON of conversations."""
+"""JSON of conversations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -8,7 +8,7 @@ from pydantic import Field
 from app.billing.repository import RunTotals
 from app.conversations.repository import Conversation
 from app.conversations.transcript import MessageType
-from app.http.schemas import Moment, Money, ResponseModel
+from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests import ErrorCode, FinishReason, InputModel
 from app.runs.conversations.page import ConversationPage, PageEntry
@@ -28,12 +28,12 @@ class ConversationResponse(ResponseModel):
 
     @classmethod
     def of(cls, session: Conversation) -> "ConversationResponse":
-        """Show a conversation."""
+        """Build from a conversation record."""
         return cls.model_validate(session)
 
 
 class ConversationMessageResponse(ResponseModel):
-    """Something said or done in a conversation; which fields are there depends on `type`."""
+    """A message or tool call of a conversation; which fields are present depends on `type`."""
 
     type: MessageType
     run_id: str | None
@@ -49,10 +49,10 @@ class ConversationMessageResponse(ResponseModel):
     is_error: bool | None = None
 
 
-class ToolResultResponse(ResponseModel):
-    """How a run of the conversation ended; null while it has not.
+class RunResultResponse(ResponseModel):
+    """How a run of the conversation ended; fields are null until it has ended.
 
-    `costUsd` is what it was charged so far; null for keys without `receipts:read`.
+    `costUsd` is the amount charged so far; null for keys without `receipts:read`.
     """
 
     type: Literal["result"]
@@ -65,22 +65,22 @@ class ToolResultResponse(ResponseModel):
 
 
 class ConversationDetailResponse(ConversationResponse):
-    """A conversation and a page of what was said in it, in order; `nextCursor` is null on the last."""
+    """A conversation and a page of its messages, oldest first; `nextCursor` is null on the last page."""
 
-    messages: Sequence[ConversationMessageResponse | ToolResultResponse]
+    messages: Sequence[ConversationMessageResponse | RunResultResponse]
     next_cursor: str | None
 
     @classmethod
     def of_page(
         cls, page: ConversationPage, totals: Mapping[str, RunTotals] | None
     ) -> "ConversationDetailResponse":
-        """Show a page: after what a run said comes how it ended, and what it cost."""
+        """Build from a page: the messages of each run are followed by its result."""
         shown = ConversationResponse.of(page.conversation)
         return cls(**shown.model_dump(), messages=list(_messages(page, totals)), next_cursor=page.next_cursor)
 
 
 class Fork(InputModel):
-    """Where to copy a conversation to, and up to which run; without `at`, whole."""
+    """The target of a copy and the last run to copy; without `at`, the whole conversation."""
 
     at: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
     state_key: Annotated[str, Field(pattern=STATE_KEY_PATTERN)] | None = None
@@ -88,8 +88,8 @@ class Fork(InputModel):
 
 def _messages(
     page: ConversationPage, totals: Mapping[str, RunTotals] | None
-) -> Iterator[ConversationMessageResponse | ToolResultResponse]:
-    results: dict[str, ToolResultResponse] = {run.key.run_id: _result(run, totals) for run in page.runs}
+) -> Iterator[ConversationMessageResponse | RunResultResponse]:
+    results: dict[str, RunResultResponse] = {run.key.run_id: _result(run, totals) for run in page.runs}
     last = page.continued_run
     for said in page.entries:
         run_id = said.message.run_id
@@ -125,8 +125,8 @@ def _message(said: PageEntry) -> ConversationMessageResponse:
             return ConversationMessageResponse(**common, content=message.content)
 
 
-def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> ToolResultResponse:
-    return ToolResultResponse(
+def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> RunResultResponse:
+    return RunResultResponse(
         type="result",
         run_id=run.key.run_id,
         graph_id=run.graph_id,

@@ -1,22 +1,22 @@
-"""A run's files: what it was given and what it has left behind."""
+"""A run's files: uploads, and the files left in its workspace."""
 
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Response
 
-from app.http.admission.checks import AdmittedRoute
+from app.http.admission.checks import CheckedRoute
 from app.http.api.files.schemas import FileListing
 from app.http.dependencies import RunIdParam, RunReader, ServicesDep, run_key
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs/{runId}/files", tags=["runs"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs/{runId}/files", tags=["runs"])
 
 _BINARY = "application/octet-stream"
 
 
 @router.get("", summary="List a run's files")
 async def list_files(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> FileListing:
-    """Uploads at first, and once the run has ended what it left in its workspace."""
+    """Uploads; after the run has ended, also the files it left in its workspace."""
     run = await services.runs.get(run_key(caller, run_id))
     return FileListing.of(await services.workspaces.listing(run.key))
 
@@ -29,11 +29,11 @@ async def list_files(run_id: RunIdParam, services: ServicesDep, caller: RunReade
 )
 async def download_file(
     run_id: RunIdParam,
-    path: Annotated[str, Path(description="As the list says it.")],
+    path: Annotated[str, Path(description="A `path` of the list.")],
     services: ServicesDep,
     caller: RunReader,
 ) -> Response:
-    """The file's bytes, as an attachment whatever they are."""
+    """The file's bytes, always as an attachment."""
     run = await services.runs.get(run_key(caller, run_id))
     content = await services.workspaces.read(run.key, path)
     name = quote(path.rpartition("/")[2], safe="")

@@ -1,9 +1,9 @@
-"""The JSON of a run's files."""
+"""JSON of a run's files."""
 
 import mimetypes
 from collections.abc import Sequence
 
-from app.http.schemas import Moment, ResponseModel
+from app.http.response_model import Moment, ResponseModel
 from app.workspaces.service import Listing
 from app.workspaces.workspace import KeptFile, Origin
 
@@ -11,7 +11,7 @@ _UNKNOWN = "application/octet-stream"
 
 
 class RunFileResponse(ResponseModel):
-    """A file; `mediaType` is a guess from its name."""
+    """A file; `mediaType` is guessed from its name."""
 
     path: str
     bytes: int
@@ -21,7 +21,7 @@ class RunFileResponse(ResponseModel):
 
     @classmethod
     def of(cls, file: KeptFile) -> "RunFileResponse":
-        """Show a file."""
+        """Build from a stored file."""
         guess, encoding = mimetypes.guess_type(file.path)
         media_type = guess if guess is not None and encoding is None else _UNKNOWN
         return cls(
@@ -32,8 +32,8 @@ class RunFileResponse(ResponseModel):
 class FileListing(ResponseModel):
     """A run's files, by path.
 
-    `complete`: what the run has left is among them, all of it unless `truncated` says that there
-    was more than is kept.
+    `complete`: the run has ended, and the files it left are included. `truncated`: it left more files than
+    are kept.
     """
 
     items: Sequence[RunFileResponse]
@@ -43,7 +43,7 @@ class FileListing(ResponseModel):
 
     @classmethod
     def of(cls, listing: Listing) -> "FileListing":
-        """Show the files of a run."""
+        """Build from a file listing."""
         return cls(
             items=[RunFileResponse.of(file) for file in listing.files],
             complete=listing.harvested,

@@ -1,4 +1,4 @@
-"""Generate: one prompt, one answer, without tools; metered and kept like every run."""
+"""Text and object generation: one prompt, one answer, no tools; executed as a run."""
 
 from typing import Any
 
@@ -6,21 +6,21 @@ from fastapi import APIRouter, Request
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
-from app.http.admission.checks import AdmittedRoute, text_body
-from app.http.dependencies import HeartbeatS, IdempotencyKey, Reading, RequestId, ServicesDep, Writer
-from app.http.disconnect import while_connected
+from app.http.admission.checks import CheckedRoute, text_body
+from app.http.api.generate.schemas import GeneratedObject, GeneratedText
+from app.http.dependencies import HeartbeatS, IdempotencyKey, OpenStreamReader, RequestId, ServicesDep, Writer
 from app.http.native.encoder import NativeEncoder
-from app.http.openapi import STREAM
-from app.http.schemas import GeneratedObject, GeneratedText
-from app.http.sse import event_stream
+from app.http.native.openapi import STREAM
+from app.http.streaming.disconnect import while_connected
+from app.http.streaming.sse import stream_events
 from app.ids import RunKey
 from app.principal import Principal
 from app.requests import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/generate", tags=["generate"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/generate", tags=["generate"])
 
 TEXT: dict[int | str, dict[str, Any]] = {
-    200: {**STREAM[200], "description": "The answer, or with `stream` the run's events."}
+    200: {**STREAM[200], "description": "The answer; with `stream`, the run's events."}
 }
 
 
@@ -39,19 +39,19 @@ async def generate_text(
     key: IdempotencyKey,
     heartbeat_s: HeartbeatS,
     *,
-    reading: Reading,
+    open_reader: OpenStreamReader,
     request: Request,
 ) -> GeneratedText | EventSourceResponse:
-    """Answer a prompt. Leaving does not stop the run."""
+    """Answer a prompt. Disconnecting does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
     if body.stream:
-        return event_stream(
+        return stream_events(
             services.runs.follow(run),
             NativeEncoder(),
             heartbeat_s=heartbeat_s,
-            within=reading(caller, run),
+            reader_scope=open_reader(caller, run),
         )
-    with reading(caller, run):
+    with open_reader(caller, run):
         final = await while_connected(request, services.generator.text(run))
     return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
 
@@ -64,12 +64,12 @@ async def generate_object(
     request_id: RequestId,
     key: IdempotencyKey,
     *,
-    reading: Reading,
+    open_reader: OpenStreamReader,
     request: Request,
 ) -> GeneratedObject:
-    """Answer a prompt with an object that matches a JSON schema. Leaving does not stop the run."""
+    """Answer a prompt with an object that matches a JSON schema. Disconnecting does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    with reading(caller, run):
+    with open_reader(caller, run):
         final = await while_connected(request, services.generator.object(run, body.schema_))
     return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
 

@@ -1,4 +1,4 @@
-"""The pages, and the files they are made of."""
+"""The web pages and their files."""
 
 import os
 from pathlib import Path
@@ -7,16 +7,16 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.staticfiles import StaticFiles
 
-from app.http.admission.checks import AdmittedRoute
-from app.http.browser import DOCS_HEADERS, PAGE_HEADERS
+from app.http.admission.checks import CheckedRoute
+from app.http.api.pages.headers import DOCS_HEADERS, PAGE_HEADERS
 
 WEB = Path(__file__).parents[3] / "web"
 
-router = APIRouter(route_class=AdmittedRoute, include_in_schema=False)
+router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
 
 
 class PageFiles(StaticFiles):
-    """The files of `app/web`, under the rules pages live by."""
+    """The files of `app/web`, served with the security headers of pages."""
 
     def __init__(self) -> None:
         super().__init__(directory=WEB)
@@ -24,7 +24,7 @@ class PageFiles(StaticFiles):
     def file_response(
         self, full_path: Any, stat_result: os.stat_result, *args: Any, **kwargs: Any
     ) -> Response:
-        """A file, or that the browser has it already."""
+        """A file, or 304."""
         response = super().file_response(full_path, stat_result, *args, **kwargs)
         response.headers.update(PAGE_HEADERS)
         return response
@@ -47,7 +47,7 @@ async def billing_page(request: Request) -> Response:
 
 @router.get("/docs")
 async def docs_page(request: Request) -> Response:
-    """The API's document, to read and to try."""
+    """The API documentation page."""
     response = await files.get_response("docs.html", request.scope)
     response.headers.update(DOCS_HEADERS)
     return response
@@ -55,6 +55,6 @@ async def docs_page(request: Request) -> Response:
 
 @router.get("/openapi.json")
 async def api_document(request: Request) -> Response:
-    """The API's document, for machines."""
+    """The OpenAPI document."""
     document: bytes = await request.app.document()
     return Response(document, media_type="application/json", headers={"Cache-Control": "no-cache"})

@@ -1,13 +1,14 @@
-"""Receipts for spreadsheets: when they are wanted, and lines that do no harm there."""
+"""CSV export: content negotiation, and lines that are safe in spreadsheets."""
 
 import csv
 import io
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
+
+from app.http.streaming.sse import ReaderScope
 
 CSV = "text/csv"
 JSON = "application/json"
@@ -16,36 +17,34 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class CsvExport(StreamingResponse):
-    """Lines as an attachment. One that is cut short never ends in order: so its client learns of it."""
+    """Lines as an attachment; an error aborts the chunked response, so the client notices."""
 
-    def __init__(
-        self, lines: AsyncIterator[str], *, filename: str, within: AbstractContextManager[None]
-    ) -> None:
-        """`within` is what it lasts within: the reader has a place, and the credential is valid."""
+    def __init__(self, lines: AsyncIterator[str], *, filename: str, reader_scope: ReaderScope) -> None:
+        """`reader_scope` is held while the response is sent."""
         headers = {"Content-Disposition": f'attachment; filename="{filename}"', "Vary": "Accept"}
         super().__init__(lines, media_type=CSV, headers=headers)
-        self._within = within
+        self._reader_scope = reader_scope
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond; raises what `within` raises."""
-        with self._within:
+        """Respond; raises what the reader scope raises."""
+        with self._reader_scope:
             await super().__call__(scope, receive, send)
 
 
-def wants_csv(accept: str) -> bool:
-    """Whether `Accept` names CSV, and no less eagerly than JSON."""
-    wishes = dict(_wish(entry) for entry in accept.lower().split(","))
-    return wishes.get(CSV, 0.0) > 0 and wishes[CSV] >= wishes.get(JSON, 0.0)
+def prefers_csv(accept: str) -> bool:
+    """Whether `Accept` includes CSV, with at least the quality of JSON."""
+    qualities = dict(_quality(entry) for entry in accept.lower().split(","))
+    return qualities.get(CSV, 0.0) > 0 and qualities[CSV] >= qualities.get(JSON, 0.0)
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    """One line of CSV; no text can pose as a spreadsheet's formula."""
+    """One line of CSV; spreadsheets will not interpret any text as a formula."""
     line = io.StringIO()
-    csv.writer(line).writerow([_harmless(value) for value in values])
+    csv.writer(line).writerow([_escape_formula(value) for value in values])
     return line.getvalue()
 
 
-def _wish(entry: str) -> tuple[str, float]:
+def _quality(entry: str) -> tuple[str, float]:
     media_type, *parameters = (part.strip() for part in entry.split(";"))
     pairs = (parameter.partition("=") for parameter in parameters)
     weight = next((value for name, _, value in pairs if name.strip() == "q"), "1")
@@ -55,7 +54,7 @@ def _wish(entry: str) -> tuple[str, float]:
         return media_type, 0.0
 
 
-def _harmless(value: Any) -> Any:
+def _escape_formula(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"
     return value

@@ -1,7 +1,6 @@
-"""Receipts: what dashboards read."""
+"""Receipts: search and CSV export."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -10,24 +9,26 @@ from fastapi import APIRouter, Depends, Header, Query
 from app.billing.reports import BillingReports
 from app.billing.repository import Receipt, ReceiptBasis
 from app.billing.search_repository import ReceiptFilter
-from app.http.admission.checks import AdmittedRoute
-from app.http.api.receipts.csv_export import CSV, CsvExport, csv_line, wants_csv
-from app.http.dependencies import Exporting, ReceiptReader, ServicesDep
-from app.http.parameters import Moment, StoredText
-from app.http.schemas import Page, ReceiptResponse
+from app.http.admission.checks import CheckedRoute
+from app.http.api.receipts.csv_export import CSV, CsvExport, csv_line, prefers_csv
+from app.http.api.receipts.schemas import ReceiptResponse
+from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
+from app.http.parameters import MomentParam, StorableText
+from app.http.response_model import Page
+from app.http.streaming.sse import ReaderScope
 from app.pagination import MAX_PAGE
 from app.principal import Principal
 from app.usage import Origin
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/receipts", tags=["receipts"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/receipts", tags=["receipts"])
 
 
 def receipt_filter(
-    run_id: Annotated[StoredText | None, Query(alias="runId")] = None,
-    graph_id: Annotated[StoredText | None, Query(alias="graphId")] = None,
-    model: StoredText | None = None,
-    created_from: Annotated[Moment | None, Query(alias="from")] = None,
-    created_to: Annotated[Moment | None, Query(alias="to", description="Exclusive.")] = None,
+    run_id: Annotated[StorableText | None, Query(alias="runId")] = None,
+    graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,
+    model: StorableText | None = None,
+    created_from: Annotated[MomentParam | None, Query(alias="from")] = None,
+    created_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
     api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
     basis: ReceiptBasis | None = None,
     origin: Origin | None = None,
@@ -45,7 +46,7 @@ def receipt_filter(
 async def list_receipts(
     services: ServicesDep,
     caller: ReceiptReader,
-    wanted: Annotated[ReceiptFilter, Depends(receipt_filter)],
+    filters: Annotated[ReceiptFilter, Depends(receipt_filter)],
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
     format_: Annotated[
@@ -53,28 +54,28 @@ async def list_receipts(
     ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     *,
-    exporting: Exporting,
+    open_reader: OpenExportReader,
 ) -> Any:
     """Receipts of the key's account, newest first; as CSV (`format`, or `Accept`) all that match."""
-    if format_ == "csv" or (format_ is None and wants_csv(accept)):
-        within = exporting(caller, caller.account_id)
-        return await _exported(services.billing, caller, wanted, within=within)
+    if format_ == "csv" or (format_ is None and prefers_csv(accept)):
+        reader_scope = open_reader(caller, caller.account_id)
+        return await _export_csv(services.billing, caller, filters, reader_scope=reader_scope)
     receipts, next_cursor = await services.billing.search(
-        caller.account_id, wanted, limit=limit, cursor=cursor
+        caller.account_id, filters, limit=limit, cursor=cursor
     )
     items = [ReceiptResponse.of(receipt) for receipt in receipts]
     return Page[ReceiptResponse](items=items, next_cursor=next_cursor)
 
 
-async def _exported(
+async def _export_csv(
     receipts: BillingReports,
     caller: Principal,
-    wanted: ReceiptFilter,
+    filters: ReceiptFilter,
     *,
-    within: AbstractContextManager[None],
+    reader_scope: ReaderScope,
 ) -> CsvExport:
     async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
-        return await receipts.search(caller.account_id, wanted, limit=MAX_PAGE, cursor=cursor)
+        return await receipts.search(caller.account_id, filters, limit=MAX_PAGE, cursor=cursor)
 
     # Read before the response begins, so that an error can still be a problem document.
     page, cursor = await page_after(None)
@@ -87,9 +88,9 @@ async def _exported(
             page, cursor = await page_after(cursor)
             yield _rows(page)
 
-    return CsvExport(lines(), filename="receipts.csv", within=within)
+    return CsvExport(lines(), filename="receipts.csv", reader_scope=reader_scope)
 
 
 def _rows(receipts: list[Receipt]) -> str:
-    shapes = (ReceiptResponse.of(receipt).model_dump(mode="json") for receipt in receipts)
-    return "".join(csv_line(shape.values()) for shape in shapes)
+    rows = (ReceiptResponse.of(receipt).model_dump(mode="json") for receipt in receipts)
+    return "".join(csv_line(row.values()) for row in rows)

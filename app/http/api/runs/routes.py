@@ -1,4 +1,4 @@
-"""Runs: start, follow, look up, and what they were charged."""
+"""Runs: start, follow, look up, and their receipts."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,12 +7,15 @@ from fastapi import APIRouter, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
-from app.http.admission.checks import AdmittedRoute, large_body
+from app.http.admission.checks import CheckedRoute, large_body
+from app.http.api.receipts.schemas import ReceiptResponse
+from app.http.api.runs.preview_schemas import PreviewResponse
+from app.http.api.runs.schemas import AcceptedRun, RunResponse
 from app.http.dependencies import (
     HeartbeatS,
     IdempotencyKey,
     LastEventId,
-    Reading,
+    OpenStreamReader,
     ReceiptReader,
     RequestId,
     RunIdParam,
@@ -21,17 +24,17 @@ from app.http.dependencies import (
     Writer,
     run_key,
 )
-from app.http.disconnect import while_connected
 from app.http.native.encoder import NativeEncoder
-from app.http.openapi import STREAM
-from app.http.schemas import AcceptedRun, Page, PreviewResponse, ReceiptResponse, RunResponse
-from app.http.sse import event_stream
+from app.http.native.openapi import STREAM
+from app.http.response_model import Page
+from app.http.streaming.disconnect import while_connected
+from app.http.streaming.sse import stream_events
 from app.pagination import MAX_PAGE
 from app.principal import Principal
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.repository import RunRecord
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs", tags=["runs"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
 
 MAX_POSITION = 2**31 - 1
 
@@ -45,7 +48,7 @@ async def start_run(
     key: IdempotencyKey,
     response: Response,
 ) -> AcceptedRun:
-    """Start a run that goes on in the background, or join the one that has its id."""
+    """Start a run in the background, or join the existing run with its id."""
     run = await _start(services, caller, body, request_id, key)
     response.headers["Location"] = f"/v1/runs/{run.key.run_id}"
     return AcceptedRun(run_id=run.key.run_id, status=run.status)
@@ -65,15 +68,15 @@ async def stream_run(
     request_id: RequestId,
     key: IdempotencyKey,
     heartbeat_s: HeartbeatS,
-    reading: Reading,
+    open_reader: OpenStreamReader,
 ) -> EventSourceResponse:
-    """Stream the run's events from the first to `done`. Leaving does not stop the run."""
+    """Stream the run's events from the first to `done`. Disconnecting does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    return event_stream(
+    return stream_events(
         services.runs.follow(run.key),
         NativeEncoder(),
         heartbeat_s=heartbeat_s,
-        within=reading(caller, run.key),
+        reader_scope=open_reader(caller, run.key),
     )
 
 
@@ -85,12 +88,12 @@ async def wait_for_run(
     request_id: RequestId,
     key: IdempotencyKey,
     *,
-    reading: Reading,
+    open_reader: OpenStreamReader,
     request: Request,
 ) -> GraphFinal:
-    """Answer when the run has ended. Leaving does not stop the run."""
+    """Respond when the run has ended. Disconnecting does not stop the run."""
     run = await _start(services, caller, body, request_id, key)
-    with reading(caller, run.key):
+    with open_reader(caller, run.key):
         return await while_connected(request, services.runs.wait(run.key))
 
 
@@ -98,7 +101,7 @@ async def wait_for_run(
 async def preview_run(
     body: GraphRunRequest, services: ServicesDep, caller: Writer, request_id: RequestId
 ) -> PreviewResponse:
-    """What would be executed. Nothing is: no run, no charge."""
+    """Plan a run without executing or charging it."""
     context, preview = await services.previewer.preview(caller, body, request_id=request_id)
     return PreviewResponse.of(context, preview)
 
@@ -112,22 +115,22 @@ async def list_runs(
 ) -> Page[RunResponse]:
     """Runs of the key's account, newest first."""
     runs, next_cursor = await services.runs.list_runs(caller.account_id, limit=limit, cursor=cursor)
-    return Page(items=await _shown(services, caller, runs), next_cursor=next_cursor)
+    return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
 
 
 @router.get("/{runId}", summary="Look up a run")
 async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> RunResponse:
-    """The run as it stands."""
+    """The current state of a run."""
     run = await services.runs.get(run_key(caller, run_id))
-    (shown,) = await _shown(services, caller, [run])
+    (shown,) = await _run_responses(services, caller, [run])
     return shown
 
 
-@router.delete("/{runId}", status_code=204, summary="Delete what a run holds")
+@router.delete("/{runId}", status_code=204, summary="Delete a run's contents")
 async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> None:
-    """Remove request, answer, events and files of a run that has ended. The run and its receipts stay.
+    """Delete request, answer, events and files of a run that has ended. The run and its receipts stay.
 
-    What another key has started needs `runs:read` as well: it is gone for good.
+    A run that another key has started needs `runs:read` as well.
     """
     run = await services.runs.get(run_key(caller, run_id))
     caller.require_reading(run.api_key_id)
@@ -146,18 +149,18 @@ async def follow_run(
     caller: RunReader,
     last_event_id: LastEventId,
     heartbeat_s: HeartbeatS,
-    reading: Reading,
+    open_reader: OpenStreamReader,
     after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
 ) -> EventSourceResponse:
-    """Stream a run's events after a position, from anywhere, as often as wanted."""
+    """Stream a run's events after a position; may be repeated."""
     run = await services.runs.get_with_contents(run_key(caller, run_id))
     position = after if last_event_id is None else last_event_id
     batches = services.runs.follow(run.key, after=position)
-    return event_stream(
+    return stream_events(
         batches,
         NativeEncoder(),
         heartbeat_s=heartbeat_s,
-        within=reading(caller, run.key),
+        reader_scope=open_reader(caller, run.key),
     )
 
 
@@ -188,7 +191,7 @@ async def _start(
     )
 
 
-async def _shown(
+async def _run_responses(
     services: Services,
     caller: Principal,
     runs: Sequence[RunRecord],

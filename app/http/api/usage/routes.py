@@ -1,4 +1,4 @@
-"""Usage and balance of the key's account."""
+"""Usage reports of the caller's account."""
 
 from typing import Annotated
 from uuid import UUID
@@ -7,50 +7,48 @@ from fastapi import APIRouter, Depends, Query
 
 from app.billing.reports import DEFAULT_TOP, UsageQuery
 from app.billing.usage_repository import GroupBy, UsageFilter
-from app.http.admission.checks import AdmittedRoute
-from app.http.api.usage.schemas import BalanceResponse, UsageReportResponse
+from app.http.admission.checks import CheckedRoute
+from app.http.api.usage.schemas import UsageReportResponse
 from app.http.dependencies import ReceiptReader, ServicesDep
-from app.http.parameters import Moment, StoredText
+from app.http.parameters import MomentParam, StorableText
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1", tags=["billing"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/usage", tags=["billing"])
 
-MOST_PARTS = 50
+MAX_SPLIT_PARTS = 50
 
 
 def usage_filter(
-    since: Annotated[Moment | None, Query(alias="from")] = None,
-    until: Annotated[Moment | None, Query(alias="to", description="Exclusive.")] = None,
-    graph_id: Annotated[StoredText | None, Query(alias="graphId")] = None,
-    model: StoredText | None = None,
+    since: Annotated[MomentParam | None, Query(alias="from")] = None,
+    until: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
+    graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,
+    model: StorableText | None = None,
     api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
 ) -> UsageFilter:
     """Collect the filters of a request."""
     return UsageFilter(since, until, model, graph_id, api_key_id)
 
 
-@router.get("/usage", summary="Sum up usage")
+@router.get("", summary="Sum up usage")
 async def usage(
     services: ServicesDep,
     caller: ReceiptReader,
-    wanted: Annotated[UsageFilter, Depends(usage_filter)],
+    filters: Annotated[UsageFilter, Depends(usage_filter)],
     group_by: Annotated[GroupBy | None, Query(alias="groupBy")] = None,
     split_by: Annotated[
-        GroupBy | None, Query(alias="splitBy", description="What each group is split by in turn.")
+        GroupBy | None, Query(alias="splitBy", description="Splits each group further.")
     ] = None,
     top: Annotated[
         int,
-        Query(ge=1, le=MOST_PARTS, description="The most charged parts of a split; the rest is one."),
+        Query(
+            ge=1,
+            le=MAX_SPLIT_PARTS,
+            description="Number of the most charged parts of a split; the others are summed up as one.",
+        ),
     ] = DEFAULT_TOP,
     time_zone: Annotated[
-        str, Query(alias="timeZone", max_length=100, description="Where a day begins; an IANA name.")
+        str, Query(alias="timeZone", max_length=100, description="IANA time zone in which days begin.")
     ] = "UTC",
 ) -> UsageReportResponse:
     """Sums over receipts by group; without `groupBy` only the total."""
-    query = UsageQuery(group_by, wanted, time_zone=time_zone, split_by=split_by, top=top)
+    query = UsageQuery(group_by, filters, time_zone=time_zone, split_by=split_by, top=top)
     return UsageReportResponse.of(query, await services.billing.usage(caller.account_id, query))
-
-
-@router.get("/balance", summary="Look up the balance")
-async def balance(services: ServicesDep, caller: ReceiptReader) -> BalanceResponse:
-    """Credits granted, spent and left."""
-    return BalanceResponse.of(await services.ledger.credit(caller.account_id))

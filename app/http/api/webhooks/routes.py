@@ -1,10 +1,10 @@
-"""Webhooks of the key's account: where it wants to hear of what."""
+"""Webhooks of the key's account."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from app.http.admission.checks import AdmittedRoute, small_body
+from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.webhooks.schemas import (
     DeliveryResponse,
     Replayed,
@@ -14,31 +14,30 @@ from app.http.api.webhooks.schemas import (
     WebhookResponse,
     WebhookWithSecret,
 )
-from app.http.dependencies import ReadingWriter, RunReader, ServicesDep
-from app.http.schemas import Page
+from app.http.dependencies import ReadWriter, RunReader, ServicesDep
+from app.http.response_model import Page
 from app.pagination import MAX_PAGE
 from app.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
 from app.webhooks.service import Registration
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/webhooks", tags=["webhooks"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/webhooks", tags=["webhooks"])
 
 
 @router.post("", status_code=201, dependencies=[small_body], summary="Register a webhook")
 async def register_webhook(
-    body: WebhookRequest, services: ServicesDep, caller: ReadingWriter, response: Response
+    body: WebhookRequest, services: ServicesDep, caller: ReadWriter, response: Response
 ) -> WebhookWithSecret:
-    """The answer holds the signing secret; it is not shown again."""
-    wanted = body.registration
-    _require_for(caller, wanted)
-    webhook, secret = await services.webhooks.register(caller.account_id, wanted)
+    """The response holds the signing secret; it is not shown again."""
+    _require_event_scopes(caller, body.registration)
+    webhook, secret = await services.webhooks.register(caller.account_id, body.registration)
     response.headers["Location"] = f"/v1/webhooks/{webhook.id}"
     return WebhookWithSecret.with_secret(webhook, secret)
 
 
 @router.get("", summary="List webhooks")
 async def list_webhooks(services: ServicesDep, caller: RunReader) -> Page[WebhookResponse]:
-    """Every webhook of the key's account, newest first."""
+    """All webhooks of the key's account, newest first."""
     found = await services.webhooks.list_webhooks(caller.account_id)
     return Page[WebhookResponse](items=[WebhookResponse.of(webhook) for webhook in found])
 
@@ -56,34 +55,34 @@ async def change_webhook(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     body: WebhookChange,
     services: ServicesDep,
-    caller: ReadingWriter,
+    caller: ReadWriter,
 ) -> WebhookResponse:
-    """What is left out stays. Disabling cancels what is on its way; enabling begins anew."""
+    """Omitted fields stay unchanged. Disabling cancels pending deliveries; enabling clears its failure state."""
     if body.url is not None:
         await services.webhooks.check_url(body.url)
 
     def change(webhook: Registration) -> Registration:
-        wanted = body.applied_to(webhook)
-        if (wanted.url, wanted.events) != (webhook.url, webhook.events):
-            _require_for(caller, wanted)
-        return wanted
+        changed = body.applied_to(webhook)
+        if (changed.url, changed.events) != (webhook.url, webhook.events):
+            _require_event_scopes(caller, changed)
+        return changed
 
     return WebhookResponse.of(await services.webhooks.change(caller.account_id, webhook_id, change))
 
 
 @router.delete("/{webhookId}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadingWriter
+    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadWriter
 ) -> None:
-    """A webhook and all its deliveries."""
+    """Delete a webhook and all its deliveries."""
     await services.webhooks.delete(caller.account_id, webhook_id)
 
 
 @router.post("/{webhookId}/secret", summary="Rotate the signing secret")
 async def rotate_secret(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadingWriter
+    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadWriter
 ) -> WebhookWithSecret:
-    """Deliveries are signed with the new secret from now on, also those that are tried again."""
+    """Sign all further attempts with a new secret, also those of earlier deliveries."""
     webhook, secret = await services.webhooks.rotate_secret(caller.account_id, webhook_id)
     return WebhookWithSecret.with_secret(webhook, secret)
 
@@ -96,7 +95,7 @@ async def list_deliveries(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
 ) -> Page[DeliveryResponse]:
-    """What became of a webhook's deliveries, newest first; kept for 30 days."""
+    """A webhook's deliveries and their status, newest first; kept for 30 days."""
     found, next_cursor = await services.webhooks.deliveries(
         caller.account_id, webhook_id, limit=limit, cursor=cursor
     )
@@ -104,14 +103,14 @@ async def list_deliveries(
     return Page[DeliveryResponse](items=items, next_cursor=next_cursor)
 
 
-@router.post("/{webhookId}/deliveries/{deliveryId}/replay", status_code=202, summary="Deliver one again")
+@router.post("/{webhookId}/deliveries/{deliveryId}/replay", status_code=202, summary="Repeat a delivery")
 async def replay_delivery(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     delivery_id: Annotated[str, Path(alias="deliveryId")],
     services: ServicesDep,
-    caller: ReadingWriter,
+    caller: ReadWriter,
 ) -> DeliveryResponse:
-    """The same `webhook-id` and payload, from the first attempt, whatever became of it."""
+    """Send the same `webhook-id` and payload again, starting with the first attempt, whatever its status."""
     return DeliveryResponse.of(await services.webhooks.replay(caller.account_id, webhook_id, delivery_id))
 
 
@@ -119,22 +118,22 @@ async def replay_delivery(
     "/{webhookId}/replay",
     status_code=202,
     dependencies=[small_body],
-    summary="Deliver again what did not arrive",
+    summary="Repeat failed deliveries",
 )
 async def replay_failed(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     body: ReplayRequest,
     services: ServicesDep,
-    caller: ReadingWriter,
+    caller: ReadWriter,
 ) -> Replayed:
-    """What failed or was cancelled, by when it was created."""
+    """Send failed and cancelled deliveries of a period again."""
     replayed = await services.webhooks.replay_failed(
         caller.account_id, webhook_id, since=body.since, until=body.until
     )
     return Replayed(replayed=replayed)
 
 
-def _require_for(caller: Principal, wanted: Registration) -> None:
-    """Nobody may have sent somewhere what they may not read."""
-    if MONEY_EVENTS & set(wanted.events):
+def _require_event_scopes(caller: Principal, changed: Registration) -> None:
+    """Raise `ScopeMissing` if the caller may not read what these events contain."""
+    if MONEY_EVENTS & set(changed.events):
         caller.require("receipts:read")

@@ -1,4 +1,4 @@
-"""The JSON of webhooks and their deliveries."""
+"""JSON of webhooks and their deliveries."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -6,9 +6,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from app.http.parameters import NEVER_NULL
-from app.http.parameters import Moment as GivenMoment
-from app.http.schemas import Moment, ResponseModel
+from app.http.parameters import NEVER_NULL, MomentParam
+from app.http.response_model import Moment, ResponseModel
 from app.requests import InputModel
 from app.webhooks.message import WebhookEvent, message_id
 from app.webhooks.repository import Delivery, DeliveryStatus, DisabledReason, Webhook
@@ -32,7 +31,7 @@ Description = Annotated[str, Field(max_length=200)]
 
 
 class WebhookRequest(InputModel):
-    """A URL, and what it wants to hear of."""
+    """A URL and the events sent to it."""
 
     url: str
     events: Events
@@ -40,12 +39,12 @@ class WebhookRequest(InputModel):
 
     @property
     def registration(self) -> Registration:
-        """As the service takes it."""
+        """The registration that the service expects."""
         return Registration(self.url, tuple(self.events), self.description)
 
 
 class WebhookChange(InputModel):
-    """What is to be different; what is left out stays as it is."""
+    """Fields to change; omitted fields stay unchanged."""
 
     url: Annotated[str | None, NEVER_NULL] = None
     events: Annotated[Events | None, NEVER_NULL] = None
@@ -55,14 +54,14 @@ class WebhookChange(InputModel):
     @field_validator("url", "events", "enabled")
     @classmethod
     def _is_something(cls, value: object, info: ValidationInfo) -> object:
-        # Only what was sent comes here: a webhook without a URL or events is none.
+        # Validators run only for fields that were sent: null is not allowed for these.
         if value is None:
             message = "must be true or false" if info.field_name == "enabled" else "must not be null"
             raise ValueError(message)
         return value
 
     def applied_to(self, webhook: Registration) -> Registration:
-        """The webhook with what was sent in place."""
+        """The webhook with the sent fields replaced."""
         return Registration(
             url=webhook.url if self.url is None else self.url,
             events=webhook.events if self.events is None else tuple(self.events),
@@ -72,10 +71,10 @@ class WebhookChange(InputModel):
 
 
 class ReplayRequest(InputModel):
-    """Which failed deliveries are to be made again, by when they were created."""
+    """The period in which the deliveries to repeat were created."""
 
-    since: Annotated[GivenMoment, Field(alias="from")]
-    until: Annotated[GivenMoment | None, Field(alias="to", description="Exclusive.")] = None
+    since: Annotated[MomentParam, Field(alias="from")]
+    until: Annotated[MomentParam | None, Field(alias="to", description="Exclusive.")] = None
 
 
 class WebhookResponse(ResponseModel):
@@ -92,7 +91,7 @@ class WebhookResponse(ResponseModel):
 
     @classmethod
     def of(cls, webhook: Webhook) -> Self:
-        """Show a webhook."""
+        """Build from a webhook record."""
         return cls.model_validate(webhook)
 
 
@@ -101,16 +100,16 @@ class _Secret(ResponseModel):
 
 
 class WebhookWithSecret(WebhookResponse, _Secret):
-    """A webhook and its signing secret, which is shown once."""
+    """A webhook and its signing secret, which is shown only once."""
 
     @classmethod
     def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":
-        """Show a webhook and its secret."""
+        """Build from a webhook record and its secret."""
         return cls(**WebhookResponse.of(webhook).model_dump(), secret=secret)
 
 
 class DeliveryResponse(ResponseModel):
-    """A delivery; `id` is the `webhook-id` the receiver sees. `nextAttemptAt` is null at the end."""
+    """A delivery; `id` is the `webhook-id` header. `nextAttemptAt` is null unless it is pending."""
 
     id: str
     event: WebhookEvent
@@ -124,7 +123,7 @@ class DeliveryResponse(ResponseModel):
 
     @classmethod
     def of(cls, delivery: Delivery) -> "DeliveryResponse":
-        """Show a delivery."""
+        """Build from a delivery record."""
         next_attempt_at: datetime | None = delivery.next_attempt_at
         return cls(
             id=message_id(delivery.id),
@@ -140,6 +139,6 @@ class DeliveryResponse(ResponseModel):
 
 
 class Replayed(ResponseModel):
-    """How many deliveries are made again."""
+    """The number of deliveries that are repeated."""
 
     replayed: int

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import Invalid
-from app.http.admission.json_scan import JsonScan
+from app.http.admission.json_scan import JsonScanner
 from app.http.admission.strict_json import MAX_DEPTH, MAX_VALUES
 
 documents = st.recursive(
@@ -16,7 +16,7 @@ documents = st.recursive(
 
 def scan(text: bytes, *, piece: int = 1000) -> None:
     """Feed a text in pieces."""
-    counting = JsonScan()
+    counting = JsonScanner()
     for start in range(0, len(text), piece):
         counting.feed(text[start : start + piece])
 
@@ -46,7 +46,7 @@ def test_levels_are_counted(piece: int) -> None:
 @pytest.mark.parametrize("value", ["[]", "{}", "0", '"x"', '{"a":0}'])
 def test_too_many_values_are_noticed_soon(value: str) -> None:
     scan(("[" + ",".join([value] * (MAX_VALUES // 2 - 1)) + "]").encode())
-    endless = JsonScan()
+    endless = JsonScanner()
 
     piece = (value + ",") * MAX_VALUES
 
@@ -65,7 +65,7 @@ def test_a_text_of_many_escapes_is_passed_quickly() -> None:
 
 
 def test_an_escape_that_is_cut_in_two_stays_one() -> None:
-    counting = JsonScan()
+    counting = JsonScanner()
     counting.feed(b'["\\')
     counting.feed(b"")
     counting.feed(b'"' + b"[" * 100 + b'"]')

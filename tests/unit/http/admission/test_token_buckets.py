@@ -1,6 +1,6 @@
 import pytest
 
-from app.http.admission.token_buckets import MAX_KNOWN, TokenBuckets
+from app.http.admission.token_buckets import MAX_BUCKETS, TokenBuckets
 
 
 class Clock:
@@ -42,11 +42,11 @@ def test_a_clock_that_jumps_back_takes_nothing_away() -> None:
 
 def test_the_table_is_bounded() -> None:
     buckets = TokenBuckets(per_s=1, burst=1, clock=Clock())
-    for number in range(MAX_KNOWN + 1):
+    for number in range(MAX_BUCKETS + 1):
         buckets.take(number)
 
     assert buckets.take(0) == 0
-    assert buckets.take(MAX_KNOWN) == pytest.approx(1)
+    assert buckets.take(MAX_BUCKETS) == pytest.approx(1)
 
 
 def test_more_than_a_bucket_holds_is_taken_from_a_full_one() -> None:

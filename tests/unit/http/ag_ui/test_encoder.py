@@ -28,7 +28,7 @@ from app.events import (
 from app.http.ag_ui.encoder import AgUiEncoder
 from app.http.ag_ui.interrupt import InterruptId
 from app.http.ag_ui.mapper import SENTENCES
-from app.http.encoder import Encoder
+from app.http.streaming.encoder import Encoder
 from app.requests import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
 

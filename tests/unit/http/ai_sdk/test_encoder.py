@@ -20,7 +20,7 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.ai_sdk.encoder import AiSdkEncoder
-from app.http.encoder import Encoder
+from app.http.streaming.encoder import Encoder
 from app.requests import ErrorCode, FinalUsage
 from tests.unit.http.ai_sdk.parts import (
     STARTED,
@@ -143,7 +143,7 @@ def test_it_is_an_encoder_of_server_sent_events() -> None:
     encoder: Encoder = AiSdkEncoder("r-1")
     assert encoder.content_type == "text/event-stream"
     assert encoder.headers == {"x-vercel-ai-ui-message-stream": "v1"}
-    assert (encoder.opening, encoder.encode([])) == (b"", b"")
+    assert (encoder.preamble, encoder.encode([])) == (b"", b"")
 
 
 @pytest.mark.parametrize("error", ["internal", "provider_unavailable"])

@@ -20,8 +20,8 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from app.http.encoder import HEARTBEAT, RETRY, Encoder
 from app.http.native.encoder import NativeEncoder
+from app.http.streaming.encoder import HEARTBEAT, RETRY_FRAME, Encoder
 from app.requests import FinalUsage
 from app.streams.port import LogEntry
 
@@ -131,7 +131,7 @@ def test_any_text_arrives_unharmed_in_a_clients_parser(deltas: list[str]) -> Non
 
 
 def test_heartbeats_and_the_retry_hint_carry_no_event() -> None:
-    stream = RETRY + HEARTBEAT + NativeEncoder().encode(entries_of(A_RUN[:2])) + HEARTBEAT
+    stream = RETRY_FRAME + HEARTBEAT + NativeEncoder().encode(entries_of(A_RUN[:2])) + HEARTBEAT
     heard = parsed(stream)
     assert [sse.id for sse in heard if sse.data] == ["1", "2"]
     assert heard[0].retry == 2000

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.api.receipts.csv_export import csv_line, wants_csv
+from app.http.api.receipts.csv_export import csv_line, prefers_csv
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from app.http.api.receipts.csv_export import csv_line, wants_csv
     ],
 )
 def test_csv_is_sent_to_those_who_name_it(accept: str, wanted: bool) -> None:  # noqa: FBT001
-    assert wants_csv(accept) is wanted
+    assert prefers_csv(accept) is wanted
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])

@@ -6,7 +6,7 @@ from fastapi import Request
 
 from app.errors import Unavailable
 from app.http.admission.bodies import ClientDisconnected
-from app.http.disconnect import while_connected
+from app.http.streaming.disconnect import while_connected
 
 
 class Client:

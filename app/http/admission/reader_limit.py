@@ -1,4 +1,4 @@
-"""How many read at once: event streams, requests that wait for a run's end, and exports."""
+"""ReaderLimit: limits concurrent event streams, requests that wait for a run's end, and exports."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -16,7 +16,7 @@ class TooManyReaders(TooMany):
     code = "too_many_readers"
 
 
-class Readers:
+class ReaderLimit:
     """Counts readers by API key and by run."""
 
     def __init__(self, *, per_key: int, per_run: int) -> None:
@@ -24,20 +24,20 @@ class Readers:
         self._per_run = per_run
         self._counts: Counter[Hashable] = Counter()
 
-    def require_room(self, key: Hashable, run: Hashable | None = None) -> None:
-        """Raise `TooManyReaders` unless one more of this key, of this run, may read."""
+    def check(self, key: Hashable, run: Hashable | None = None) -> None:
+        """Raise `TooManyReaders` unless this key, and this run, may have one more reader."""
         if self._counts[key] >= self._per_key or (run is not None and self._counts[run] >= self._per_run):
             raise TooManyReaders(retry_after_s=RETRY_AFTER_S)
 
     @contextmanager
-    def reading(self, key: Hashable, run: Hashable) -> Iterator[None]:
-        """Count one reader while the body runs; raises `TooManyReaders`."""
-        self.require_room(key, run)
+    def slot(self, key: Hashable, run: Hashable) -> Iterator[None]:
+        """Count one reader for the length of the `with` block; raises `TooManyReaders`."""
+        self.check(key, run)
         self._counts.update((key, run))
         try:
             yield
         finally:
             self._counts.subtract((key, run))
-            for counted in (key, run):
-                if not self._counts[counted]:
-                    del self._counts[counted]
+            for counter in (key, run):
+                if not self._counts[counter]:
+                    del self._counts[counter]

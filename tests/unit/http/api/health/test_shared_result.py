@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from app.http.shared_answer import SharedResult
+from app.http.api.health.shared_result import SharedResult
 
 
 class Question:
@@ -18,9 +18,9 @@ class Question:
         return self.asked
 
 
-async def test_all_who_ask_at_once_get_one_answer() -> None:
+async def test_concurrent_callers_share_one_result() -> None:
     question = Question()
-    shared = SharedResult(question, kept_s=60)
+    shared = SharedResult(question, max_age_s=60)
     asking = [asyncio.create_task(shared.get()) for _ in range(100)]
     await asyncio.sleep(0)
     asking[0].cancel()
@@ -31,10 +31,10 @@ async def test_all_who_ask_at_once_get_one_answer() -> None:
     assert asking[0].cancelled()
 
 
-async def test_an_old_answer_is_asked_for_again() -> None:
+async def test_an_expired_result_is_computed_again() -> None:
     question = Question()
     question.may_answer.set()
-    shared = SharedResult(question, kept_s=0)
+    shared = SharedResult(question, max_age_s=0)
 
     first = await shared.get()
     async with asyncio.timeout(5):
@@ -44,12 +44,12 @@ async def test_an_old_answer_is_asked_for_again() -> None:
     assert question.asked == 2
 
 
-async def test_what_went_wrong_is_told_and_not_kept_for_long() -> None:
+async def test_an_error_is_raised_and_expires_like_a_result() -> None:
     async def fails() -> None:
         message = "away"
         raise LookupError(message)
 
-    shared = SharedResult(fails, kept_s=0)
+    shared = SharedResult(fails, max_age_s=0)
 
     for _ in range(2):
         with pytest.raises(LookupError):

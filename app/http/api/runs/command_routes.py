@@ -1,12 +1,12 @@
-"""Runs under control: say something, stop, decide, change."""
+"""Commands to running runs: send a message, stop, decide, change."""
 
 from typing import Annotated
 from uuid import uuid5
 
 from fastapi import APIRouter, Path
 
-from app.http.admission.checks import AdmittedRoute, large_body, small_body, text_body
-from app.http.api.runs.control_schemas import (
+from app.http.admission.checks import CheckedRoute, large_body, small_body, text_body
+from app.http.api.runs.command_schemas import (
     ChangedRun,
     DecidedPermission,
     MessageToRun,
@@ -14,30 +14,30 @@ from app.http.api.runs.control_schemas import (
     RunChange,
     SentToRun,
 )
+from app.http.api.runs.schemas import AcceptedRun
 from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
-from app.http.schemas import AcceptedRun
 from app.ids import new_uuid
 from app.runs.commands.service import ChangeMode, Decide, Send
 
-router = APIRouter(route_class=AdmittedRoute, prefix="/v1/runs/{runId}", tags=["control"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs/{runId}", tags=["control"])
 
 
 @router.post(
-    "/messages", status_code=202, dependencies=[large_body], summary="Say something to a running agent"
+    "/messages", status_code=202, dependencies=[large_body], summary="Send a message to a running agent"
 )
 async def send_message(
     run_id: RunIdParam, body: MessageToRun, services: ServicesDep, caller: Writer, key: IdempotencyKey
 ) -> SentToRun:
-    """Heard `now`, at the `next` opportunity, or `later` in a turn of its own.
+    """Deliver a message `now`, at the `next` opportunity, or `later` in a turn of its own.
 
-    Answered when it has taken effect, or without a position after two seconds.
+    Responds when the message has taken effect, or without a position after two seconds.
     """
     # The same key always means the same message of the same run.
     message_id = str(new_uuid() if key is None else uuid5(caller.account_id, f"{run_id}/{key}"))
     content = body.model_dump(mode="json", by_alias=True, include={"content"})["content"]
     command = Send(message_id=message_id, content=content, priority=body.priority)
     run = await services.runs.get(run_key(caller, run_id))
-    # The agent could be asked for what others have told it.
+    # The sender could ask the agent for what other keys have sent to it.
     caller.require_reading(run.api_key_id)
     answer = await services.commands.submit(run.key, command)
     return SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
@@ -45,9 +45,9 @@ async def send_message(
 
 @router.post("/interrupt", status_code=202, summary="Stop the current turn")
 async def interrupt_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRun:
-    """Stop what the agent is doing. Messages that wait are answered; without any the run ends.
+    """Stop the current turn. Pending messages are answered next; without any, the run ends.
 
-    A run that has ended stays as it is.
+    A run that has ended is not changed.
     """
     run = await services.commands.stop(run_key(caller, run_id), "interrupt")
     return AcceptedRun(run_id=run.key.run_id, status=run.status)
@@ -55,7 +55,7 @@ async def interrupt_run(run_id: RunIdParam, services: ServicesDep, caller: Write
 
 @router.post("/cancel", status_code=202, summary="Cancel a run")
 async def cancel_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRun:
-    """Ask a run to stop: it ends with `error: aborted`. A run that has ended stays as it is."""
+    """Request a run to stop: it ends with `error: aborted`. A run that has ended is not changed."""
     run = await services.commands.stop(run_key(caller, run_id), "cancel")
     return AcceptedRun(run_id=run.key.run_id, status=run.status)
 
@@ -68,7 +68,7 @@ async def decide(
     services: ServicesDep,
     caller: Approver,
 ) -> DecidedPermission:
-    """Let a tool call that waits for consent go on, changed if you like, or deny it."""
+    """Allow a tool call that waits for consent, optionally with other arguments, or deny it."""
     command = Decide(request_id=request_id, decision=body.decision, args=body.args, message=body.message)
     await services.commands.submit(run_key(caller, run_id), command)
     return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
@@ -78,9 +78,9 @@ async def decide(
 async def change_run(
     run_id: RunIdParam, body: RunChange, services: ServicesDep, caller: Writer
 ) -> ChangedRun:
-    """Call tools more or less freely from now on, within what the graph allows.
+    """Change the permission mode of further tool calls, within what the graph allows.
 
-    More freely needs `runs:approve` as well.
+    A more permissive mode needs `runs:approve` as well.
     """
     command = ChangeMode(mode=body.permission_mode, may_loosen=caller.may("runs:approve"))
     await services.commands.submit(run_key(caller, run_id), command)

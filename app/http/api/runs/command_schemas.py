@@ -1,22 +1,22 @@
-"""The JSON of controlling a run: what is asked, and what comes of it."""
+"""JSON of commands to running runs."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.http.schemas import ResponseModel
+from app.http.response_model import ResponseModel
 from app.requests import Content, InputModel, PermissionMode, Priority
 
 
 class MessageToRun(InputModel):
-    """Something to say to a running agent."""
+    """A message to a running agent."""
 
     content: Content
     priority: Priority = "next"
 
 
 class SentToRun(ResponseModel):
-    """A message on its way; `position` is that of its event `user_message`, null until it has one."""
+    """An accepted message; `position` is that of its `user_message` event, null until there is one."""
 
     run_id: str
     message_id: str
@@ -24,9 +24,9 @@ class SentToRun(ResponseModel):
 
 
 class PermissionDecision(InputModel):
-    """A person's answer to a `permission_request`.
+    """A person's decision on a `permission_request`.
 
-    `args` replace what the model wanted to call the tool with; `message` is for the model.
+    `args` replace the tool call's arguments; `message` is for the model.
     """
 
     decision: Literal["allow", "deny"]
@@ -35,7 +35,7 @@ class PermissionDecision(InputModel):
 
 
 class DecidedPermission(ResponseModel):
-    """A request that is decided."""
+    """A permission request and its decision."""
 
     run_id: str
     request_id: str
@@ -43,13 +43,13 @@ class DecidedPermission(ResponseModel):
 
 
 class RunChange(InputModel):
-    """What can be changed of a run under way."""
+    """The settings of a running run that can be changed."""
 
     permission_mode: PermissionMode
 
 
 class ChangedRun(ResponseModel):
-    """What was changed."""
+    """The changed settings."""
 
     run_id: str
     permission_mode: PermissionMode

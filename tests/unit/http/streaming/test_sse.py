@@ -6,10 +6,10 @@ import pytest
 
 from app.errors import Unavailable
 from app.events import TextDelta
-from app.http.encoder import HEARTBEAT, RETRY
 from app.http.middleware import Message
 from app.http.native.encoder import NativeEncoder
-from app.http.sse import event_stream
+from app.http.streaming.encoder import HEARTBEAT, RETRY_FRAME
+from app.http.streaming.sse import stream_events
 from app.streams.port import LogEntry
 
 PATIENCE_S = 5.0
@@ -56,7 +56,9 @@ class Run:
 
 
 def stream(run: Run, reader: Reader, heartbeat_s: float = 60.0) -> asyncio.Task[None]:
-    response = event_stream(run.follow(), NativeEncoder(), heartbeat_s=heartbeat_s, within=nullcontext())
+    response = stream_events(
+        run.follow(), NativeEncoder(), heartbeat_s=heartbeat_s, reader_scope=nullcontext()
+    )
     scope = {"type": "http", "method": "GET"}
     return asyncio.create_task(response(scope, reader.receive, reader.sent.put))
 
@@ -74,7 +76,7 @@ async def test_what_is_ready_is_sent_as_one_chunk() -> None:
 
     chunks = [await reader.chunk() for _ in range(4)]
     encode = NativeEncoder().encode
-    assert chunks == [RETRY, encode(first), encode(rest), b""]
+    assert chunks == [RETRY_FRAME, encode(first), encode(rest), b""]
 
 
 async def test_silence_is_filled_with_heartbeats() -> None:
@@ -85,7 +87,7 @@ async def test_silence_is_filled_with_heartbeats() -> None:
     run.batches.put_nowait(None)
     await task
 
-    assert chunks == [RETRY, HEARTBEAT, HEARTBEAT]
+    assert chunks == [RETRY_FRAME, HEARTBEAT, HEARTBEAT]
 
 
 async def test_a_reader_who_leaves_closes_what_it_read_from() -> None:
@@ -110,7 +112,7 @@ async def test_a_reader_who_leaves_in_the_middle_of_a_chunk_closes_it_too() -> N
             sending.set()
             await asyncio.Event().wait()
 
-    response = event_stream(run.follow(), NativeEncoder(), within=nullcontext())
+    response = stream_events(run.follow(), NativeEncoder(), reader_scope=nullcontext())
     task = asyncio.create_task(response({"type": "http", "method": "GET"}, reader.receive, send))
     await sending.wait()
     reader.left.set()

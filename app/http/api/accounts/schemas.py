@@ -1,0 +1,146 @@
+"""JSON of accounts, grants and adjustments."""
+
+from decimal import Decimal
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+
+from app.auth.repository import AccountRecord
+from app.billing.ledger import AccountTerms
+from app.billing.ledger_repository import CreditBalance
+from app.billing.mode import Mode
+from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.http.api.balance.schemas import BalanceResponse, balance_fields
+from app.http.parameters import NEVER_NULL
+from app.http.response_model import Moment, ResponseModel
+from app.ids import AccountId
+from app.requests import ABOVE_ZERO, Dollars, InputModel
+
+MAX_CREDITS = 10**17
+"""Ten billion dollars, a power of ten: JSON parsers that use doubles see the same bound."""
+
+
+class AccountResponse(ResponseModel):
+    """An account."""
+
+    id: AccountId
+    name: str
+    created_at: Moment
+
+
+class _OfAccount(ResponseModel):
+    account: str
+
+
+class AccountBalance(BalanceResponse, _OfAccount):
+    """An account and its credit."""
+
+    @classmethod
+    def of_account(cls, account: AccountRecord, credit: CreditBalance) -> "AccountBalance":
+        """Build from an account and its credit."""
+        return cls(account=account.name, **balance_fields(credit))
+
+
+def _is_whole_credits(dollars: Decimal) -> Decimal:
+    amount = dollars * CREDITS_PER_DOLLAR
+    if amount % 1 or abs(amount) >= MAX_CREDITS:
+        message = f"must have at most 7 decimals and be below {MAX_CREDITS // CREDITS_PER_DOLLAR} dollars"
+        raise ValueError(message)
+    return dollars
+
+
+WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
+
+
+_NOT_NEGATIVE = {"anyOf": [*ABOVE_ZERO["anyOf"], {"enum": [0, "0"]}]}
+_EITHER_SIGN = {
+    "anyOf": [
+        {"type": "string", "pattern": r"^-?([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "integer", "not": {"const": 0}, "minimum": -9_999_999_999, "maximum": 9_999_999_999},
+    ]
+}
+"""OpenAPI schemas of dollar amounts."""
+
+_Credits = Annotated[int, Field(strict=True, ge=-MAX_CREDITS, le=MAX_CREDITS)]
+_GRANTED = {"type": "integer", "minimum": 1, "maximum": MAX_CREDITS}
+_ADJUSTED = {"type": "integer", "not": {"const": 0}, "minimum": -MAX_CREDITS, "maximum": MAX_CREDITS}
+
+
+class _Amount(InputModel):
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["usd"]}, {"required": ["credits"]}]},
+    )
+
+    usd: WholeCredits | None = None
+    credits: _Credits | None = None
+    note: Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")] | None = None
+
+    @model_validator(mode="after")
+    def _has_one_amount(self) -> Self:
+        if (self.usd is None) == (self.credits is None) or {"usd", "credits"} <= self.model_fields_set:
+            message = "give either usd or credits"
+            raise ValueError(message)
+        return self
+
+    @property
+    def amount(self) -> int:
+        """The amount in credits."""
+        if self.usd is not None:
+            return int(self.usd * CREDITS_PER_DOLLAR)
+        return self.credits or 0
+
+
+class Grant(_Amount):
+    """Credit to add."""
+
+    usd: Annotated[Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)] | None, NEVER_NULL] = None
+    credits: Annotated[Annotated[_Credits, WithJsonSchema(_GRANTED)] | None, NEVER_NULL] = None
+
+    @field_validator("usd", "credits")
+    @classmethod
+    def _is_positive(cls, amount: Decimal | None) -> Decimal | None:
+        if amount is not None and amount <= 0:
+            message = "must be above zero; to remove credit, post an adjustment"
+            raise ValueError(message)
+        return amount
+
+
+class Adjustment(_Amount):
+    """A correction of either sign."""
+
+    usd: Annotated[Annotated[WholeCredits, WithJsonSchema(_EITHER_SIGN)] | None, NEVER_NULL] = None
+    credits: Annotated[Annotated[_Credits, WithJsonSchema(_ADJUSTED)] | None, NEVER_NULL] = None
+
+    note: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+
+    @field_validator("usd", "credits")
+    @classmethod
+    def _is_not_zero(cls, amount: Decimal | None) -> Decimal | None:
+        if amount == 0:
+            message = "must not be zero"
+            raise ValueError(message)
+        return amount
+
+
+class TermsChange(InputModel):
+    """How an account pays; omitted fields stay unchanged."""
+
+    mode: Annotated[Mode | None, NEVER_NULL] = None
+    monthly_budget_usd: Annotated[WholeCredits, Field(ge=0), WithJsonSchema(_NOT_NEGATIVE)] | None = None
+
+    @field_validator("mode")
+    @classmethod
+    def _is_a_mode(cls, mode: Mode | None) -> Mode | None:
+        # Validators run only for fields that were sent: null is no mode.
+        if mode is None:
+            message = "must be 'prepaid' or 'postpaid'"
+            raise ValueError(message)
+        return mode
+
+    def applied_to(self, terms: AccountTerms) -> AccountTerms:
+        """The terms with the sent fields replaced."""
+        budget = terms.monthly_budget
+        if "monthly_budget_usd" in self.model_fields_set:
+            dollars = self.monthly_budget_usd
+            budget = None if dollars is None else int(dollars * CREDITS_PER_DOLLAR)
+        return AccountTerms(self.mode or terms.mode, budget)

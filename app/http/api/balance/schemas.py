@@ -1,0 +1,49 @@
+"""JSON of an account's credit: credits as integers, dollars as decimal strings."""
+
+from datetime import UTC, datetime
+
+from app.billing.ledger import usd
+from app.billing.ledger_repository import CreditBalance
+from app.billing.mode import Mode
+from app.http.response_model import Money, ResponseModel
+
+
+class BalanceResponse(ResponseModel):
+    """An account's credit. `available` is null where there is no limit."""
+
+    mode: Mode
+    granted: int
+    adjusted: int
+    spent: int
+    reserved: int
+    left: int
+    available: int | None
+    monthly_budget: int | None
+    month_spent: int
+    granted_usd: Money
+    spent_usd: Money
+    left_usd: Money
+
+    @classmethod
+    def of(cls, credit: CreditBalance) -> "BalanceResponse":
+        """Build from an account's credit."""
+        return cls(**balance_fields(credit))
+
+
+def balance_fields(credit: CreditBalance) -> dict[str, object]:
+    """The fields of a `BalanceResponse`, in credits and in dollars."""
+    now = datetime.now(UTC)
+    return {
+        "mode": credit.mode,
+        "granted": credit.granted,
+        "adjusted": credit.adjusted,
+        "spent": credit.spent,
+        "reserved": credit.reserved,
+        "left": credit.balance,
+        "available": credit.available(now),
+        "monthly_budget": credit.monthly_budget,
+        "month_spent": credit.spent_this_month(now),
+        "granted_usd": usd(credit.granted),
+        "spent_usd": usd(credit.spent),
+        "left_usd": usd(credit.balance),
+    }

@@ -1,0 +1,93 @@
+"""JSON of graphs, tools and models."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from app.billing.pricing import ModelPrice
+from app.graphs.spec import GraphSpec
+from app.http.response_model import Money, ResponseModel
+from app.models.registry import Effort, KnownModel, Thinking
+from app.requests import PermissionMode
+from app.tools.tool import Effect, Tool
+
+
+class GraphResponse(ResponseModel):
+    """A graph, without its system prompt."""
+
+    id: str
+    description: str
+    provider: str
+    model: str | None
+    tools: tuple[str, ...]
+    native_tools: tuple[str, ...]
+    agents: Annotated[tuple[str, ...], BeforeValidator(tuple)]
+    approve: tuple[str, ...]
+    permission_mode: PermissionMode
+    permission_modes: tuple[PermissionMode, ...]
+    retry: bool
+    allow_system_messages: bool
+    max_turns: int | None
+    max_budget_usd: Money | None
+    timeout_s: float | None
+    show_thinking: bool
+
+    @classmethod
+    def of(cls, graph: GraphSpec) -> "GraphResponse":
+        """Build from a graph."""
+        return cls.model_validate(graph)
+
+
+class ToolResponse(ResponseModel):
+    """A tool that graphs can use."""
+
+    id: str
+    description: str
+    effect: Effect
+    input_schema: dict[str, Any]
+
+    @classmethod
+    def of(cls, tool: Tool) -> "ToolResponse":
+        """Build from a tool."""
+        return cls.model_validate(tool)
+
+
+class ModelOptionsResponse(ResponseModel):
+    """Request options of a model; `thinking` is `disabled`, `adaptive` or a number of tokens."""
+
+    thinking: Thinking
+    effort: Effort | None
+    max_output_tokens: int
+    fallback: str | None
+
+
+class ModelResponse(ResponseModel):
+    """A model, its aliases and prices; a model whose prices are null cannot be used."""
+
+    id: str
+    aliases: tuple[str, ...]
+    roles: tuple[str, ...]
+    options: ModelOptionsResponse
+    priced: bool
+    # The alias generator would make it …UsdPerMtok.
+    input_usd_per_mtok: Annotated[Money | None, Field(alias="inputUsdPerMTok")]
+    output_usd_per_mtok: Annotated[Money | None, Field(alias="outputUsdPerMTok")]
+    cache_read_usd_per_mtok: Annotated[Money | None, Field(alias="cacheReadUsdPerMTok")]
+    cache_write_5m_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite5mUsdPerMTok")]
+    cache_write_1h_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite1hUsdPerMTok")]
+
+    @classmethod
+    def of(cls, model: KnownModel, price: ModelPrice | None) -> "ModelResponse":
+        """Build from a model and its price for prompts of normal length."""
+        return cls(
+            id=model.id,
+            aliases=model.aliases,
+            roles=model.roles,
+            options=ModelOptionsResponse.model_validate(model.options),
+            priced=price is not None,
+            input_usd_per_mtok=price and price.input.base,
+            output_usd_per_mtok=price and price.output.base,
+            cache_read_usd_per_mtok=price and price.cache_read.base,
+            cache_write_5m_usd_per_mtok=price and price.cache_write_5m.base,
+            cache_write_1h_usd_per_mtok=price and price.cache_write_1h.base,
+        )

@@ -1,0 +1,29 @@
+"""Response headers of the pages and their files."""
+
+from typing import Final
+
+PAGE_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Revalidated on each load: after an update nobody gets a mix of old and new files.
+    "Cache-Control": "no-cache",
+}
+
+_VIEWER = "https://cdn.jsdelivr.net/npm/swagger-ui-dist@5.35.0/"
+DOCS_HEADERS: Final = {
+    **PAGE_HEADERS,
+    # The page has the session's rights, so foreign scripts are pinned: docs.html holds their hashes.
+    "Content-Security-Policy": (
+        f"default-src 'none'; script-src 'self' {_VIEWER}; style-src 'self' 'unsafe-inline' {_VIEWER}; "
+        "img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+}

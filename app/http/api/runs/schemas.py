@@ -1,0 +1,97 @@
+"""JSON of runs."""
+
+from app.billing.repository import RunTotals
+from app.events import StopKind, StopState
+from app.http.response_model import Moment, Money, ResponseModel
+from app.requests import GraphFinal, RunStatus
+from app.runs.repository import RunRecord
+from app.usage import Meters
+
+
+class AcceptedRun(ResponseModel):
+    """A run that executes in the background."""
+
+    run_id: str
+    status: RunStatus
+
+
+class InterruptionResponse(ResponseModel):
+    """State of the last request to stop a run or its current turn."""
+
+    kind: StopKind
+    state: StopState
+    at: Moment
+
+
+class MetersResponse(ResponseModel):
+    """Number of messages each meter counted."""
+
+    sdk: int
+    gateway: int
+
+
+class RunBillingResponse(ResponseModel):
+    """The charges of a run so far.
+
+    `meters` and `drift`, the number of messages they disagree on, are null until it has ended.
+    """
+
+    receipts: int
+    cost_usd: Money
+    meters: MetersResponse | None
+    drift: int | None
+
+    @classmethod
+    def of(cls, totals: RunTotals, meters: Meters | None) -> "RunBillingResponse":
+        """Build from receipt totals."""
+        return cls(
+            receipts=totals.receipts,
+            cost_usd=totals.cost_usd,
+            meters=None if meters is None else MetersResponse.model_validate(meters),
+            drift=None if meters is None else meters.drift,
+        )
+
+
+class RunResponse(ResponseModel):
+    """The current state of a run; `billing` is null for keys without `receipts:read`."""
+
+    run_id: str
+    graph_id: str
+    model: str
+    status: RunStatus
+    attempt: int
+    request_id: str | None
+    state_key: str | None
+    interruption: InterruptionResponse | None
+    created_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
+    contents_deleted_at: Moment | None
+    final: GraphFinal | None
+    tool_failures: int | None
+    billing: RunBillingResponse | None
+
+    @classmethod
+    def of(cls, run: RunRecord, totals: RunTotals | None) -> "RunResponse":
+        """Build from a run record."""
+        return cls(
+            run_id=run.key.run_id,
+            graph_id=run.graph_id,
+            model=run.model,
+            status=run.status,
+            attempt=run.attempt,
+            request_id=run.request_id,
+            state_key=run.state_key,
+            interruption=_interruption(run),
+            created_at=run.created_at,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            contents_deleted_at=run.contents_deleted_at,
+            final=run.final,
+            tool_failures=run.tool_failures,
+            billing=None if totals is None else RunBillingResponse.of(totals, run.meters),
+        )
+
+
+def _interruption(run: RunRecord) -> InterruptionResponse | None:
+    return None if run.interruption is None else InterruptionResponse.model_validate(run.interruption)

@@ -1,0 +1,94 @@
+"""DocumentedApp: FastAPI with a completed OpenAPI document."""
+
+import asyncio
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import anyio
+import yaml
+from fastapi import FastAPI
+
+from app.http.parameters import drop_null
+from app.http.problems import MEDIA_TYPE
+
+ERRORS: Final = ("4XX", "5XX")
+_NULL: Final = {"type": "null"}
+
+
+def server_sent(name: str) -> dict[str, Any]:
+    """OpenAPI content of an event stream whose `data` is JSON of this schema."""
+    data = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": {"$ref": f"#/components/schemas/{name}"},
+    }
+    fields = {"data": data, **{field: {"type": "string"} for field in ("event", "id", "retry")}}
+    return {"text/event-stream": {"schema": {"type": "object", "properties": fields}}}
+
+
+class DocumentedApp(FastAPI):
+    """Adds event schemas, examples and the media type of errors to the document."""
+
+    def __init__(self, *, wire_schemas: dict[str, Any], **options: Any) -> None:
+        """`wire_schemas`: component schemas of streamed events, by name."""
+        # Our own route serves the document: it is built once, off the event loop.
+        super().__init__(openapi_url=None, **options)
+        self._wire_schemas = wire_schemas
+        self._text: bytes | None = None
+        self._lock = asyncio.Lock()
+
+    async def document(self) -> bytes:
+        """The OpenAPI document as JSON."""
+        async with self._lock:
+            if self._text is None:
+                self._text = await anyio.to_thread.run_sync(self._dump)
+            return self._text
+
+    def _dump(self) -> bytes:
+        return json.dumps(self.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        made = self.openapi_schema is not None
+        document = super().openapi()
+        if not made:
+            document["components"]["schemas"] |= self._wire_schemas
+            for path in document["paths"].values():
+                for operation in path.values():
+                    _complete_operation(operation)
+        return document
+
+
+@cache
+def examples() -> dict[str, dict[str, Any]]:
+    """By operation id: examples of its `request`, its `response`, or its event `stream`."""
+    found: dict[str, dict[str, Any]] = yaml.safe_load(
+        files("app.http.openapi").joinpath("examples.yaml").read_text("utf-8")
+    )
+    return found
+
+
+def _complete_operation(operation: dict[str, Any]) -> None:
+    example = examples().get(operation["operationId"], {})
+    for parameter in operation.get("parameters", ()):
+        # Optional parameters of URLs and headers can be omitted but never null.
+        if _NULL in parameter["schema"].get("anyOf", ()):
+            drop_null(parameter["schema"])
+    for status in ERRORS:
+        content = operation["responses"][status]["content"]
+        content[MEDIA_TYPE] = content.pop("application/json")
+    if "request" in example:
+        operation["requestBody"]["content"]["application/json"]["example"] = example["request"]
+    for status, response in operation["responses"].items():
+        if status.startswith("2"):
+            for media_type, content in response.get("content", {}).items():
+                _add_example(content, media_type, example)
+
+
+def _add_example(content: dict[str, Any], media_type: str, example: dict[str, Any]) -> None:
+    if media_type == "application/json" and "response" in example:
+        content["example"] = example["response"]
+    elif media_type != "application/json" and "stream" in example:
+        content["example"] = example["stream"]

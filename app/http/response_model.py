@@ -1,0 +1,36 @@
+"""Types shared by all JSON responses: camelCase names, money as decimal strings, times in UTC."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+Item = TypeVar("Item")
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+Money = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:.10f}", return_type=str)]
+
+
+Moment = Annotated[datetime, PlainSerializer(_utc, return_type=str)]
+
+
+class ResponseModel(BaseModel):
+    """Base of all response bodies: camelCase aliases, built from attributes."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, from_attributes=True, frozen=True
+    )
+
+
+class Page(ResponseModel, Generic[Item]):
+    """One page of a list; `nextCursor` is null on the last page."""
+
+    items: Sequence[Item]
+    next_cursor: str | None = None

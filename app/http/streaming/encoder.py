@@ -1,0 +1,36 @@
+"""Encoder: the port of all wires, and constants of server-sent events."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
+
+from app.streams.port import LogEntry
+
+EVENT_STREAM = "text/event-stream"
+RETRY_FRAME = b"retry: 2000\n\n"
+"""Sent first: clients reconnect two seconds after a lost connection."""
+REVOKED_MESSAGE = "The API key was revoked, or the session has ended."
+HEARTBEAT = b": \n\n"
+"""Sent during pauses, so that proxies keep the connection open."""
+
+
+class Encoder(Protocol):
+    """Encodes one run's events as the bytes of one wire.
+
+    Pure and synchronous. An encoder may keep state, so there is one per response, and it must receive the
+    entries in order. The ids it generates depend only on run id and position, so a replay is
+    byte-identical: `encode(all) == encode(first) + encode(rest)`.
+    """
+
+    content_type: ClassVar[str]
+    headers: ClassVar[Mapping[str, str]]
+    """Additional response headers of the wire."""
+    preamble: ClassVar[bytes]
+    """Sent before the first entry, also when a client resumes."""
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """The frames of these entries as one chunk; may be empty."""
+        ...
+
+    def encode_revoked(self) -> bytes:
+        """The last frames of a response whose API key was revoked or whose session has ended."""
+        ...
