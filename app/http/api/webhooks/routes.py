@@ -57,7 +57,7 @@ async def change_webhook(
     services: ServicesDep,
     caller: ReadWriter,
 ) -> WebhookResponse:
-    """Omitted fields stay unchanged. Disabling cancels pending deliveries; enabling clears its failure state."""
+    """Omitted fields stay unchanged. Disabling cancels pending deliveries; enabling clears failures."""
     if body.url is not None:
         await services.webhooks.check_url(body.url)
 

@@ -28,7 +28,9 @@ UNAUTHENTICATED_PATHS = {
 def all_routes() -> Iterator[CheckedRoute]:
     for router in ROUTERS:
         for route in router.routes:
-            assert isinstance(route, CheckedRoute), f"{route} does not check requests before it reads the body"
+            assert isinstance(route, CheckedRoute), (
+                f"{route} does not check requests before it reads the body"
+            )
             yield route
 
 
