@@ -34,7 +34,7 @@ POOL_SIZE = 8
 _CONNECT_S = 5
 _STATEMENT_S = 30
 _ROOT = Path(__file__).parent.parent
-_GONE = ("08", "57P", "53", "55000")
+_UNAVAILABLE_STATES = ("08", "57P", "53", "55000")
 """SQLSTATE classes that say the server cannot serve now, not that a statement is wrong."""
 
 _BAD_DATA = "22"
@@ -59,7 +59,7 @@ Json = JSON
 _UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
 
 
-def member_of(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
+def json_text(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
     """A text in a column of JSON objects.
 
     PostgreSQL looks into no JSON that holds U+0000 or half a surrogate pair, and older rows have some.
@@ -106,8 +106,8 @@ class Database:
             max_overflow=0,
             pool_timeout=_STATEMENT_S,
             pool_pre_ping=True,
-            json_serializer=_written,
-            json_deserializer=_read,
+            json_serializer=_dump_json,
+            json_deserializer=_load_json,
             hide_parameters=True,
             connect_args={
                 "timeout": _CONNECT_S,
@@ -126,14 +126,14 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """Leaving commits; an exception rolls back and passes on."""
-        with _translated():
+        with _translate_errors():
             async with self._engine.begin() as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """One consistent, read-only view."""
-        with _translated():
+        with _translate_errors():
             async with self._engine.connect() as connection:
                 await connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -152,14 +152,14 @@ class Database:
 
     async def migrate(self) -> None:
         """Run every migration that is missing."""
-        with _translated():
+        with _translate_errors():
             async with self._engine.begin() as connection:
                 await connection.run_sync(_upgrade)
 
     async def require_current_schema(self) -> None:
         """Raise `SchemaOutdated` or `SchemaUnknown` unless the schema is this version's."""
         scripts = ScriptDirectory.from_config(_alembic_config())
-        with _translated():
+        with _translate_errors():
             async with self._engine.connect() as connection:
                 current = await connection.run_sync(_revision)
         if current == scripts.get_current_head():
@@ -174,11 +174,11 @@ class Database:
         await self._engine.dispose()
 
 
-def _written(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(storable(value))
 
 
-def _read(text: str) -> Any:
+def _load_json(text: str) -> Any:
     # Older rows hold text as a model wrote it.
     return storable(json.loads(text))
 
@@ -210,30 +210,30 @@ def _asyncpg_url(url: str) -> URL:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Say `DatabaseUnavailable` for all that means "not now", and `StatementFailed` for what is a bug."""
     try:
         yield
     except StatementError as error:
-        if _is_for_now(error):
+        if _is_temporary(error):
             raise DatabaseUnavailable from error
         # Not from the error: it and its causes quote rows and parameters, and end in the log.
-        raise StatementFailed(_harmless(error)).with_traceback(error.__traceback__) from None
+        raise StatementFailed(_redacted_text(error)).with_traceback(error.__traceback__) from None
     except (PoolTimeoutError, OSError, TimeoutError) as error:
         raise DatabaseUnavailable from error
 
 
-def _is_for_now(error: StatementError) -> bool:
+def _is_temporary(error: StatementError) -> bool:
     if isinstance(error.orig and error.orig.__cause__, ValueError):
         # What asyncpg cannot encode; it calls that an error of its interface.
         return False
     if isinstance(error, OperationalError | InterfaceError):
         return True
     invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
-    return invalidated or _sqlstate(error).startswith(_GONE)
+    return invalidated or _sqlstate(error).startswith(_UNAVAILABLE_STATES)
 
 
-def _harmless(error: StatementError) -> str:
+def _redacted_text(error: StatementError) -> str:
     """What is known of it without anybody's data."""
     state = _sqlstate(error)
     cause = error.orig and (error.orig.__cause__ or error.orig)

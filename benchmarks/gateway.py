@@ -98,11 +98,11 @@ def _links(journal: Journal) -> ChannelHooks:
         )
 
     def closed(message: MessageUsage) -> None:
-        journal.closed(fact(message))
-        journal.done([fact(message).key])
+        journal.complete_message(fact(message))
+        journal.acknowledge([fact(message).key])
 
     def opened(message: MessageUsage, instead_of: MessageUsage | None) -> None:
-        journal.opened(fact(message), instead_of=None if instead_of is None else fact(instead_of).key)
+        journal.start_message(fact(message), replaces=None if instead_of is None else fact(instead_of).key)
 
     async def no_objection(_under_way: CallCost) -> Refusal | None:
         return None
@@ -111,7 +111,7 @@ def _links(journal: Journal) -> ChannelHooks:
         return prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
 
     def voided(message: MessageUsage) -> None:
-        journal.done([fact(message).key])
+        journal.acknowledge([fact(message).key])
 
     return ChannelHooks(cost_of, no_objection, opened, closed, voided)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from app.server.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 GRAPH = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"
@@ -30,7 +30,7 @@ class ToolServer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        body = await whole_body(receive)
+        body = await read_body(receive)
         asked: dict[str, Any] = json.loads(body) if scope["method"] == "POST" else {}
         if "id" not in asked:
             status, answer = (202, b"") if asked else (405, b"")
@@ -67,7 +67,7 @@ class ToolServer:
 async def a_tool_server() -> AsyncIterator[ToolServer]:
     """Serve on loopback while the body runs."""
     tools = ToolServer()
-    async with listening(tools) as url:
+    async with serve_on_loopback(tools) as url:
         tools.url = f"{url}/mcp"
         yield tools
 

@@ -157,8 +157,8 @@ async def written(writer: ReceiptWriter, facts: Sequence[UsageFact]) -> None:
         writer.record(fact)
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
-    await writer.settle(facts[0].run, within_s=SETTLED_S)
-    if writer.owed(facts[0].run):
+    await writer.flush(facts[0].run, within_s=SETTLED_S)
+    if writer.pending_credits(facts[0].run):
         message = f"receipts did not settle within {SETTLED_S:.0f} s"
         raise TimeoutError(message)
 
@@ -197,7 +197,7 @@ async def latency(writer: ReceiptWriter, key: KeyRecord, *, rate: float, seconds
     async def one(fact: UsageFact) -> None:
         began = time.perf_counter()
         writer.record(fact)
-        await writer.settle(fact.run, within_s=SETTLED_S)
+        await writer.flush(fact.run, within_s=SETTLED_S)
         times.append((time.perf_counter() - began) * 1000)
 
     began = time.perf_counter()

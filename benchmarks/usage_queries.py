@@ -235,7 +235,7 @@ class Asking:
             account, since=window.since, until=window.until, limit=SHOWN
         )
         questions["runs with drift"] = partial(self._drifted, account)
-        questions["the balance"] = lambda _: CreditLedger(self.database).credit(account)
+        questions["the balance"] = lambda _: CreditLedger(self.database).balance(account)
         return questions
 
     async def _drifted(self, account: AccountId, window: UsageFilter) -> DriftedRuns:

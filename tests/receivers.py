@@ -9,7 +9,7 @@ from typing import Any
 
 from standardwebhooks import Webhook as Signature
 
-from app.server.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Receiver:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        post = Post(scope["path"], headers, await whole_body(receive))
+        post = Post(scope["path"], headers, await read_body(receive))
         status = self.statuses[min(len(self.posts), len(self.statuses) - 1)]
         self.posts.append(post)
         self.at_once += 1
@@ -82,7 +82,7 @@ async def a_receiver(
     receiver = Receiver(statuses or (204,), headers or {})
     if not holds:
         receiver.let_go.set()
-    async with listening(receiver) as url:
+    async with serve_on_loopback(receiver) as url:
         receiver.url = f"{url}/hook"
         try:
             yield receiver

@@ -7,21 +7,21 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from app.auth.browser_session_repository import Credential, valid_credentials
-from app.auth.keys import checked_scopes, hash_key, is_key, mint_key, shown_prefix
+from app.auth.browser_session_repository import Credential, find_valid_credentials
+from app.auth.keys import hash_key, is_key, key_prefix, mint_key, parse_scopes
 from app.auth.repository import (
     AccountRecord,
     KeyRecord,
-    account_named,
-    all_keys,
     find_account,
-    hold_live_key,
+    find_account_keys,
+    find_accounts,
+    find_all_keys,
+    find_key_by_hash,
+    get_or_create_account,
     insert_key,
-    key_with_hash,
-    newest_accounts,
-    newest_keys,
+    lock_active_key,
+    record_key_use,
     revoke,
-    touch,
 )
 from app.db import Database, Transaction
 from app.errors import Invalid, NotFound, Unauthenticated, Unavailable
@@ -32,8 +32,8 @@ from app.principal import SCOPES, Principal, Scope
 log = structlog.get_logger(__name__)
 
 BOOTSTRAP_ACCOUNT = "default"
-USE_NOTED_EVERY = timedelta(minutes=1)
-_LOOK_FOR_OTHERS_S = 5.0
+USE_RECORD_INTERVAL = timedelta(minutes=1)
+_ACCOUNT_POLL_S = 5.0
 
 _ACCOUNT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -56,18 +56,18 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def authenticate(self, presented: str | None) -> Principal:
+    async def authenticate(self, api_key: str | None) -> Principal:
         """The key's principal; raises `Unauthenticated`, the same for every reason."""
-        if presented is None or not is_key(presented):
+        if api_key is None or not is_key(api_key):
             raise Unauthenticated
         async with self._database.snapshot() as reader:
-            key = await key_with_hash(reader, hash_key(presented))
+            key = await find_key_by_hash(reader, hash_key(api_key))
         if key is None or key.revoked_at is not None:
             raise Unauthenticated
-        await self._note_use(key)
+        await self._record_use(key)
         return Principal(key.account_id, key.id, frozenset(key.scopes))
 
-    async def named(self, name: str) -> AccountRecord:
+    async def find_by_name(self, name: str) -> AccountRecord:
         """The account of this name; raises `AccountNotFound`."""
         # What can be no name is not looked for: PostgreSQL would refuse some of it.
         if not _ACCOUNT_NAME.fullmatch(name):
@@ -78,16 +78,16 @@ class Accounts:
             raise AccountNotFound
         return account
 
-    async def wait_until_several(self) -> None:
+    async def wait_for_second_account(self) -> None:
         """Return as soon as there is a second account, which is looked for every few seconds."""
         while True:
             try:
                 async with self._database.snapshot() as reader:
-                    if len(await newest_accounts(reader, limit=2, before=None)) > 1:
+                    if len(await find_accounts(reader, limit=2, before=None)) > 1:
                         return
             except Unavailable as error:
-                log.warning("could not look for other accounts", reason=error.detail)
-            await asyncio.sleep(_LOOK_FOR_OTHERS_S)
+                log.warning("account.poll_failed", reason=error.detail)
+            await asyncio.sleep(_ACCOUNT_POLL_S)
 
     async def list_accounts(
         self, *, limit: int, cursor: str | None = None
@@ -95,7 +95,7 @@ class Accounts:
         """Accounts, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
         before = None if cursor is None else Cursor.of_uuids(cursor)
         async with self._database.snapshot() as reader:
-            found = await newest_accounts(reader, limit=limit + 1, before=before)
+            found = await find_accounts(reader, limit=limit + 1, before=before)
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]
@@ -114,22 +114,22 @@ class Accounts:
         """
         if not _ACCOUNT_NAME.fullmatch(account):
             raise Invalid.field("account", "must be letters, digits, dots, dashes or underscores")
-        allowed = checked_scopes(scopes)
+        allowed = parse_scopes(scopes)
         secret = mint_key()
         return await self._insert(secret, account, allowed, name=name), secret
 
     async def list_keys(self) -> list[KeyRecord]:
         """Every key, oldest first."""
         async with self._database.snapshot() as reader:
-            return await all_keys(reader)
+            return await find_all_keys(reader)
 
-    async def keys_of(
+    async def list_account_keys(
         self, account_id: AccountId, *, limit: int, cursor: str | None = None
     ) -> tuple[list[KeyRecord], str | None]:
         """An account's keys, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
         before = None if cursor is None else Cursor.of_uuids(cursor)
         async with self._database.snapshot() as reader:
-            found = await newest_keys(reader, account_id, limit=limit + 1, before=before)
+            found = await find_account_keys(reader, account_id, limit=limit + 1, before=before)
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]
@@ -141,21 +141,21 @@ class Accounts:
             if not await revoke(tx, key_id):
                 raise KeyNotFound
 
-    async def still_valid(self, asked: set[Credential]) -> set[Credential]:
+    async def find_valid_credentials(self, credentials: set[Credential]) -> set[Credential]:
         """Those of these API keys and sessions that still open something."""
         async with self._database.snapshot() as reader:
-            return await valid_credentials(reader, asked)
+            return await find_valid_credentials(reader, credentials)
 
-    async def require_live(self, tx: Transaction, key_id: ApiKeyId) -> None:
+    async def require_active_key(self, tx: Transaction, key_id: ApiKeyId) -> None:
         """Raise `Unauthenticated` for a revoked key; another is not revoked before the transaction ends."""
-        if not await hold_live_key(tx, key_id):
+        if not await lock_active_key(tx, key_id):
             raise Unauthenticated
 
     async def ensure_key(self, secret: str, *, account: str = BOOTSTRAP_ACCOUNT) -> KeyRecord:
         """Make sure this very key exists, with all scopes; a revoked one stays revoked."""
         key = await self._insert(secret, account, SCOPES, name="bootstrap")
         if key.revoked_at is not None:
-            log.warning("RUNTALLY_BOOTSTRAP_KEY is revoked and stays so", key_id=str(key.id))
+            log.warning("bootstrap_key.revoked", key_id=str(key.id))
         return key
 
     async def _insert(
@@ -167,27 +167,27 @@ class Accounts:
         name: str | None,
     ) -> KeyRecord:
         async with self._database.transaction() as tx:
-            account_id = await account_named(tx, account)
+            account_id = await get_or_create_account(tx, account)
             await insert_key(
                 tx,
                 account_id,
                 key_hash=hash_key(secret),
-                prefix=shown_prefix(secret),
+                prefix=key_prefix(secret),
                 scopes=scopes,
                 name=name,
             )
-            key = await key_with_hash(tx, hash_key(secret))
+            key = await find_key_by_hash(tx, hash_key(secret))
         if key is None:
             raise KeyNotFound
         return key
 
-    async def _note_use(self, key: KeyRecord) -> None:
+    async def _record_use(self, key: KeyRecord) -> None:
         noted = key.last_used_at
-        if noted is not None and datetime.now(UTC) - noted < USE_NOTED_EVERY:
+        if noted is not None and datetime.now(UTC) - noted < USE_RECORD_INTERVAL:
             return
         try:
             async with self._database.transaction() as tx:
-                await touch(tx, key.id, if_older_than=USE_NOTED_EVERY)
+                await record_key_use(tx, key.id, if_older_than=USE_RECORD_INTERVAL)
         except Unavailable as error:
             # Worth a line in the log, not a refused request.
-            log.warning("could not note the use of a key", reason=error.detail)
+            log.warning("key.use_not_recorded", reason=error.detail)

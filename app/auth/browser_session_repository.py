@@ -32,9 +32,9 @@ class Credential(NamedTuple):
     session_hash: bytes | None
 
 
-async def valid_credentials(reader: Reader, asked: Collection[Credential]) -> set[Credential]:
+async def find_valid_credentials(reader: Reader, credentials: Collection[Credential]) -> set[Credential]:
     """Those of these that still let somebody in."""
-    hashes = [credential.session_hash for credential in asked if credential.session_hash is not None]
+    hashes = [credential.session_hash for credential in credentials if credential.session_hash is not None]
     live = and_(
         browser_sessions.c.api_key_id == api_keys.c.id,
         browser_sessions.c.token_hash.in_(hashes),
@@ -43,7 +43,7 @@ async def valid_credentials(reader: Reader, asked: Collection[Credential]) -> se
     statement = (
         select(api_keys.c.id, browser_sessions.c.token_hash)
         .join_from(api_keys, browser_sessions, live, isouter=True)
-        .where(api_keys.c.id.in_({each.api_key_id for each in asked}), api_keys.c.revoked_at.is_(None))
+        .where(api_keys.c.id.in_({each.api_key_id for each in credentials}), api_keys.c.revoked_at.is_(None))
     )
     valid = set[Credential]()
     for key_id, session_hash in await reader.execute(statement):
@@ -65,7 +65,7 @@ async def insert_session(
     )
 
 
-async def live_session(reader: Reader, token_hash: bytes) -> BrowserSession | None:
+async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSession | None:
     """The session, unless it is over or its key is revoked."""
     found = await reader.execute(
         select(

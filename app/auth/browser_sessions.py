@@ -11,8 +11,8 @@ from app.auth.browser_session_repository import (
     BrowserSession,
     delete_expired,
     delete_session,
+    find_active_session,
     insert_session,
-    live_session,
 )
 from app.db import Database
 from app.errors import Unauthenticated
@@ -54,7 +54,7 @@ class BrowserSessions:
         async with self._database.transaction() as tx:
             await delete_expired(tx)
             await insert_session(tx, _hash(token), caller.api_key_id, lifetime=LIFETIME)
-            session = await live_session(tx, _hash(token))
+            session = await find_active_session(tx, _hash(token))
         if session is None:
             # The key was revoked at this moment.
             raise Unauthenticated
@@ -70,7 +70,7 @@ class BrowserSessions:
         if not _TOKEN.fullmatch(token):
             raise SessionEnded
         async with self._database.snapshot() as reader:
-            session = await live_session(reader, _hash(token))
+            session = await find_active_session(reader, _hash(token))
         if session is None:
             raise SessionEnded
         return session

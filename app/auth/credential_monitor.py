@@ -14,7 +14,7 @@ from app.principal import Principal
 
 log = structlog.get_logger(__name__)
 
-CHECK_S = 0.4
+CHECK_INTERVAL_S = 0.4
 """How often credentials with open streams are looked up: revoking one shows within a second."""
 
 
@@ -29,13 +29,16 @@ class CredentialMonitor:
     """
 
     def __init__(
-        self, look_up: Callable[[set[Credential]], Awaitable[set[Credential]]], *, check_s: float = CHECK_S
+        self,
+        find_valid: Callable[[set[Credential]], Awaitable[set[Credential]]],
+        *,
+        interval_s: float = CHECK_INTERVAL_S,
     ) -> None:
-        """`look_up` gives those of these credentials that are valid; it may raise `Unavailable`."""
-        self._look_up = look_up
-        self._check_s = check_s
+        """`find_valid` gives those of these credentials that are valid; it may raise `Unavailable`."""
+        self._find_valid = find_valid
+        self._interval_s = interval_s
         self._open: defaultdict[Credential, set[anyio.CancelScope]] = defaultdict(set)
-        self._something_open = asyncio.Event()
+        self._any_open = asyncio.Event()
 
     @contextmanager
     def while_valid(self, principal: Principal) -> Iterator[None]:
@@ -43,39 +46,39 @@ class CredentialMonitor:
         credential = Credential(principal.api_key_id, principal.session_hash)
         with anyio.CancelScope() as scope:
             self._open[credential].add(scope)
-            self._something_open.set()
+            self._any_open.set()
             try:
                 yield
             finally:
-                self._forget(credential, scope)
+                self._remove(credential, scope)
         if scope.cancelled_caught:
             raise CredentialRevoked
 
     async def watch(self) -> None:
         """End what is revoked, until cancelled; asks nothing while nothing is open."""
         while True:
-            await self._something_open.wait()
-            await asyncio.sleep(self._check_s)
+            await self._any_open.wait()
+            await asyncio.sleep(self._interval_s)
             try:
                 await self.check()
             except Unavailable as error:
-                log.warning("streams stay open unchecked", reason=error.detail)
+                log.warning("credentials.check_failed", reason=error.detail)
 
     async def check(self) -> None:
         """End what is revoked now; raises `Unavailable`."""
-        asked = set(self._open)
-        if not asked:
+        credentials = set(self._open)
+        if not credentials:
             return
-        valid = await self._look_up(asked)
-        for credential in asked - valid:
+        valid = await self._find_valid(credentials)
+        for credential in credentials - valid:
             scopes = self._open.get(credential, set())
-            log.info("streams are closed", key_id=str(credential.api_key_id), streams=len(scopes))
+            log.info("credentials.revoked", key_id=str(credential.api_key_id), streams=len(scopes))
             for scope in scopes:
                 scope.cancel()
 
-    def _forget(self, credential: Credential, scope: anyio.CancelScope) -> None:
+    def _remove(self, credential: Credential, scope: anyio.CancelScope) -> None:
         self._open[credential].discard(scope)
         if not self._open[credential]:
             del self._open[credential]
         if not self._open:
-            self._something_open.clear()
+            self._any_open.clear()

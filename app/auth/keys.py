@@ -22,17 +22,17 @@ def hash_key(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def is_key(presented: str) -> bool:
+def is_key(api_key: str) -> bool:
     """Whether it could be a key at all."""
-    return _KEY.fullmatch(presented) is not None
+    return _KEY.fullmatch(api_key) is not None
 
 
-def shown_prefix(secret: str) -> str:
+def key_prefix(secret: str) -> str:
     """The first characters, by which a person tells keys apart."""
     return secret[:_SHOWN_CHARS]
 
 
-def checked_scopes(scopes: Sequence[str]) -> tuple[Scope, ...]:
+def parse_scopes(scopes: Sequence[str]) -> tuple[Scope, ...]:
     """The scopes in their usual order; raises `Invalid` for an unknown one or none."""
     unknown = [scope for scope in scopes if scope not in SCOPES]
     if unknown:

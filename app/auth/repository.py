@@ -37,7 +37,7 @@ class AccountRecord:
     created_at: datetime
 
 
-async def account_named(tx: Transaction, name: str) -> AccountId:
+async def get_or_create_account(tx: Transaction, name: str) -> AccountId:
     """The account of this name; made when there is none."""
     await tx.execute(
         postgresql.insert(accounts)
@@ -54,7 +54,7 @@ async def find_account(reader: Reader, name: str) -> AccountRecord | None:
     return None if row is None else AccountRecord(AccountId(row.id), row.name, row.created_at)
 
 
-async def newest_accounts(
+async def find_accounts(
     reader: Reader, *, limit: int, before: tuple[datetime, str] | None
 ) -> list[AccountRecord]:
     """Accounts, newest first, older than (created_at, id)."""
@@ -95,18 +95,18 @@ async def insert_key(
     return inserted.first() is not None
 
 
-async def key_with_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
+async def find_key_by_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
     """The key with this hash, revoked or not."""
     row = (await reader.execute(_KEYS.where(api_keys.c.hash == key_hash))).one_or_none()
     return None if row is None else _record(row)
 
 
-async def all_keys(reader: Reader) -> list[KeyRecord]:
+async def find_all_keys(reader: Reader) -> list[KeyRecord]:
     """Every key of every account, oldest first."""
     return [_record(row) for row in await reader.execute(_KEYS.order_by(api_keys.c.created_at))]
 
 
-async def newest_keys(
+async def find_account_keys(
     reader: Reader, account_id: AccountId, *, limit: int, before: tuple[datetime, str] | None
 ) -> list[KeyRecord]:
     """Keys of an account, revoked or not, newest first, older than (created_at, id)."""
@@ -132,14 +132,14 @@ async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
     return bool(changed.rowcount)
 
 
-async def hold_live_key(tx: Transaction, key_id: ApiKeyId) -> bool:
+async def lock_active_key(tx: Transaction, key_id: ApiKeyId) -> bool:
     """Whether the key is not revoked; until the transaction ends nobody can revoke it."""
     statement = select(api_keys.c.revoked_at).where(api_keys.c.id == key_id).with_for_update(read=True)
     row = (await tx.execute(statement)).one_or_none()
     return row is not None and row.revoked_at is None
 
 
-async def touch(tx: Transaction, key_id: ApiKeyId, *, if_older_than: timedelta) -> None:
+async def record_key_use(tx: Transaction, key_id: ApiKeyId, *, if_older_than: timedelta) -> None:
     """Note that a key was used, unless that was noted just before."""
     await tx.execute(
         update(api_keys)

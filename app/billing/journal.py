@@ -29,7 +29,7 @@ SEGMENT_BYTES = 1024 * 1024
 _LOCK_S = 5.0
 """How long a neighbour that looks for the dead may hold a lock that is just being made."""
 
-_OPENED, _CLOSED, _DONE = b"O", b"C", b"D"
+_STARTED, _COMPLETED, _ACKNOWLEDGED = b"O", b"C", b"D"
 _FACT = TypeAdapter(UsageFact)
 
 
@@ -61,7 +61,7 @@ class Journal:
         self._directory = directory
         self._stem = str(process_id)
         self._segment_bytes = segment_bytes
-        self._adopted: list[_Segment] = []
+        self._recovered: list[_Segment] = []
         self._segments: list[_Segment] = []
         self._number = 0
         self._unwritten = b""
@@ -76,44 +76,44 @@ class Journal:
             message = f"RUNTALLY_DATA_DIR: the receipt journal cannot be opened: {error.strerror or error}"
             raise JournalFailed(message) from error
 
-    def opened(self, fact: UsageFact, *, instead_of: str | None = None) -> None:
+    def start_message(self, fact: UsageFact, *, replaces: str | None = None) -> None:
         """Note that a message has begun; `fact` is what is known of it so far.
 
-        `instead_of` is the key of one that was opened before and is acknowledged with the same write.
+        `replaces` is the key of one that was opened before and is acknowledged with the same write.
         """
-        if instead_of is None:
-            self._note(_OPENED, fact)
+        if replaces is None:
+            self._append_fact(_STARTED, fact)
             return
-        self._unwritten += _record(_DONE, instead_of.encode())
-        self._note(_OPENED, fact)
-        self._acknowledge({instead_of})
+        self._unwritten += _record(_ACKNOWLEDGED, replaces.encode())
+        self._append_fact(_STARTED, fact)
+        self._mark_acknowledged({replaces})
 
-    def closed(self, fact: UsageFact) -> None:
+    def complete_message(self, fact: UsageFact) -> None:
         """Note what a message used; replaces what was noted of it before."""
-        self._note(_CLOSED, fact)
+        self._append_fact(_COMPLETED, fact)
 
-    def done(self, keys: Iterable[str]) -> None:
+    def acknowledge(self, keys: Iterable[str]) -> None:
         """Acknowledge receipts that are in the database; drops the segments nobody needs."""
         finished = set(keys)
-        self._append(_DONE, " ".join(sorted(finished)).encode())
-        self._acknowledge(finished)
+        self._append(_ACKNOWLEDGED, " ".join(sorted(finished)).encode())
+        self._mark_acknowledged(finished)
 
-    async def flushed(self) -> None:
+    async def sync(self) -> None:
         """Return when everything noted until now would survive a power cut."""
-        goal = self._written
-        while self._synced < goal:
+        target = self._written
+        while self._synced < target:
             async with self._syncing:
-                if self._synced >= goal:
+                if self._synced >= target:
                     return
-                reached = self._written
+                written = self._written
                 try:
                     await asyncio.to_thread(_sync, os.dup(self._descriptor))
                 except OSError as error:
                     self._fail(error)
                     return
-                self._synced = reached
+                self._synced = written
 
-    def adopt(self) -> list[UsageFact]:
+    def recover(self) -> list[UsageFact]:
         """Take over what processes that died left; their segments are dropped as it is delivered.
 
         A message whose closing was noted comes with basis `recovered`, else with `partial`.
@@ -121,7 +121,7 @@ class Journal:
         found: list[UsageFact] = []
         for lock_path in sorted(self._directory.glob("*.lock")):
             if lock_path.stem == self._stem or any(
-                segment.lock.lock_file == str(lock_path) for segment in self._adopted
+                segment.lock.lock_file == str(lock_path) for segment in self._recovered
             ):
                 continue
             lock = FileLock(lock_path, mode=0o600)
@@ -131,16 +131,16 @@ class Journal:
                 # Alive, or adopted by a neighbour in this very moment.
                 continue
             try:
-                found.extend(self._adopt(lock, lock_path.stem))
+                found.extend(self._recover(lock, lock_path.stem))
             except OSError as error:
-                log.critical("a journal cannot be read", process=lock_path.stem, reason=error.strerror)
+                log.critical("journal.unreadable", process=lock_path.stem, reason=error.strerror)
                 lock.release()
         return found
 
     def probe(self) -> None:
         """Try to write again after a failure, first of all what could not be written."""
         if self.problem is not None and not self._unwritten:
-            self._append(_DONE, b"")
+            self._append(_ACKNOWLEDGED, b"")
         elif self.problem is not None:
             self._write()
 
@@ -149,18 +149,18 @@ class Journal:
         self.probe()
         os.close(self._descriptor)
         self._drop_acknowledged(keep=0)
-        for segment in self._adopted:
+        for segment in self._recovered:
             segment.lock.release()
         self._lock.release()
         if not self._segments:
             Path(self._lock.lock_file).unlink(missing_ok=True)
 
-    def _note(self, kind: bytes, fact: UsageFact) -> None:
+    def _append_fact(self, kind: bytes, fact: UsageFact) -> None:
         self._segments[-1].pending.add(fact.key)
         self._append(kind, _FACT.dump_json(fact))
 
-    def _acknowledge(self, finished: set[str]) -> None:
-        for segment in [*self._adopted, *self._segments]:
+    def _mark_acknowledged(self, finished: set[str]) -> None:
+        for segment in [*self._recovered, *self._segments]:
             segment.pending -= finished
         self._drop_acknowledged()
 
@@ -181,12 +181,12 @@ class Journal:
             self._fail(error)
             return
         if self.problem is not None:
-            log.info("the receipt journal can be written again")
+            log.info("journal.writable")
             self.problem = None
 
     def _fail(self, error: OSError) -> None:
         if self.problem is None:
-            log.critical("the receipt journal cannot be written: no new runs", reason=error.strerror)
+            log.critical("journal.write_failed", reason=error.strerror)
         self.problem = error.strerror
 
     def _begin_segment(self) -> int:
@@ -209,31 +209,31 @@ class Journal:
             while len(self._segments) > keep and not self._segments[0].pending:
                 self._segments[0].path.unlink(missing_ok=True)
                 del self._segments[0]
-            for segment in [segment for segment in self._adopted if not segment.pending]:
-                self._drop_adopted(segment)
+            for segment in [segment for segment in self._recovered if not segment.pending]:
+                self._drop_recovered(segment)
         except OSError as error:
             self._fail(error)
 
-    def _drop_adopted(self, segment: _Segment) -> None:
+    def _drop_recovered(self, segment: _Segment) -> None:
         segment.path.unlink(missing_ok=True)
-        self._adopted.remove(segment)
-        if not any(other.lock is segment.lock for other in self._adopted):
+        self._recovered.remove(segment)
+        if not any(other.lock is segment.lock for other in self._recovered):
             segment.lock.release()
             Path(segment.lock.lock_file).unlink(missing_ok=True)
 
-    def _adopt(self, lock: FileLock, stem: str) -> list[UsageFact]:
+    def _recover(self, lock: FileLock, stem: str) -> list[UsageFact]:
         paths = sorted(self._directory.glob(f"{stem}.*.journal"))
-        left = dict(_read(paths))
-        if not left:
+        remaining = dict(_read(paths))
+        if not remaining:
             for path in paths:
                 path.unlink(missing_ok=True)
             lock.release()
             Path(lock.lock_file).unlink(missing_ok=True)
             return []
-        log.warning("a process died with receipts under way", process=stem, receipts=len(left))
+        log.warning("journal.recovered", process=stem, receipts=len(remaining))
         # Which of them names a message matters no more: they go together.
-        self._adopted.extend(_Segment(path, lock, set(left)) for path in paths)
-        return list(left.values())
+        self._recovered.extend(_Segment(path, lock, set(remaining)) for path in paths)
+        return list(remaining.values())
 
 
 def _record(kind: bytes, payload: bytes) -> bytes:
@@ -251,26 +251,26 @@ def _sync(descriptor: int) -> None:
 
 def _read(paths: Iterable[Path]) -> Iterator[tuple[str, UsageFact]]:
     """What the segments of one process say, as it stands at their end."""
-    left: dict[str, UsageFact] = {}
+    remaining: dict[str, UsageFact] = {}
     for path in paths:
         for kind, payload in _records(path):
-            if kind == _DONE:
+            if kind == _ACKNOWLEDGED:
                 for key in payload.decode().split():
-                    left.pop(key, None)
+                    remaining.pop(key, None)
                 continue
             try:
                 fact = _FACT.validate_json(payload)
             except ValidationError:
-                log.critical("a journal record nobody understands", path=path.name, record=payload.decode())
+                log.critical("journal.record_invalid", path=path.name, record=payload.decode())
                 continue
-            if kind == _OPENED:
-                left[fact.key] = replace(fact, basis="partial", output_estimated=True)
+            if kind == _STARTED:
+                remaining[fact.key] = replace(fact, basis="partial", output_estimated=True)
             else:
-                left[fact.key] = _recovered(fact)
-    yield from left.items()
+                remaining[fact.key] = _as_recovered(fact)
+    yield from remaining.items()
 
 
-def _recovered(fact: UsageFact) -> UsageFact:
+def _as_recovered(fact: UsageFact) -> UsageFact:
     return replace(fact, basis="recovered") if fact.basis == "final" else fact
 
 
@@ -281,4 +281,4 @@ def _records(path: Path) -> Iterator[tuple[bytes, bytes]]:
         if line and checksum == b"%08x" % zlib.crc32(body):
             yield kind, payload
         elif line:
-            log.warning("skipped a torn journal record", path=path.name, bytes=len(line))
+            log.warning("journal.record_torn", path=path.name, bytes=len(line))

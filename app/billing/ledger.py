@@ -8,13 +8,13 @@ from decimal import Decimal
 from app.billing.ledger_repository import (
     CreditBalance,
     add_entry,
-    credit_of,
-    entry_referenced,
-    hold_reservation,
-    locked_credit,
+    find_balance,
+    find_entry_by_reference,
+    lock_balance,
     release_reservation,
-    reservation_of,
-    set_terms,
+    reserved_credits,
+    resize_reservation,
+    update_terms,
 )
 from app.billing.mode import Mode
 from app.billing.pricing import CREDITS_PER_DOLLAR
@@ -22,7 +22,7 @@ from app.db import Database, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
 
-MOST_CREDITS = 4 * 10**18
+MAX_CREDITS = 4 * 10**18
 """What an account may be given and adjusted by in all: less than a bigint holds."""
 
 
@@ -57,10 +57,10 @@ class CreditLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def credit(self, account_id: AccountId) -> CreditBalance:
+    async def balance(self, account_id: AccountId) -> CreditBalance:
         """What an account was granted, has spent and has left."""
         async with self._database.snapshot() as reader:
-            return await credit_of(reader, account_id)
+            return await find_balance(reader, account_id)
 
     async def grant(
         self,
@@ -89,48 +89,50 @@ class CreditLedger:
     ) -> CreditBalance:
         """Change how an account pays, given how it pays now; nobody else changes that in between."""
         async with self._database.transaction() as tx:
-            now = await locked_credit(tx, account_id)
+            now = await lock_balance(tx, account_id)
             terms = change(AccountTerms(now.mode, now.monthly_budget))
-            await set_terms(tx, account_id, terms.mode, terms.monthly_budget)
-            return await credit_of(tx, account_id)
+            await update_terms(tx, account_id, terms.mode, terms.monthly_budget)
+            return await find_balance(tx, account_id)
 
-    async def reserve(self, tx: Transaction, run: RunKey, wanted: int) -> int | None:
+    async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> int | None:
         """Set credits aside for a run: as many as wanted, or what is left; None where there is no limit.
 
         Raises `InsufficientCredits` when nothing is left that others have not set aside.
         """
         now = datetime.now(UTC)
-        if (await credit_of(tx, run.account_id)).available(now) is None:
+        if (await find_balance(tx, run.account_id)).available(now) is None:
             return None
-        available = (await locked_credit(tx, run.account_id)).available(now)
+        available = (await lock_balance(tx, run.account_id)).available(now)
         if available is None:
             return None
         if available <= 0:
             raise InsufficientCredits
-        reserved = min(max(wanted, 1), available)
+        reserved = min(max(requested, 1), available)
         await add_entry(tx, run.account_id, "reservation", -reserved, run_id=run.run_id)
         return reserved
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Give back what a run had set aside; a second time does nothing."""
-        if await reservation_of(tx, run) > 0:
+        if await reserved_credits(tx, run) > 0:
             # Whoever releases at the same moment waits here, and finds nothing left to give back.
-            await locked_credit(tx, run.account_id)
+            await lock_balance(tx, run.account_id)
             await release_reservation(tx, run)
 
-    async def hold(
-        self, run: RunKey, wanted: int, *, least: int | None = None, beside: int = 0
+    async def resize_reservation(
+        self, run: RunKey, requested: int, *, minimum: int | None = None, pending: int = 0
     ) -> int | None:
-        """Let a run's reservation be as large as wanted, or what is left, if that covers `least`.
+        """Let a run's reservation be as large as wanted, or what is left, if that covers `minimum`.
 
-        `least` is `wanted` unless given; `beside` credits are left out of account.
+        `minimum` is `requested` unless given; `pending` credits are left out of account.
         Returns the credits the run might spend: its reservation and what nobody has reserved; None: any.
-        If those are less than `least` and `beside`, nothing has changed. Runs at the same time, in all
+        If those are less than `minimum` and `pending`, nothing has changed. Runs at the same time, in all
         processes, ask one after the other.
         """
-        floor = wanted if least is None else least
+        floor = requested if minimum is None else minimum
         async with self._database.transaction() as tx:
-            return await hold_reservation(tx, run, wanted, least=floor, beside=beside, now=datetime.now(UTC))
+            return await resize_reservation(
+                tx, run, requested, minimum=floor, pending=pending, now=datetime.now(UTC)
+            )
 
     async def _add(
         self,
@@ -142,15 +144,15 @@ class CreditLedger:
         reference: str | None,
     ) -> CreditBalance:
         async with self._database.transaction() as tx:
-            held = await locked_credit(tx, account_id)
-            if abs(credits_) + held.granted + abs(held.adjusted) > MOST_CREDITS:
+            balance_before = await lock_balance(tx, account_id)
+            if abs(credits_) + balance_before.granted + abs(balance_before.adjusted) > MAX_CREDITS:
                 raise TooMuchCredit
-            known = None if reference is None else await entry_referenced(tx, account_id, reference)
-            if known is None:
+            existing = None if reference is None else await find_entry_by_reference(tx, account_id, reference)
+            if existing is None:
                 await add_entry(tx, account_id, kind, credits_, note=note, reference=reference)
-            elif known != (kind, credits_):
+            elif existing != (kind, credits_):
                 raise ReferenceTaken
-            return await credit_of(tx, account_id)
+            return await find_balance(tx, account_id)
 
 
 def usd(credits_: int) -> Decimal:

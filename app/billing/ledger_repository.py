@@ -47,13 +47,13 @@ class CreditBalance:
         return min(limits) - self.reserved if limits else None
 
 
-async def credit_of(reader: Reader, account_id: AccountId) -> CreditBalance:
+async def find_balance(reader: Reader, account_id: AccountId) -> CreditBalance:
     """The account's credit; one that was never touched is post-paid and empty."""
     row = (await reader.execute(_CREDIT.where(_accounts.account_id == account_id))).one_or_none()
     return CreditBalance() if row is None else CreditBalance(*row)
 
 
-async def locked_credit(tx: Transaction, account_id: AccountId) -> CreditBalance:
+async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
     """The account's credit, with nobody else changing it until the transaction ends."""
     await tx.execute(
         postgresql.insert(credit_accounts).values(account_id=account_id).on_conflict_do_nothing()
@@ -86,7 +86,9 @@ async def add_entry(
     )
 
 
-async def entry_referenced(reader: Reader, account_id: AccountId, reference: str) -> tuple[str, int] | None:
+async def find_entry_by_reference(
+    reader: Reader, account_id: AccountId, reference: str
+) -> tuple[str, int] | None:
     """Kind and credits of the entry with this reference."""
     statement = select(_ledger.kind, _ledger.credits).where(
         _ledger.account_id == account_id, _ledger.reference == reference
@@ -95,13 +97,13 @@ async def entry_referenced(reader: Reader, account_id: AccountId, reference: str
     return None if row is None else (row.kind, row.credits)
 
 
-async def reservation_of(reader: Reader, run: RunKey) -> int:
+async def reserved_credits(reader: Reader, run: RunKey) -> int:
     """What a run has set aside."""
     found = await reader.execute(select(_reserved(run)))
     return int(found.scalar_one())
 
 
-_HOLD = text(
+_RESIZE_RESERVATION = text(
     """
     WITH account AS MATERIALIZED (
         SELECT account_id, least(
@@ -114,13 +116,13 @@ _HOLD = text(
         SELECT coalesce(-sum(credits), 0)::bigint AS reserved FROM credit_ledger
          WHERE account_id = :account_id AND run_id = :run_id AND kind IN ('reservation', 'release')
     ), hold AS (
-        SELECT least(:wanted, account.available + own.reserved - :beside) AS credits FROM account, own
+        SELECT least(:requested, account.available + own.reserved - :pending) AS credits FROM account, own
     ), entry AS (
         INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
         SELECT account_id, CASE WHEN own.reserved < hold.credits THEN 'reservation' ELSE 'release' END,
                own.reserved - hold.credits, :run_id, clock_timestamp()
           FROM account, own, hold
-         WHERE hold.credits >= :least AND own.reserved <> hold.credits
+         WHERE hold.credits >= :minimum AND own.reserved <> hold.credits
     )
     SELECT account.available + own.reserved FROM account, own
     """
@@ -129,43 +131,45 @@ _HOLD = text(
 is left is decided by that row alone; a run's own entries are changed by nobody else meanwhile."""
 
 
-async def hold_reservation(
-    tx: Transaction, run: RunKey, wanted: int, *, least: int, beside: int, now: datetime
+async def resize_reservation(
+    tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int, now: datetime
 ) -> int | None:
-    """Make a run's reservation what is wanted, or what is left of the account if that is `least` or more.
+    """Make a run's reservation what is wanted, or what is left of the account if that is `minimum` or more.
 
     Returns what it might spend, if that is limited.
     """
-    asked = {
+    parameters = {
         "account_id": run.account_id,
         "run_id": run.run_id,
-        "wanted": wanted,
-        "least": least,
-        "beside": beside,
+        "requested": requested,
+        "minimum": minimum,
+        "pending": pending,
         "month": now.astimezone(UTC).date().replace(day=1),
     }
-    found = (await tx.execute(_HOLD, asked)).scalar_one_or_none()
+    found = (await tx.execute(_RESIZE_RESERVATION, parameters)).scalar_one_or_none()
     return None if found is None else int(found)
 
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:
     """Give back what a run has set aside, if anything."""
-    held = select(_reserved(run).label("credits")).subquery()
+    reserved = select(_reserved(run).label("credits")).subquery()
     await tx.execute(
         insert(credit_ledger).from_select(
             ["account_id", "kind", "credits", "run_id", "created_at"],
             select(
                 literal(run.account_id, _ledger.account_id.type),
                 literal("release"),
-                held.c.credits,
+                reserved.c.credits,
                 literal(run.run_id),
                 func.clock_timestamp(),
-            ).where(held.c.credits > 0),
+            ).where(reserved.c.credits > 0),
         )
     )
 
 
-async def set_terms(tx: Transaction, account_id: AccountId, mode: Mode, monthly_budget: int | None) -> None:
+async def update_terms(
+    tx: Transaction, account_id: AccountId, mode: Mode, monthly_budget: int | None
+) -> None:
     """Say how an account pays."""
     terms = {"mode": mode, "monthly_budget": monthly_budget}
     await tx.execute(

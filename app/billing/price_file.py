@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.billing.pricing import WEB_SEARCH_USD, ModelPrice, OwnPrice, Rate
+from app.billing.pricing import WEB_SEARCH_USD, ModelPrice, OperatorPrice, Rate
 from app.errors import OperatorError
 from app.requests import Dollars
 
@@ -83,7 +83,7 @@ class _File(BaseModel):
     prices: list[_Entry]
 
 
-def read_prices(path: Path) -> list[OwnPrice]:
+def read_prices(path: Path) -> list[OperatorPrice]:
     """Read a price file; raises `PriceFileError`."""
     try:
         content = path.read_bytes()
@@ -100,7 +100,7 @@ def read_prices(path: Path) -> list[OwnPrice]:
         problem = f"{key}: {detail['msg'].removeprefix('Value error, ')}"
         raise PriceFileError(problem) from error
     version = f"file {hashlib.sha256(content).hexdigest()[:12]}"
-    return [OwnPrice(entry.model, _utc(entry.since), entry.price(version)) for entry in parsed.prices]
+    return [OperatorPrice(entry.model, _utc(entry.since), entry.price(version)) for entry in parsed.prices]
 
 
 def _utc(moment: datetime) -> datetime:

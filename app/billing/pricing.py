@@ -85,7 +85,7 @@ class ModelPrice:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPrice:
+class OperatorPrice:
     """An operator's price of one model, in force from a moment on."""
 
     model: str
@@ -108,27 +108,29 @@ class Charge:
 class PriceList:
     """The price of every model at every moment."""
 
-    def __init__(self, own: Sequence[OwnPrice] = (), *, markup: Decimal = Decimal(1)) -> None:
-        """`own` prices win over the library's; charges are the cost times `markup`."""
+    def __init__(
+        self, operator_prices: Sequence[OperatorPrice] = (), *, markup: Decimal = Decimal(1)
+    ) -> None:
+        """`operator_prices` win over the library's; charges are the cost times `markup`."""
         self._markup = markup
-        self._own = sorted(own, key=lambda price: price.since, reverse=True)
+        self._operator_prices = sorted(operator_prices, key=lambda price: price.since, reverse=True)
         self._compiled: dict[int, ModelPrice] = {}
 
     def price_of(self, model: str, *, at: datetime) -> ModelPrice:
         """What a model's tokens cost at a moment; raises `UnknownPrice`."""
         name = _SUFFIX.sub("", _PREFIX.sub("", model))
-        for own in self._own:
-            if own.model == name and own.since <= at:
-                return own.price
-        if (known := _known(name)) is None:
+        for operator_price in self._operator_prices:
+            if operator_price.model == name and operator_price.since <= at:
+                return operator_price.price
+        if (library_model := _find_library_model(name)) is None:
             raise UnknownPrice
-        listed = known.get_prices(at)
+        listed = library_model.get_prices(at)
         # The library's objects live as long as the program, so their ids are names.
         if (price := self._compiled.get(id(listed))) is None:
-            price = self._compiled[id(listed)] = _compiled(listed)
+            price = self._compiled[id(listed)] = _compile_price(listed)
         return price
 
-    def known_price(self, model: str, *, at: datetime) -> ModelPrice | None:
+    def find_price(self, model: str, *, at: datetime) -> ModelPrice | None:
         """What a model's tokens cost at a moment, if anybody knows."""
         try:
             return self.price_of(model, at=at)
@@ -137,7 +139,7 @@ class PriceList:
 
     def is_priced(self, model: str, *, at: datetime) -> bool:
         """Whether messages of this model can be charged."""
-        return self.known_price(model, at=at) is not None
+        return self.find_price(model, at=at) is not None
 
     def charge(self, model: str, usage: TokenUsage, *, at: datetime) -> Charge:
         """The charge for a message; raises `UnknownPrice`."""
@@ -157,7 +159,7 @@ class PriceList:
 
 
 @lru_cache(maxsize=_MODELS)
-def _known(name: str) -> Any:
+def _find_library_model(name: str) -> Any:
     """The library's entry of a model, if it has one; it takes its time to look."""
     try:
         return get_snapshot().find_provider_model(name, None, "anthropic", None)[1]
@@ -169,11 +171,11 @@ def _rounded(dollars: Decimal) -> Decimal:
     return dollars.quantize(_COST_STEP, ROUND_HALF_UP)
 
 
-def _compiled(listed: Any) -> ModelPrice:
+def _compile_price(listed: Any) -> ModelPrice:
     plain, output = listed.input_mtok, listed.output_mtok
     if plain is None or output is None:
         raise UnknownPrice
-    by_the_thousand = listed.web_searches_kcount
+    per_thousand_searches = listed.web_searches_kcount
     # What has no price of its own costs what it would have cost as plain input.
     written = plain if listed.cache_write_mtok is None else listed.cache_write_mtok
     read = plain if listed.cache_read_mtok is None else listed.cache_read_mtok
@@ -185,7 +187,7 @@ def _compiled(listed: Any) -> ModelPrice:
         cache_read=_rate(read),
         cache_write_5m=_rate(written),
         cache_write_1h=_rate(kept),
-        web_search=WEB_SEARCH_USD if by_the_thousand is None else by_the_thousand / _THOUSAND,
+        web_search=WEB_SEARCH_USD if per_thousand_searches is None else per_thousand_searches / _THOUSAND,
     )
 
 

@@ -11,9 +11,9 @@ from app.billing.repository import Receipt, RunTotals, receipts_of_run, totals_o
 from app.billing.repricing import REPRICING
 from app.billing.search_repository import (
     ReceiptFilter,
-    Unpriced,
-    newest_receipts,
-    waiting_for_a_price,
+    UnpricedReceipts,
+    find_receipts,
+    find_unpriced,
 )
 from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums, grouped_usage, split_usage
 from app.db import Database
@@ -37,7 +37,7 @@ class UsageQuery:
     """What of an account's usage is wanted, and how it is grouped."""
 
     group_by: GroupBy | None = None
-    wanted: UsageFilter = field(default_factory=UsageFilter)
+    filters: UsageFilter = field(default_factory=UsageFilter)
     time_zone: str = "UTC"
     """An IANA name: where a day begins."""
     split_by: GroupBy | None = None
@@ -49,7 +49,7 @@ class UsageQuery:
         """Raise `Invalid` naming what makes no sense."""
         if self.time_zone not in _time_zones():
             raise Invalid.field("timeZone", "must be an IANA time zone, for example Europe/Berlin")
-        check_window(self.wanted.since, self.wanted.until)
+        check_window(self.filters.since, self.filters.until)
         if self.split_by is not None and self.split_by == self.group_by:
             raise Invalid.field("splitBy", "must be another than groupBy")
         if self.split_by is not None and self.group_by is None:
@@ -85,7 +85,7 @@ class BillingReports:
     async def search(
         self,
         account_id: AccountId,
-        wanted: ReceiptFilter,
+        filters: ReceiptFilter,
         *,
         limit: int,
         cursor: str | None = None,
@@ -93,7 +93,7 @@ class BillingReports:
         """Receipts newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
         before = None if cursor is None else Cursor.of_uuids(cursor)
         async with self._database.snapshot() as reader:
-            found = await newest_receipts(reader, account_id, wanted, limit=limit + 1, before=before)
+            found = await find_receipts(reader, account_id, filters, limit=limit + 1, before=before)
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]
@@ -129,19 +129,19 @@ class BillingReports:
         async with self._database.snapshot() as reader:
             if query.group_by is None or query.split_by is None:
                 found = await grouped_usage(
-                    reader, account_id, query.group_by, wanted=query.wanted, time_zone=query.time_zone
+                    reader, account_id, query.group_by, filters=query.filters, time_zone=query.time_zone
                 )
                 return [UsageBreakdown(group, sums) for group, sums in found]
-            parts = await split_usage(
+            rows = await split_usage(
                 reader,
                 account_id,
                 query.group_by,
                 split_by=query.split_by,
                 top=query.top,
-                wanted=query.wanted,
+                filters=query.filters,
                 time_zone=query.time_zone,
             )
-        return [UsageBreakdown(group, sums, part) for group, part, sums in parts]
+        return [UsageBreakdown(group, sums, part) for group, part, sums in rows]
 
     async def unpriced(
         self,
@@ -150,9 +150,9 @@ class BillingReports:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int,
-    ) -> Unpriced:
+    ) -> UnpricedReceipts:
         """Receipts that still wait for a price, and the newest of them."""
         async with self._database.snapshot() as reader:
-            return await waiting_for_a_price(
+            return await find_unpriced(
                 reader, account_id, since=since, until=until, adjusted_by=REPRICING, limit=limit
             )

@@ -49,7 +49,7 @@ class ReceiptFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpriced:
+class UnpricedReceipts:
     """Receipts that still wait for a price."""
 
     receipts: int
@@ -57,10 +57,10 @@ class Unpriced:
     newest: Sequence[Receipt]
 
 
-async def newest_receipts(
+async def find_receipts(
     reader: Reader,
     account_id: AccountId,
-    wanted: ReceiptFilter,
+    filters: ReceiptFilter,
     *,
     limit: int,
     before: tuple[datetime, str] | None,
@@ -68,11 +68,11 @@ async def newest_receipts(
     """Receipts of an account, newest first, older than (created_at, id)."""
     if before is not None:
         # Said as a window, too: so far the rollups need not be asked, either.
-        wanted = replace(wanted, created_to=_earlier(wanted.created_to, _just_after(before[0])))
+        filters = replace(filters, created_to=_earliest(filters.created_to, _next_microsecond(before[0])))
     statement = (
         select(charge_receipts)
         .where(
-            _receipts.account_id == account_id, *_conditions(wanted), *_where_rolled_up(account_id, wanted)
+            _receipts.account_id == account_id, *_conditions(filters), *_rollup_window(account_id, filters)
         )
         .order_by(_receipts.created_at.desc(), _receipts.id.desc())
         .limit(limit)
@@ -83,7 +83,7 @@ async def newest_receipts(
     return [receipt_of(row) for row in await reader.execute(statement)]
 
 
-async def waiting_for_a_price(
+async def find_unpriced(
     reader: Reader,
     account_id: AccountId,
     *,
@@ -91,74 +91,74 @@ async def waiting_for_a_price(
     until: datetime | None,
     adjusted_by: str,
     limit: int,
-) -> Unpriced:
+) -> UnpricedReceipts:
     """An account's receipts without a price that were not adjusted since; the newest of them."""
-    later = charge_receipts.alias()
-    waiting = (
+    adjustment = charge_receipts.alias()
+    unpriced = (
         _receipts.account_id == account_id,
         *_conditions(ReceiptFilter(basis="unpriced", created_from=since, created_to=until)),
         ~exists().where(
-            later.c.account_id == _receipts.account_id,
-            later.c.source_system == adjusted_by,
-            later.c.source_reference == _receipts.source_reference,
+            adjustment.c.account_id == _receipts.account_id,
+            adjustment.c.source_system == adjusted_by,
+            adjustment.c.source_reference == _receipts.source_reference,
         ),
     )
-    counted = select(func.count(), func.count(_receipts.run_id.distinct())).where(*waiting)
+    counted = select(func.count(), func.count(_receipts.run_id.distinct())).where(*unpriced)
     receipts, runs = (await reader.execute(counted)).one()
     newest = (
         select(charge_receipts)
-        .where(*waiting)
+        .where(*unpriced)
         .order_by(_receipts.created_at.desc(), _receipts.id.desc())
         .limit(limit)
     )
-    return Unpriced(receipts, runs, [receipt_of(row) for row in await reader.execute(newest)])
+    return UnpricedReceipts(receipts, runs, [receipt_of(row) for row in await reader.execute(newest)])
 
 
-def _just_after(moment: datetime) -> datetime:
+def _next_microsecond(moment: datetime) -> datetime:
     # A cursor may name the end of the calendar.
     return min(moment, _LAST_MOMENT - _TICK) + _TICK
 
 
-def _earlier(moment: datetime | None, other: datetime) -> datetime:
+def _earliest(moment: datetime | None, other: datetime) -> datetime:
     return other if moment is None else min(moment, other)
 
 
-def _conditions(wanted: ReceiptFilter) -> list[ColumnElement[bool]]:
-    wishes = (
-        (_receipts.run_id, wanted.run_id),
-        (_receipts.graph_id, wanted.graph_id),
-        (_receipts.model, wanted.model),
-        (_receipts.api_key_id, wanted.api_key_id),
-        (_receipts.basis, _in_the_text(wanted.basis)),
-        (_receipts.origin, _in_the_text(wanted.origin)),
+def _conditions(filters: ReceiptFilter) -> list[ColumnElement[bool]]:
+    columns_and_values = (
+        (_receipts.run_id, filters.run_id),
+        (_receipts.graph_id, filters.graph_id),
+        (_receipts.model, filters.model),
+        (_receipts.api_key_id, filters.api_key_id),
+        (_receipts.basis, _literal_parameter(filters.basis)),
+        (_receipts.origin, _literal_parameter(filters.origin)),
     )
-    conditions = [column == value for column, value in wishes if value is not None]
-    if wanted.created_from is not None:
-        conditions.append(_receipts.created_at >= wanted.created_from)
-    if wanted.created_to is not None:
-        conditions.append(_receipts.created_at < wanted.created_to)
+    conditions = [column == value for column, value in columns_and_values if value is not None]
+    if filters.created_from is not None:
+        conditions.append(_receipts.created_at >= filters.created_from)
+    if filters.created_to is not None:
+        conditions.append(_receipts.created_at < filters.created_to)
     return conditions
 
 
-def _in_the_text(value: str | None) -> BindParameter[str] | None:
+def _literal_parameter(value: str | None) -> BindParameter[str] | None:
     """A value the planner sees: a partial index is of no use to a statement with a parameter."""
     return None if value is None else bindparam(None, value, literal_execute=True)
 
 
-def _where_rolled_up(account_id: AccountId, wanted: ReceiptFilter) -> list[ColumnElement[bool]]:
+def _rollup_window(account_id: AccountId, filters: ReceiptFilter) -> list[ColumnElement[bool]]:
     """Asked once of the few rollups: what is rare, or not there, must not read every receipt."""
-    wishes = (
-        (_rollups.graph_id, wanted.graph_id),
-        (_rollups.model, wanted.model),
-        (_rollups.api_key_id, wanted.api_key_id),
+    columns_and_values = (
+        (_rollups.graph_id, filters.graph_id),
+        (_rollups.model, filters.model),
+        (_rollups.api_key_id, filters.api_key_id),
     )
-    matching = [column == value for column, value in wishes if value is not None]
+    matching = [column == value for column, value in columns_and_values if value is not None]
     if not matching:
         return []
-    if wanted.created_from is not None:
-        matching.append(_rollups.bucket >= bucket_of(wanted.created_from))
-    if wanted.created_to is not None:
-        matching.append(_rollups.bucket < wanted.created_to)
+    if filters.created_from is not None:
+        matching.append(_rollups.bucket >= bucket_of(filters.created_from))
+    if filters.created_to is not None:
+        matching.append(_rollups.bucket < filters.created_to)
     found: Select[Any] = select(_rollups.bucket).where(_rollups.account_id == account_id, *matching).limit(1)
     first: ScalarSelect[datetime] = found.order_by(_rollups.bucket).scalar_subquery()
     last: ScalarSelect[datetime] = found.order_by(_rollups.bucket.desc()).scalar_subquery()

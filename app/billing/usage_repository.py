@@ -33,7 +33,7 @@ BUCKET = timedelta(minutes=15)
 """As in the trigger that keeps the rollups: every time zone's days begin with one."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+_MAX_TIME = datetime.max.replace(tzinfo=UTC)
 
 _SUMS = (
     "input_tokens",
@@ -81,13 +81,13 @@ async def grouped_usage(
     account_id: AccountId,
     group_by: GroupBy | None,
     *,
-    wanted: UsageFilter,
+    filters: UsageFilter,
     time_zone: str,
 ) -> list[tuple[str, UsageSums]]:
     """Sums by group, in the groups' order; one nameless group without `group_by`."""
-    parts = _parts(account_id, wanted)
-    group = _group(parts.c, group_by, time_zone)
-    statement = select(group, *_summed(parts)).group_by(group).order_by(group)
+    rows = _matching_rows(account_id, filters)
+    group = _group(rows.c, group_by, time_zone)
+    statement = select(group, *_summed(rows)).group_by(group).order_by(group)
     return [(name, _sums(sums)) for name, *sums in await reader.execute(statement)]
 
 
@@ -98,16 +98,14 @@ async def split_usage(
     *,
     split_by: GroupBy,
     top: int,
-    wanted: UsageFilter,
+    filters: UsageFilter,
     time_zone: str,
 ) -> list[tuple[str, str | None, UsageSums]]:
     """Sums by group and, within it, by another; of that only the `top` most charged, the rest as None."""
-    parts = _parts(account_id, wanted)
-    group, split = _group(parts.c, group_by, time_zone), _group(parts.c, split_by, time_zone)
+    rows = _matching_rows(account_id, filters)
+    group, split = _group(rows.c, group_by, time_zone), _group(rows.c, split_by, time_zone)
     pairs = (
-        select(group.label("group"), split.label("split"), *_summed(parts))
-        .group_by(group, split)
-        .cte("pairs")
+        select(group.label("group"), split.label("split"), *_summed(rows)).group_by(group, split).cte("pairs")
     )
     leaders = (
         select(pairs.c.split)
@@ -125,40 +123,40 @@ async def split_usage(
     return [(name, part, _sums(sums)) for name, part, *sums in await reader.execute(statement)]
 
 
-def _parts(account_id: AccountId, wanted: UsageFilter) -> Subquery:
-    return union_all(_whole_buckets(account_id, wanted), *_edges(account_id, wanted)).subquery()
+def _matching_rows(account_id: AccountId, filters: UsageFilter) -> Subquery:
+    return union_all(_whole_buckets(account_id, filters), *_partial_buckets(account_id, filters)).subquery()
 
 
 def _summed(rows: FromClause) -> list[ColumnElement[Any]]:
     return [func.sum(rows.c[name]).label(name) for name in ("receipts", *_SUMS)]
 
 
-def _whole_buckets(account_id: AccountId, wanted: UsageFilter) -> Select[Any]:
+def _whole_buckets(account_id: AccountId, filters: UsageFilter) -> Select[Any]:
     statement = select(
         _rollups.bucket.label("moment"),
         _rollups.model,
         _rollups.graph_id,
         _rollups.api_key_id,
         *(_rollups[name] for name in ("receipts", *_SUMS)),
-    ).where(_rollups.account_id == account_id, *_conditions(_rollups, wanted))
-    if wanted.since is not None:
-        statement = statement.where(_rollups.bucket >= _bucket_after(wanted.since))
-    if wanted.until is not None:
-        statement = statement.where(_rollups.bucket < bucket_of(wanted.until))
+    ).where(_rollups.account_id == account_id, *_conditions(_rollups, filters))
+    if filters.since is not None:
+        statement = statement.where(_rollups.bucket >= _bucket_after(filters.since))
+    if filters.until is not None:
+        statement = statement.where(_rollups.bucket < bucket_of(filters.until))
     return statement
 
 
-def _edges(account_id: AccountId, wanted: UsageFilter) -> list[Select[Any]]:
+def _partial_buckets(account_id: AccountId, filters: UsageFilter) -> list[Select[Any]]:
     """The receipts of buckets that lie in the window only in part."""
-    moment, since, until = _receipts.created_at, wanted.since, wanted.until
-    bounds, partly = [], []
+    moment, since, until = _receipts.created_at, filters.since, filters.until
+    bounds, partial_ranges = [], []
     if since is not None:
         bounds.append(moment >= since)
-        partly.append(and_(moment >= since, moment < _bucket_after(since)))
+        partial_ranges.append(and_(moment >= since, moment < _bucket_after(since)))
     if until is not None:
         bounds.append(moment < until)
-        partly.append(and_(moment >= bucket_of(until), moment < until))
-    if not partly:
+        partial_ranges.append(and_(moment >= bucket_of(until), moment < until))
+    if not partial_ranges:
         return []
     receipts = case((_receipts.basis == "adjustment", 0), else_=1)
     return [
@@ -169,17 +167,22 @@ def _edges(account_id: AccountId, wanted: UsageFilter) -> list[Select[Any]]:
             _receipts.api_key_id,
             receipts.label("receipts"),
             *(_receipts[name] for name in _SUMS),
-        ).where(_receipts.account_id == account_id, *_conditions(_receipts, wanted), or_(*partly), *bounds)
+        ).where(
+            _receipts.account_id == account_id,
+            *_conditions(_receipts, filters),
+            or_(*partial_ranges),
+            *bounds,
+        )
     ]
 
 
-def _conditions(columns: Any, wanted: UsageFilter) -> list[ColumnElement[bool]]:
-    wishes = (
-        (columns.model, wanted.model),
-        (columns.graph_id, wanted.graph_id),
-        (columns.api_key_id, wanted.api_key_id),
+def _conditions(columns: Any, filters: UsageFilter) -> list[ColumnElement[bool]]:
+    columns_and_values = (
+        (columns.model, filters.model),
+        (columns.graph_id, filters.graph_id),
+        (columns.api_key_id, filters.api_key_id),
     )
-    return [column == value for column, value in wishes if value is not None]
+    return [column == value for column, value in columns_and_values if value is not None]
 
 
 def _group(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElement[str]:
@@ -206,7 +209,7 @@ def _bucket_after(moment: datetime) -> datetime:
     try:
         return moment + (_EPOCH - moment) % BUCKET
     except OverflowError:
-        return _END_OF_TIME
+        return _MAX_TIME
 
 
 def _sums(values: list[Any]) -> UsageSums:

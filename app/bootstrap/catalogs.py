@@ -30,8 +30,8 @@ def open_planner(settings: Settings) -> RunPlanner:
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)
-    for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
-        log.warning("a configured model ends", problem=said)
+    for problem in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+        log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
     return RunPlanner(graphs, models, tools, prices, timeout, message_limits(settings))
 

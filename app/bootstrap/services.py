@@ -51,7 +51,7 @@ from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
 from app.webhooks.addresses import AddressPolicy
-from app.webhooks.deliverer import DeliveryWorker
+from app.webhooks.delivery_worker import DeliveryWorker
 from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Webhooks
 from app.workspaces.service import Workspaces
@@ -92,7 +92,7 @@ class Services:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
+class _Infrastructure:
     """What runs stand on."""
 
     settings: Settings
@@ -121,49 +121,49 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
     Raises what is wrong with the settings, graphs, tools or database before anything is served.
     """
     async with AsyncExitStack() as stack:
-        ground = await _open_ground(settings, stack, cli)
-        planner, executor = ground.planner, ExecutorAggregator({"claude_agents": ground.agent.executor})
-        ground.tasks.start_soon(ground.receipts.work)
-        webhooks = await stack.enter_async_context(_open_webhooks(settings, ground.database))
-        accounts = Accounts(ground.database)
-        runs, commands, conversations = await _open_runs(ground, stack, executor, accounts=accounts)
-        if ground.agent.access.missing is None:
-            warm_up(ground.agent.starter, planner)
+        infra = await _open_infrastructure(settings, stack, cli)
+        planner, executor = infra.planner, ExecutorAggregator({"claude_agents": infra.agent.executor})
+        infra.tasks.start_soon(infra.receipts.work)
+        webhooks = await stack.enter_async_context(_open_webhooks(settings, infra.database))
+        accounts = Accounts(infra.database)
+        runs, commands, conversations = await _open_runs(infra, stack, executor, accounts=accounts)
+        if infra.agent.access.missing is None:
+            warm_up(infra.agent.starter, planner)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        credentials = CredentialMonitor(accounts.still_valid)
-        ground.tasks.start_soon(credentials.watch)
-        access = ReadinessProbe(ground.agent.access)
-        ground.tasks.start_soon(access.watch)
+        credentials = CredentialMonitor(accounts.find_valid_credentials)
+        infra.tasks.start_soon(credentials.watch)
+        access = ReadinessProbe(infra.agent.access)
+        infra.tasks.start_soon(access.watch)
         yield Services(
             settings=settings,
-            database=ground.database,
+            database=infra.database,
             accounts=accounts,
-            browser_sessions=BrowserSessions(ground.database, accounts),
+            browser_sessions=BrowserSessions(infra.database, accounts),
             credentials=credentials,
-            key_revocation=KeyRevocation(ground.database, accounts.revoke_key),
+            key_revocation=KeyRevocation(infra.database, accounts.revoke_key),
             runs=runs,
             commands=commands,
             conversations=conversations,
-            generator=Generator(runs, planner.models, ground.schemas),
-            previewer=RunPreviewer(planner, executor, ground.schemas),
-            billing=ground.billing,
-            ledger=ground.ledger,
+            generator=Generator(runs, planner.models, infra.schemas),
+            previewer=RunPreviewer(planner, executor, infra.schemas),
+            billing=infra.billing,
+            ledger=infra.ledger,
             graphs=planner.graphs,
             models=planner.models,
             prices=planner.prices,
             tools=planner.tools,
-            log=ground.log,
+            log=infra.log,
             webhooks=webhooks,
             access=access,
-            workspaces=ground.workspaces,
-            contents=_open_contents(ground),
-            memory=ground.memory,
-            offload=ground.offload,
+            workspaces=infra.workspaces,
+            contents=_open_contents(infra),
+            memory=infra.memory,
+            offload=infra.offload,
         )
 
 
-async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | None) -> _Ground:
+async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cli | None) -> _Infrastructure:
     planner = open_planner(settings)
     database = await stack.enter_async_context(open_database(settings))
     await database.require_current_schema()
@@ -180,7 +180,7 @@ async def _open_ground(settings: Settings, stack: AsyncExitStack, cli: Cli | Non
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     memory = _open_memory(settings, tasks)
-    return _Ground(
+    return _Infrastructure(
         settings=settings,
         process_id=process_id,
         database=database,
@@ -208,72 +208,72 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
 
 
 async def _open_runs(
-    ground: _Ground, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
+    infra: _Infrastructure, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
 ) -> tuple[RunService, RunCommands, ConversationService]:
-    settings, database, log_ = ground.settings, ground.database, ground.log
-    codec = RequestCodec(ground.offload)
+    settings, database, log_ = infra.settings, infra.database, infra.log
+    codec = RequestCodec(infra.offload)
     worker = RunWorker(
         database,
         executor,
         log_,
-        receipts=ground.receipts,
-        ledger=ground.ledger,
+        receipts=infra.receipts,
+        ledger=infra.ledger,
         codec=codec,
         max_output_bytes=settings.max_run_output_mb * 2**20,
     )
     dispatcher = RunDispatcher(_capacity(settings))
-    ground.tasks.start_soon(_share_slots, accounts, dispatcher)
-    supervisor = RunSupervisor(database, worker, log_, dispatcher=dispatcher, tasks=ground.tasks)
-    commands = RunCommands(database, supervisor, process_id=ground.process_id, limits=ground.planner.messages)
-    conversations = _open_conversations(ground)
+    infra.tasks.start_soon(_share_slots, accounts, dispatcher)
+    supervisor = RunSupervisor(database, worker, log_, dispatcher=dispatcher, tasks=infra.tasks)
+    commands = RunCommands(database, supervisor, process_id=infra.process_id, limits=infra.planner.messages)
+    conversations = _open_conversations(infra)
     runs = RunService(
         database,
         log_,
-        receipts=ground.receipts,
-        ledger=ground.ledger,
-        planner=ground.planner,
+        receipts=infra.receipts,
+        ledger=infra.ledger,
+        planner=infra.planner,
         dispatcher=dispatcher,
         supervisor=supervisor,
         commands=commands,
         conversations=conversations,
-        schemas=ground.schemas,
-        workspaces=ground.workspaces,
-        memory=ground.memory,
+        schemas=infra.schemas,
+        workspaces=infra.workspaces,
+        memory=infra.memory,
         codec=codec,
-        storage=ground.storage,
-        require_sandbox=ground.agent.sandbox.require,
-        require_live_key=accounts.require_live,
-        process_id=ground.process_id,
+        storage=infra.storage,
+        require_sandbox=infra.agent.sandbox.require,
+        require_live_key=accounts.require_active_key,
+        process_id=infra.process_id,
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
     recovery = RunRecovery(
         database,
         log_,
-        planner=ground.planner,
+        planner=infra.planner,
         dispatcher=dispatcher,
         supervisor=supervisor,
-        ledger=ground.ledger,
-        receipts=ground.receipts,
-        reports=ground.billing,
+        ledger=infra.ledger,
+        receipts=infra.receipts,
+        reports=infra.billing,
         codec=codec,
-        process_id=ground.process_id,
+        process_id=infra.process_id,
     )
     # With an embedded database there is no other process: every unfinished run has lost its process.
     await recovery.recover(timeout_s=0.0 if settings.database_url is None else HEARTBEAT_TIMEOUT_S)
-    ground.tasks.start_soon(recovery.watch)
-    ground.tasks.start_soon(commands.watch)
-    ground.tasks.start_soon(ground.workspaces.sweep)
-    if any(graph.native_tools for graph in ground.planner.graphs.all()):
-        ground.tasks.start_soon(ground.agent.sandbox.look)
+    infra.tasks.start_soon(recovery.watch)
+    infra.tasks.start_soon(commands.watch)
+    infra.tasks.start_soon(infra.workspaces.sweep)
+    if any(graph.native_tools for graph in infra.planner.graphs.all()):
+        infra.tasks.start_soon(infra.agent.sandbox.look)
     return runs, commands, conversations
 
 
-def _open_conversations(ground: _Ground) -> ConversationService:
+def _open_conversations(infra: _Infrastructure) -> ConversationService:
     return ConversationService(
-        ground.database,
-        ground.sessions,
-        storage=ground.storage,
-        max_bytes=ground.settings.max_conversation_mb * 2**20,
+        infra.database,
+        infra.sessions,
+        storage=infra.storage,
+        max_bytes=infra.settings.max_conversation_mb * 2**20,
         tool_id_of=tool_id_of,
     )
 
@@ -283,20 +283,20 @@ def _open_storage(settings: Settings, database: Database) -> StorageQuota:
     return StorageQuota(database, most * 2**20 if most else None)
 
 
-def _open_contents(ground: _Ground) -> RunDeletion:
-    days = ground.settings.retention_days
+def _open_contents(infra: _Infrastructure) -> RunDeletion:
+    days = infra.settings.retention_days
     contents = RunDeletion(
-        ground.database,
-        workspaces=ground.workspaces,
-        storage=ground.storage,
+        infra.database,
+        workspaces=infra.workspaces,
+        storage=infra.storage,
         keep=timedelta(days=days) if days else None,
     )
-    ground.tasks.start_soon(contents.sweep)
+    infra.tasks.start_soon(contents.sweep)
     return contents
 
 
 async def _share_slots(accounts: Accounts, dispatcher: RunDispatcher) -> None:
-    await accounts.wait_until_several()
+    await accounts.wait_for_second_account()
     dispatcher.share_slots()
 
 

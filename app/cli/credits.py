@@ -30,7 +30,7 @@ _MOST_DIGITS = 10
 async def show_credit(settings: Settings, console: Console, account: str) -> None:
     """Print what an account has."""
     async with _account(settings, account) as (ledger, account_id):
-        credit = await ledger.credit(account_id)
+        credit = await ledger.balance(account_id)
     console.print(_table(account, credit))
 
 
@@ -82,7 +82,7 @@ async def reprice_receipts(settings: Settings, console: Console) -> None:
 @asynccontextmanager
 async def _account(settings: Settings, name: str) -> AsyncIterator[tuple[CreditLedger, AccountId]]:
     async with attach_database(settings) as database:
-        account = await Accounts(database).named(name)
+        account = await Accounts(database).find_by_name(name)
         yield CreditLedger(database), account.id
 
 

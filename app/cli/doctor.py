@@ -23,12 +23,12 @@ async def diagnose(*, with_probe: bool) -> Report:
         settings = Settings.load()
     except SettingsError as error:
         # Without settings nothing else can be opened; the wrong ones name no value.
-        wrong = str(error).splitlines()
-        problems = [line.strip() for line in wrong[1:]] or wrong
+        errors = str(error).splitlines()
+        problems = [line.strip() for line in errors[1:]] or errors
         found = [Check("settings", "error", problem) for problem in problems]
         return Report([*found, *check_variables(os.environ, (), None)])
-    of_file = [name for name, value in dotenv_values(_ENV_FILE).items() if value]
-    return await examine(settings, environ=os.environ, of_file=of_file, with_probe=with_probe)
+    file_variables = [name for name, value in dotenv_values(_ENV_FILE).items() if value]
+    return await examine(settings, environ=os.environ, file_variables=file_variables, with_probe=with_probe)
 
 
 def show(report: Report, console: Console, *, as_json: bool) -> None:

@@ -8,12 +8,12 @@ from typing import TextIO, cast
 
 import structlog
 
-from app.cli.terminal import shown
+from app.cli.terminal import sanitized
 
-_OF_SEVERAL_LINES = ("exception", "stack")
+_MULTILINE_FIELDS = ("exception", "stack")
 
 
-class _Forgiving(TextIOBase):
+class _LossyStream(TextIOBase):
     """A stream that drops what cannot be written: no run may end because the log's disk is full."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,22 +37,24 @@ def renderers(*, for_terminal: bool) -> list[structlog.typing.Processor]:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     # Plain tracebacks: the pretty ones print local variables, and some of those are secrets.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    return [structlog.processors.format_exc_info, _harmless, plain]
+    return [structlog.processors.format_exc_info, _sanitize_fields, plain]
 
 
-def _harmless(_logger: object, _method: str, said: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def _sanitize_fields(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
     """Nothing that others wrote steers the terminal or poses as a line of the log."""
-    for name, value in said.items():
+    for name, value in event.items():
         if isinstance(value, str):
             # Tracebacks have lines, and each is told from a line of the log by where it begins.
-            break_ = "\n  " if name in _OF_SEVERAL_LINES else "\\n"
-            said[name] = shown(value).replace("\n", break_)
-    return said
+            break_ = "\n  " if name in _MULTILINE_FIELDS else "\\n"
+            event[name] = sanitized(value).replace("\n", break_)
+    return event
 
 
 def configure_logs() -> None:
     """Set up once, at the start of a command that serves."""
-    stream = cast("TextIO", _Forgiving(sys.stderr))
+    stream = cast("TextIO", _LossyStream(sys.stderr))
     rendering = renderers(for_terminal=sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -85,7 +85,7 @@ class _Server(uvicorn.Server):
             self._draining = asyncio.create_task(self._drain())
 
     def _stop(self) -> None:
-        log.info("stopping: no new runs; those under way may finish", within_s=DRAIN_S)
+        log.info("server.stopping", within_s=DRAIN_S)
         self.drain()
 
     def _is_proxy(self, address: str) -> bool:
@@ -141,10 +141,10 @@ async def serve(settings: Settings, *, host: str, port: int) -> None:
                 server = _Server(services)
                 # What is there by now stays. To look through all of it for garbage takes a sixth of a second.
                 gc.freeze()
-                log.info("serving", url=url_of(sock))
+                log.info("server.started", url=url_of(sock))
                 await server.serve(sockets=[sock])
     except asyncio.CancelledError:
-        log.info("stopped before serving")
+        log.info("server.stopped_before_start")
 
 
 @asynccontextmanager

@@ -9,12 +9,12 @@ from rich.segment import Segment
 from app.storable import REPLACEMENT, storable
 
 # Control characters but line breaks and tabs, and those that turn the direction of what follows.
-_STEERING = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def shown(text: str) -> str:
+def sanitized(text: str) -> str:
     """The text as a terminal may be given it; no length changes."""
-    return _STEERING.sub(REPLACEMENT, storable(text))
+    return _CONTROL_CHARACTERS.sub(REPLACEMENT, storable(text))
 
 
 class Terminal(Console):
@@ -23,4 +23,4 @@ class Terminal(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """See rich; whatever is printed, also inside a table, passes through here."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(shown(segment.text), segment.style)
+            yield segment if segment.control else Segment(sanitized(segment.text), segment.style)

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 
 from app.conversations.tables import session_entries, sessions
 from app.conversations.transcript import TranscriptEntry
-from app.db import Reader, Transaction, member_of
+from app.db import Reader, Transaction, json_text
 from app.ids import AccountId
 
 _entries = session_entries.c
@@ -217,7 +217,7 @@ async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
 
 async def has_user_messages(reader: Reader, transcript: Transcript) -> bool:
     """Whether it contains user messages; does not read the entries."""
-    statement = select(exists().where(_in(transcript), member_of(_entries.entry, "type") == "user"))
+    statement = select(exists().where(_in(transcript), json_text(_entries.entry, "type") == "user"))
     found: bool = (await reader.execute(statement)).scalar_one()
     return found
 

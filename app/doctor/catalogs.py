@@ -35,42 +35,42 @@ class Catalogs:
     prices: PriceList
 
 
-def check_catalogues(settings: Settings) -> Catalogs:
+def check_catalogs(settings: Settings) -> Catalogs:
     """Read everything; what is wrong with one thing does not hide what is wrong with another."""
-    tools, of_tools = _tools(settings)
-    prices, of_prices = _prices(settings)
-    models, of_models = _models(settings, prices)
-    graphs, wrong = GraphCatalog.load_valid(
+    tools, tool_checks = _tools(settings)
+    prices, price_checks = _prices(settings)
+    models, model_checks = _models(settings, prices)
+    graphs, errors = GraphCatalog.load_valid(
         graph_directories(settings),
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,
     )
-    of_graphs = [Check("graphs", "error", str(problem)) for problem in wrong]
+    graph_checks = [Check("graphs", "error", str(problem)) for problem in errors]
     if models is not None:
         timeout = timedelta(seconds=settings.run_timeout_s)
         planner = RunPlanner(graphs, models, tools, prices, timeout, message_limits(settings))
-        of_graphs += _unrunnable(planner)
-        of_models += _ending(models, graphs)
-    if not of_graphs:
-        of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
-    return Catalogs([*of_tools, *of_graphs, *of_models, *of_prices], graphs, models, prices)
+        graph_checks += _unrunnable(planner)
+        model_checks += _ending(models, graphs)
+    if not graph_checks:
+        graph_checks = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
+    return Catalogs([*tool_checks, *graph_checks, *model_checks, *price_checks], graphs, models, prices)
 
 
 def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
-    usable, wrong = [], []
+    usable, errors = [], []
     for module in settings.tools:
         try:
             ToolCatalog.load([module])
         except (ToolCatalogError, ToolDefinitionError) as error:
-            wrong.append(Check("tools", "error", str(error)))
+            errors.append(Check("tools", "error", str(error)))
         else:
             usable.append(module)
     try:
         tools = ToolCatalog.load(usable)
     except ToolCatalogError as error:
-        return ToolCatalog.load(()), [*wrong, Check("tools", "error", str(error))]
-    return tools, wrong or [Check("tools", "ok", ", ".join(tool.id for tool in tools.all()))]
+        return ToolCatalog.load(()), [*errors, Check("tools", "error", str(error))]
+    return tools, errors or [Check("tools", "ok", ", ".join(tool.id for tool in tools.all()))]
 
 
 def _prices(settings: Settings) -> tuple[PriceList, list[Check]]:
@@ -94,8 +94,8 @@ def _models(settings: Settings, prices: PriceList) -> tuple[ModelRegistry | None
 
 
 def _ending(models: ModelRegistry, graphs: GraphCatalog) -> Iterator[Check]:
-    for said in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
-        yield Check("models", "warning", said)
+    for message in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+        yield Check("models", "warning", message)
 
 
 def _unrunnable(planner: RunPlanner) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from app.bootstrap.agent import open_access, open_agent, open_schemas
 from app.bootstrap.storage import attach_database, open_log
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
-from app.doctor.catalogs import Catalogs, check_catalogues
+from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
 from app.doctor.probe import ProbeBilling, probe
 from app.doctor.report import Check, Report, without_secrets
@@ -25,45 +25,45 @@ async def examine(
     settings: Settings,
     *,
     environ: Mapping[str, str],
-    of_file: Collection[str],
+    file_variables: Collection[str],
     with_probe: bool,
     cli: Cli | None = None,
 ) -> Report:
     """Look at an installation, also beside a running server. `cli`: another one than the bundled."""
-    catalogues = check_catalogues(settings)
+    catalogs = check_catalogs(settings)
     found = [
         Check("settings", "ok", "all of them can be used"),
-        *check_variables(environ, of_file, settings),
-        *catalogues.checks,
+        *check_variables(environ, file_variables, settings),
+        *catalogs.checks,
         _webhooks(settings),
-        await check_sandbox(settings, catalogues.graphs.all()),
+        await check_sandbox(settings, catalogs.graphs.all()),
     ]
     async with AsyncExitStack() as stack:
-        opening = _Opening(settings, stack, catalogues, cli)
-        looks = {
-            "data_dir": opening.data_directory,
-            "database": opening.the_database,
-            "event_log": opening.event_log,
-            "journal": opening.journal,
-            "cli": opening.the_cli,
-            "auth": opening.auth,
-            "mcp_servers": opening.mcp_servers,
-            **({"probe": opening.probe} if with_probe else {}),
+        examination = _Examination(settings, stack, catalogs, cli)
+        checks = {
+            "data_dir": examination.data_directory,
+            "database": examination.database,
+            "event_log": examination.event_log,
+            "journal": examination.journal,
+            "cli": examination.cli,
+            "auth": examination.auth,
+            "mcp_servers": examination.mcp_servers,
+            **({"probe": examination.probe} if with_probe else {}),
         }
-        for name, look in looks.items():
-            found += await _looked_at(name, look)
+        for name, check in checks.items():
+            found += await _run_check(name, check)
     return Report(without_secrets(found, settings))
 
 
-class _Opening:
+class _Examination:
     """Opens one part after the other, and keeps open what a later one stands on."""
 
     def __init__(
-        self, settings: Settings, stack: AsyncExitStack, catalogues: Catalogs, cli: Cli | None
+        self, settings: Settings, stack: AsyncExitStack, catalogs: Catalogs, cli: Cli | None
     ) -> None:
         self._settings = settings
         self._stack = stack
-        self._catalogues = catalogues
+        self._catalogs = catalogs
         self._other_cli = cli
         self._database: Database | None = None
 
@@ -74,7 +74,7 @@ class _Opening:
     async def data_directory(self) -> list[Check]:
         return [check_data_directory(self._settings)]
 
-    async def the_database(self) -> list[Check]:
+    async def database(self) -> list[Check]:
         database = await self._stack.enter_async_context(attach_database(self._settings))
         await database.require_current_schema()
         self._database = database
@@ -90,7 +90,7 @@ class _Opening:
     async def journal(self) -> list[Check]:
         return [await check_journal(self._settings)]
 
-    async def the_cli(self) -> list[Check]:
+    async def cli(self) -> list[Check]:
         with own_directory(self._settings.data_dir.absolute() / "runs") as directory:
             return [await check_cli(self._cli, directory)]
 
@@ -102,20 +102,20 @@ class _Opening:
         found = [] if access.login else [Check("gateway", "ok", "listens on loopback")]
         if problem is not None:
             return [*found, Check("auth", "error", problem)]
-        said = "the machine's own login" if access.login else "ANTHROPIC_API_KEY was not refused"
-        return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {said}")]
+        message = "the machine's own login" if access.login else "ANTHROPIC_API_KEY was not refused"
+        return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {message}")]
 
     async def mcp_servers(self) -> list[Check]:
         """Connect to what each graph needs, as its runs do."""
-        graphs = [graph for graph in self._catalogues.graphs.all() if graph.mcp_servers]
+        graphs = [graph for graph in self._catalogs.graphs.all() if graph.mcp_servers]
         async with open_schemas(self._settings) as schemas:
             connector = McpConnector(self._settings.mcp_secrets, schemas)
             return [await _servers_of(graph, connector) for graph in graphs]
 
     async def probe(self) -> list[Check]:
-        if self._database is None or self._catalogues.models is None:
+        if self._database is None or self._catalogs.models is None:
             return [Check("probe", "error", "not made: it needs the database and the models")]
-        billing = ProbeBilling(self._catalogues.prices)
+        billing = ProbeBilling(self._catalogs.prices)
         sessions = PostgresSessionStore(self._database)
         alone = self._settings.model_copy(update={"warm_pool": 0})
         async with AsyncExitStack() as stack:
@@ -124,7 +124,7 @@ class _Opening:
             agent = await stack.enter_async_context(
                 open_agent(alone, billing, sessions, workspaces=workspaces, schemas=schemas, cli=self._cli)
             )
-            return await probe(agent.executor, self._catalogues.models, billing)
+            return await probe(agent.executor, self._catalogs.models, billing)
 
 
 async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:
@@ -143,9 +143,9 @@ async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:
     return Check("mcp_servers", "ok", f"graph {graph.id}: {', '.join(wanted)}")
 
 
-async def _looked_at(name: str, look: Callable[[], Awaitable[list[Check]]]) -> list[Check]:
+async def _run_check(name: str, check: Callable[[], Awaitable[list[Check]]]) -> list[Check]:
     try:
-        return await look()
+        return await check()
     except AppError as error:
         return [Check(name, "error", error.detail)]
     except OperatorError as error:
@@ -156,6 +156,6 @@ async def _looked_at(name: str, look: Callable[[], Awaitable[list[Check]]]) -> l
 
 def _webhooks(settings: Settings) -> Check:
     if settings.webhook_allow_private:
-        said = "RUNTALLY_WEBHOOK_ALLOW_PRIVATE lets them lead into the server's own network"
-        return Check("webhooks", "warning", said)
+        message = "RUNTALLY_WEBHOOK_ALLOW_PRIVATE lets them lead into the server's own network"
+        return Check("webhooks", "warning", message)
     return Check("webhooks", "ok", "public https addresses only")

@@ -50,8 +50,8 @@ async def check_journal(settings: Settings) -> Check:
     """Write to a journal of our own, as the server does to its."""
     journal = open_journal(settings, new_uuid())
     try:
-        journal.done(())
-        await journal.flushed()
+        journal.acknowledge(())
+        await journal.sync()
         problem = journal.problem
     finally:
         journal.close()

@@ -27,7 +27,7 @@ _GRAPH = GraphSpec(
 )
 _OUTPUT_TOKENS = 1_000
 """Room for a short thought: models from Claude 5.5 on think without being asked to."""
-_PATIENCE = timedelta(seconds=60)
+_TIMEOUT = timedelta(seconds=60)
 _NOBODY = UUID(int=0)
 
 
@@ -40,7 +40,7 @@ class ProbeBilling:
     def lane(self, context: RunContext) -> tuple[ChannelLimits, ChannelHooks]:
         """See the protocol."""
         return lane_limits(context), ChannelHooks(
-            self.cost_of, _no_objection, opened=_unheeded, closed=_unheeded, voided=_unheeded
+            self.cost_of, _allow_call, opened=_ignore_usage, closed=_ignore_usage, voided=_ignore_usage
         )
 
     def cost_of(self, model: str, usage: TokenUsage) -> Decimal:
@@ -68,12 +68,12 @@ async def probe(executor: ClaudeAgentExecutor, models: ModelRegistry, billing: P
                     case _:
                         pass
     except ExecutionFailed as error:
-        said = f"{context.model}: {error.outcome.error}; the log says why"
-        return [Check("probe", "error", said), *_of_meters(meters)]
+        message = f"{context.model}: {error.outcome.error}; the log says why"
+        return [Check("probe", "error", message), *_meter_checks(meters)]
     if not answered:
-        return [Check("probe", "error", f"{context.model} did not answer"), *_of_meters(meters)]
+        return [Check("probe", "error", f"{context.model} did not answer"), *_meter_checks(meters)]
     took = time.monotonic() - began
-    return [_of_cost(facts, billing, f"{context.model} answered in {took:.1f} s"), *_of_meters(meters)]
+    return [_cost_check(facts, billing, f"{context.model} answered in {took:.1f} s"), *_meter_checks(meters)]
 
 
 def _context(models: ModelRegistry) -> RunContext:
@@ -86,7 +86,7 @@ def _context(models: ModelRegistry) -> RunContext:
         model=model,
         tools=(),
         limits=RunLimits.of(max_turns=1),
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         attribution=Attribution(ApiKeyId(_NOBODY), _GRAPH.id, None),
         options=replace(
             options, thinking="disabled", effort=None, max_output_tokens=_OUTPUT_TOKENS, fallback=None
@@ -94,7 +94,7 @@ def _context(models: ModelRegistry) -> RunContext:
     )
 
 
-def _of_cost(facts: list[UsageFact], billing: ProbeBilling, what: str) -> Check:
+def _cost_check(facts: list[UsageFact], billing: ProbeBilling, what: str) -> Check:
     prompt, output = (
         sum(fact.usage.prompt_tokens for fact in facts),
         sum(fact.usage.output_tokens for fact in facts),
@@ -108,19 +108,19 @@ def _of_cost(facts: list[UsageFact], billing: ProbeBilling, what: str) -> Check:
     return Check("probe", "ok", f"{what}: {tokens}, {cost:.10f} USD by our prices; nobody is charged")
 
 
-def _of_meters(meters: Meters | None) -> list[Check]:
+def _meter_checks(meters: Meters | None) -> list[Check]:
     if meters is None:
         return []
     if meters.gateway == 0 and meters.sdk > 0:
-        said = f"SDK {meters.sdk}, no gateway, drift from the CLI's own totals {meters.drift}"
+        message = f"SDK {meters.sdk}, no gateway, drift from the CLI's own totals {meters.drift}"
     else:
-        said = f"SDK {meters.sdk}, gateway {meters.gateway}, drift {meters.drift}"
-    return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {said}")]
+        message = f"SDK {meters.sdk}, gateway {meters.gateway}, drift {meters.drift}"
+    return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {message}")]
 
 
-async def _no_objection(_under_way: CallCost) -> None:
+async def _allow_call(_under_way: CallCost) -> None:
     """Nobody pays, so nobody objects."""
 
 
-def _unheeded(*messages: MessageUsage | None) -> None:
+def _ignore_usage(*messages: MessageUsage | None) -> None:
     """What a probe used is told, not noted."""

@@ -8,57 +8,57 @@ from app.settings import Settings
 
 NAME = "variables"
 
-_OF_THE_CLIENT = ("RUNTALLY_URL", "RUNTALLY_API_KEY")
+_CLIENT_VARIABLES = ("RUNTALLY_URL", "RUNTALLY_API_KEY")
 """Read by `runtally run` and `runtally receipts` alone."""
 
 KNOWN = frozenset(
-    {*(str(field.validation_alias) for field in Settings.model_fields.values()), *_OF_THE_CLIENT}
+    {*(str(field.validation_alias) for field in Settings.model_fields.values()), *_CLIENT_VARIABLES}
 )
 
-_OURS = "RUNTALLY_"
-_SURELY_MEANT = 0.85
-_PERHAPS_MEANT = 0.75
-_OF_THE_CLI = ("ANTHROPIC_", "CLAUDE_", "DISABLE_PROMPT_CACHING", "ENABLE_PROMPT_CACHING")
+_PREFIX = "RUNTALLY_"
+_STRICT_MATCH = 0.85
+_LOOSE_MATCH = 0.75
+_CLI_VARIABLES = ("ANTHROPIC_", "CLAUDE_", "DISABLE_PROMPT_CACHING", "ENABLE_PROMPT_CACHING")
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 
 
 def check_variables(
-    environ: Mapping[str, str], of_file: Collection[str], settings: Settings | None
+    environ: Mapping[str, str], file_variables: Collection[str], settings: Settings | None
 ) -> list[Check]:
     """Warnings about the environment and `.env`; one `ok` when there are none."""
     names = {name.upper() for name, value in environ.items() if value}
-    in_file = {name.upper() for name in of_file}
-    said = [*_misspelt(names, in_file), *_without_effect(names | in_file)]
+    in_file = {name.upper() for name in file_variables}
+    message = [*_misspelled(names, in_file), *_ignored(names | in_file)]
     if settings is not None:
-        said += _useless_together(settings)
-    if not said:
+        message += _overridden(settings)
+    if not message:
         return [Check(NAME, "ok", "every variable that is set has an effect")]
-    return [Check(NAME, "warning", text) for text in said]
+    return [Check(NAME, "warning", text) for text in message]
 
 
-def _misspelt(names: Collection[str], in_file: Collection[str]) -> Iterator[str]:
+def _misspelled(names: Collection[str], in_file: Collection[str]) -> Iterator[str]:
     for name in sorted({*names, *in_file} - KNOWN):
-        if name.startswith(_OURS):
+        if name.startswith(_PREFIX):
             if "CACHE" in name or "CACHING" in name:
                 yield f"{name} has no effect: the CLI decides what is cached (docs/OPERATIONS.md)"
                 continue
-            near = difflib.get_close_matches(name, KNOWN, 1, _PERHAPS_MEANT)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            matches = difflib.get_close_matches(name, KNOWN, 1, _LOOSE_MATCH)
+            hint = f"; did you mean {matches[0]}?" if matches else ""
             yield f"{name} is no setting{hint}"
         # The environment is full of other people's variables, the file is ours.
-        elif name in in_file and (near := difflib.get_close_matches(name, KNOWN, 1, _SURELY_MEANT)):
-            yield f"{name} in .env is no setting; did you mean {near[0]}?"
+        elif name in in_file and (matches := difflib.get_close_matches(name, KNOWN, 1, _STRICT_MATCH)):
+            yield f"{name} in .env is no setting; did you mean {matches[0]}?"
 
 
-def _without_effect(names: Collection[str]) -> Iterator[str]:
-    kept = sorted(name for name in names if name.startswith(_OF_THE_CLI) and name not in KNOWN)
+def _ignored(names: Collection[str]) -> Iterator[str]:
+    kept = sorted(name for name in names if name.startswith(_CLI_VARIABLES) and name not in KNOWN)
     if kept:
         yield f"no effect, the CLI gets an environment of its own: {', '.join(kept)}"
     if proxies := sorted(_PROXIES & set(names)):
         yield f"no effect, the provider is called directly: {', '.join(proxies)}"
 
 
-def _useless_together(settings: Settings) -> Iterator[str]:
+def _overridden(settings: Settings) -> Iterator[str]:
     if settings.claude_auth == "local_session":
         defaults = Settings.model_fields
         useless = {

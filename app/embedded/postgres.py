@@ -30,7 +30,7 @@ from app.errors import OperatorError
 _HOST = "127.0.0.1"
 _USER = "runtally"
 _START_S = 60.0
-_OTHER_UID = 65_534
+_UNPRIVILEGED_UID = 65_534
 """PostgreSQL refuses to run as root; this is the user it then runs as."""
 
 _SETTINGS = {
@@ -126,8 +126,8 @@ class _Cluster:
         if not (self.data / "PG_VERSION").exists():
             await asyncio.to_thread(self._create)
         port, url = _free_port(), ""
-        await asyncio.to_thread(self._wait_for_predecessor)
-        watchdog = await asyncio.to_thread(self._spawn, port)
+        await asyncio.to_thread(self._wait_for_previous_server)
+        watchdog = await asyncio.to_thread(self._start_watchdog, port)
         try:
             url = f"postgresql://{_USER}:{self._password()}@{_HOST}:{port}/postgres"
             await self._wait_until_ready(watchdog, port)
@@ -157,9 +157,9 @@ class _Cluster:
         making = Path(tempfile.mkdtemp(prefix="making-", dir=self.directory))
         private_copy = making / "password"
         _write_private(private_copy, password_file.read_text())
-        _give_away(making, private_copy)
+        _chown_unprivileged(making, private_copy)
         command = [
-            *_unprivileged(),
+            *_unprivileged_prefix(),
             str(_binary("initdb")),
             f"--pgdata={making / 'data'}",
             f"--username={_USER}",
@@ -173,18 +173,18 @@ class _Cluster:
         )
         if made.returncode != 0:
             shutil.rmtree(making, ignore_errors=True)
-            raise EmbeddedPostgresFailed(_explained("initdb failed", made.stdout + made.stderr))
+            raise EmbeddedPostgresFailed(_with_log_tail("initdb failed", made.stdout + made.stderr))
         (making / "data").rename(self.data)
         shutil.rmtree(making)
 
     def _password(self) -> str:
         return (self.directory / "password").read_text()
 
-    def _spawn(self, port: int) -> subprocess.Popen[bytes]:
+    def _start_watchdog(self, port: int) -> subprocess.Popen[bytes]:
         self.log.unlink(missing_ok=True)
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, "port": str(port)}.items()]
         config = {
-            "command": [*_unprivileged(), str(_binary("postgres")), f"-D{self.data}", *settings],
+            "command": [*_unprivileged_prefix(), str(_binary("postgres")), f"-D{self.data}", *settings],
             "environment": _environment(),
             "directory": str(self.data),
             "log": str(self.log),
@@ -209,12 +209,12 @@ class _Cluster:
                 return
             await asyncio.sleep(0.01)
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        raise EmbeddedPostgresFailed(_explained("PostgreSQL did not start", text))
+        raise EmbeddedPostgresFailed(_with_log_tail("PostgreSQL did not start", text))
 
-    def _wait_for_predecessor(self) -> None:
+    def _wait_for_previous_server(self) -> None:
         """Let a PostgreSQL whose server was killed finish stopping."""
         deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline and (pid := _postmaster(self.data)) and _alive(pid):
+        while time.monotonic() < deadline and (pid := _postmaster(self.data)) and _is_running(pid):
             time.sleep(0.01)
 
 
@@ -234,7 +234,7 @@ def _postmaster(data: Path) -> int | None:
         return None
 
 
-def _alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     """Whether this is a PostgreSQL: after a reboot the number may be anybody's."""
     try:
         os.kill(pid, 0)
@@ -265,7 +265,7 @@ def _environment() -> dict[str, str]:
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
-def _unprivileged() -> list[str]:
+def _unprivileged_prefix() -> list[str]:
     """What to start PostgreSQL with when we are root.
 
     The other user keeps one capability: to pass through private parent directories, of the data
@@ -283,8 +283,8 @@ def _unprivileged() -> list[str]:
     return [
         setpriv,
         "--securebits=+no_setuid_fixup",
-        f"--reuid={_OTHER_UID}",
-        f"--regid={_OTHER_UID}",
+        f"--reuid={_UNPRIVILEGED_UID}",
+        f"--regid={_UNPRIVILEGED_UID}",
         "--clear-groups",
         "--inh-caps=+dac_override",
         "--ambient-caps=+dac_override",
@@ -292,10 +292,10 @@ def _unprivileged() -> list[str]:
     ]
 
 
-def _give_away(*paths: Path) -> None:
+def _chown_unprivileged(*paths: Path) -> None:
     if os.geteuid() == 0:
         for path in paths:
-            os.chown(path, _OTHER_UID, _OTHER_UID)
+            os.chown(path, _UNPRIVILEGED_UID, _UNPRIVILEGED_UID)
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -311,6 +311,6 @@ def _free_port() -> int:
         return port
 
 
-def _explained(what: str, output: str) -> str:
+def _with_log_tail(what: str, output: str) -> str:
     last = "\n".join(f"  {line}" for line in output.strip().splitlines()[-15:])
     return f"{what}:\n{last}\nSet DATABASE_URL to use a PostgreSQL of your own."

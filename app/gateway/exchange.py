@@ -13,7 +13,7 @@ from app.gateway.answers import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.call import Call
 from app.gateway.upstream import Upstream
 from app.gateway.wire import WHOLE_BYTES, AnswerTooLarge, StreamFold, whole_message
-from app.server.loopback import Dropped, Receive, Scope, Send, hung_up
+from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -49,7 +49,7 @@ class Exchange:
             sent=None if call is None else call.sent,
         )
         passing = asyncio.create_task(self._pass(request, call))
-        leaving = asyncio.create_task(hung_up(self._receive))
+        leaving = asyncio.create_task(wait_for_disconnect(self._receive))
         try:
             await asyncio.wait({passing, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not passing.done():
@@ -81,7 +81,7 @@ class Exchange:
             return
         except AppError as error:
             # That the prompt was sent could not be noted.
-            raise Dropped from error
+            raise DropConnection from error
         try:
             if call is not None and not response.is_success:
                 call.refused()
@@ -95,7 +95,7 @@ class Exchange:
             # noted; so do we.
             if isinstance(error, AnswerTooLarge):
                 self._stop(call, "the provider answers with more than is taken")
-            raise Dropped from error
+            raise DropConnection from error
         finally:
             await response.aclose()
 

@@ -18,7 +18,7 @@ from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
-from app.server.loopback import Receive, Scope, Send, listening
+from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 
 
 class Address(NamedTuple):
@@ -40,7 +40,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._url = await self._stack.enter_async_context(listening(self._answer))
+        self._url = await self._stack.enter_async_context(serve_on_loopback(self._answer))
         return self
 
     async def __aexit__(

@@ -12,7 +12,7 @@ from app.errors import NotFound, OperatorError
 from app.graphs.spec import GraphSpec
 from app.strict_yaml import StrictYamlLoader
 from app.tools.mcp_servers import secrets_of
-from app.workspaces.spec import HostPathRefused, real_host_path
+from app.workspaces.spec import HostPathRefused, resolve_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent / "builtin"
 
@@ -122,7 +122,7 @@ def _field_error(path: Path, detail: Any) -> GraphDefinitionError:
 def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:
     for index, mount in enumerate(graph.workspace.mounts):
         try:
-            real_host_path(mount.host_path, roots)
+            resolve_host_path(mount.host_path, roots)
         except HostPathRefused as error:
             yield _error(path, f"workspace.mounts.{index}.host_path", str(error))
 

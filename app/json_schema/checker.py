@@ -11,7 +11,7 @@ from app.json_schema.document import SchemaDocument, SchemaUnusable, pointer
 from app.json_schema.pool import WorkerEnded, WorkerPool
 
 MAX_VALUE_BYTES = 4 * 1024 * 1024
-_MOST_WAITING = 16
+_MAX_WAITING = 16
 """Of one owner, before further schemas are refused."""
 
 
@@ -56,8 +56,8 @@ class SchemaChecker:
         document = SchemaDocument.of(schema)
         try:
             # With a value: some schemas show only then that they never come to an end.
-            verdict, path, reason = await self._pool.ask(
-                document, b"{}", owner=owner, most_waiting=_MOST_WAITING
+            verdict, path, reason = await self._pool.check(
+                document, b"{}", owner=owner, max_waiting=_MAX_WAITING
             )
         except WorkerEnded as error:
             raise SchemaUnusable("#", str(error)) from error
@@ -70,7 +70,7 @@ class SchemaChecker:
         """Why the value does not match; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""
         document = SchemaDocument.of(schema)
         try:
-            verdict, path, reason = await self._pool.ask(document, _as_json(value), owner=owner)
+            verdict, path, reason = await self._pool.check(document, _as_json(value), owner=owner)
         except WorkerEnded as error:
             raise ValueUncheckable(str(error)) from error
         except OSError as error:

@@ -55,19 +55,19 @@ class SchemaDocument:
         return cls(_dialect(schema.get("$schema")), text)
 
 
-class _Place(NamedTuple):
+class _Node(NamedTuple):
     """A value and the way to it; the way is spelled out only where something is wrong."""
 
     value: Any
     name: str | int = ""
-    parent: "_Place | None" = None
+    parent: "_Node | None" = None
 
     def pointer(self) -> str:
         names: list[str] = []
-        place: _Place | None = self
-        while place is not None and place.parent is not None:
-            names.append(str(place.name))
-            place = place.parent
+        node: _Node | None = self
+        while node is not None and node.parent is not None:
+            names.append(str(node.name))
+            node = node.parent
         return pointer(reversed(names))
 
 
@@ -80,25 +80,25 @@ class _Inspection:
         self._references = 0
 
     def inspect(self, schema: dict[str, Any]) -> None:
-        level = [_Place(schema)]
+        level = [_Node(schema)]
         for _ in range(MAX_DEPTH + 1):
             if not level:
                 return
-            level = [below for place in level for below in self._below(place)]
+            level = [below for node in level for below in self._below(node)]
         raise SchemaUnusable(level[0].pointer(), f"is nested deeper than {MAX_DEPTH} levels")
 
-    def _below(self, place: _Place) -> Iterator[_Place]:
-        match place.value:
+    def _below(self, node: _Node) -> Iterator[_Node]:
+        match node.value:
             case dict() as members:
                 for name, value in members.items():
-                    below = _Place(value, name, place)
+                    below = _Node(value, name, node)
                     self._count(name)
-                    self._look_at(below)
+                    self._check_member(below)
                     yield below
             case list() as items:
                 for index, item in enumerate(items):
                     self._count(item)
-                    yield _Place(item, index, place)
+                    yield _Node(item, index, node)
 
     def _count(self, text: Any) -> None:
         self._values += 1
@@ -108,28 +108,28 @@ class _Inspection:
         if self._chars > MAX_BYTES:
             raise _too_large()
 
-    def _look_at(self, place: _Place) -> None:
-        match place.name, place.value:
+    def _check_member(self, node: _Node) -> None:
+        match node.name, node.value:
             case str(name), str(target) if name in _REFERENCES:
                 self._references += 1
-                self._check_reference(place, target)
-            case "$id", str() if place.parent is not None and place.parent.parent is not None:
-                raise SchemaUnusable(place.pointer(), "names a schema inside the schema; leave it out")
+                self._check_reference(node, target)
+            case "$id", str() if node.parent is not None and node.parent.parent is not None:
+                raise SchemaUnusable(node.pointer(), "names a schema inside the schema; leave it out")
             case "$schema", str(dialect) if dialect.rstrip("#") not in DIALECTS:
-                raise SchemaUnusable(place.pointer(), f"must be one of {', '.join(DIALECTS)}")
+                raise SchemaUnusable(node.pointer(), f"must be one of {', '.join(DIALECTS)}")
             case "pattern", str(pattern):
-                _check_pattern(place, pattern)
+                _check_pattern(node, pattern)
             case "patternProperties", dict() as members:
                 for pattern in members:
-                    _check_pattern(place, pattern)
+                    _check_pattern(node, pattern)
             case _, str(text):
                 self._chars += len(text)
 
-    def _check_reference(self, place: _Place, target: str) -> None:
+    def _check_reference(self, node: _Node, target: str) -> None:
         if not target.startswith("#"):
-            raise SchemaUnusable(place.pointer(), "refers to something outside the schema")
+            raise SchemaUnusable(node.pointer(), "refers to something outside the schema")
         if self._references > MAX_REFERENCES:
-            raise SchemaUnusable(place.pointer(), f"is one of more than {MAX_REFERENCES} references")
+            raise SchemaUnusable(node.pointer(), f"is one of more than {MAX_REFERENCES} references")
 
 
 def pointer(names: Any) -> str:
@@ -138,10 +138,10 @@ def pointer(names: Any) -> str:
     return whole if len(whole) <= _MAX_POINTER_CHARS else f"{whole[:_MAX_POINTER_CHARS]}…"
 
 
-def _check_pattern(place: _Place, pattern: str) -> None:
+def _check_pattern(node: _Node, pattern: str) -> None:
     if len(pattern) > MAX_PATTERN_CHARS:
         reason = f"has a regular expression of more than {MAX_PATTERN_CHARS} characters"
-        raise SchemaUnusable(place.pointer(), reason)
+        raise SchemaUnusable(node.pointer(), reason)
 
 
 def _dialect(uri: Any) -> int:

@@ -15,12 +15,12 @@ from app.json_schema.worker import REPLY, REQUEST
 
 _PROGRAM = Path(__file__).with_name("worker.py")
 _MAX_REPLY_BYTES = 65_536
-_WALL_FACTOR = 10
+_WALL_TIME_FACTOR = 10
 """How much longer than its processor time a check may take: the machine may be busy."""
 
 _EXIT_S = 5.0
-_TOO_LONG = "takes too long to check"
-_ENDLESS = "has more wrong with it than can be told"
+_TIMED_OUT = "takes too long to check"
+_REPLY_TOO_LARGE = "has too many errors to report"
 
 
 class SchemasBusy(Unavailable):
@@ -28,7 +28,7 @@ class SchemasBusy(Unavailable):
 
 
 class WorkerEnded(Exception):
-    """A worker ended, or was killed, before it had an answer; the text says why."""
+    """A worker ended, or was killed, before it sent a reply; the text says why."""
 
 
 class _Worker:
@@ -58,8 +58,8 @@ class _Worker:
     def alive(self) -> bool:
         return self._process.returncode is None
 
-    async def ask(self, request: bytes, within_s: float) -> list[Any]:
-        """The answer; raises `WorkerEnded`."""
+    async def exchange(self, request: bytes, within_s: float) -> list[Any]:
+        """The reply; raises `WorkerEnded`."""
         reading, writing = self._process.stdout, self._process.stdin
         assert reading is not None  # noqa: S101 - pipes, as asked for
         assert writing is not None  # noqa: S101
@@ -69,28 +69,28 @@ class _Worker:
                 await writing.drain()
                 (length,) = REPLY.unpack(await reading.readexactly(REPLY.size))
                 if length > _MAX_REPLY_BYTES:
-                    raise WorkerEnded(_ENDLESS)
-                answer: list[Any] = json.loads(await reading.readexactly(length))
-                return answer
+                    raise WorkerEnded(_REPLY_TOO_LARGE)
+                reply: list[Any] = json.loads(await reading.readexactly(length))
+                return reply
         except TimeoutError:
-            raise WorkerEnded(_TOO_LONG) from None
+            raise WorkerEnded(_TIMED_OUT) from None
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise WorkerEnded(await self._why_it_ended()) from error
+            raise WorkerEnded(await self._exit_reason()) from error
 
-    async def _why_it_ended(self) -> str:
+    async def _exit_reason(self) -> str:
         # Its pipe is closed, so it is ending by itself: by then there is nothing to kill.
         try:
             async with asyncio.timeout(_EXIT_S):
                 code = await self._process.wait()
         except TimeoutError:
             return "did not end"
-        return _TOO_LONG if code == -signal.SIGPROF else "takes too much memory to check"
+        return _TIMED_OUT if code == -signal.SIGPROF else "takes too much memory to check"
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait for its end, with its pipes closed."""
         await self._process.communicate()
 
@@ -106,23 +106,25 @@ class WorkerPool:
         self._all: set[_Worker] = set()
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def ask(
-        self, document: SchemaDocument, value: bytes, *, owner: str, most_waiting: int | None = None
+    async def check(
+        self, document: SchemaDocument, value: bytes, *, owner: str, max_waiting: int | None = None
     ) -> list[Any]:
         """Verdict, path and reason; raises `WorkerEnded`, `SchemasBusy`, and `OSError` without processes."""
         header = REQUEST.pack(document.dialect, self._check_s, len(document.text), len(value))
-        if most_waiting is not None and self._semaphore.waiting(owner) >= most_waiting:
+        if max_waiting is not None and self._semaphore.waiting(owner) >= max_waiting:
             raise SchemasBusy(retry_after_s=1)
         async with self._semaphore.slot(owner):
-            worker = await self._ready()
+            worker = await self._idle_worker()
             try:
-                answer = await worker.ask(header + document.text + value, self._check_s * _WALL_FACTOR)
+                reply = await worker.exchange(
+                    header + document.text + value, self._check_s * _WALL_TIME_FACTOR
+                )
             except BaseException:
-                # Also when nobody waits for the answer any more: the next one would read it.
+                # Also when nobody waits for the reply any more: the next one would read it.
                 self._end(worker)
                 raise
             self._idle.append(worker)
-            return answer
+            return reply
 
     async def aclose(self) -> None:
         """Kill every worker and wait until it is gone."""
@@ -131,7 +133,7 @@ class WorkerPool:
         while self._ending:
             await asyncio.wait(self._ending)
 
-    async def _ready(self) -> _Worker:
+    async def _idle_worker(self) -> _Worker:
         while self._idle:
             if (worker := self._idle.pop()).alive:
                 return worker
@@ -145,6 +147,6 @@ class WorkerPool:
             return
         self._all.discard(worker)
         worker.kill()
-        ending = asyncio.create_task(worker.gone())
+        ending = asyncio.create_task(worker.wait_closed())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)

@@ -46,9 +46,9 @@ def main() -> None:
         dialect, seconds, schema_bytes, value_bytes = REQUEST.unpack(header)
         schema, value = reading.read(schema_bytes), reading.read(value_bytes)
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        answer = json.dumps(_checked(dialect, schema, value)).encode()
+        reply = json.dumps(_checked(dialect, schema, value)).encode()
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _send(writing, answer)
+        _send(writing, reply)
 
 
 def _checked(dialect: int, schema: bytes, value: bytes) -> list[Any]:
@@ -75,8 +75,8 @@ def _reason(fault: jsonschema_rs.ValidationError) -> str:
     return fault.message[:MAX_REPLY_CHARS]
 
 
-def _send(writing: BinaryIO, answer: bytes) -> None:
-    writing.write(REPLY.pack(len(answer)) + answer)
+def _send(writing: BinaryIO, reply: bytes) -> None:
+    writing.write(REPLY.pack(len(reply)) + reply)
     writing.flush()
 
 

@@ -157,7 +157,7 @@ class RunRecovery:
             text = await stored_request(reader, run.key)
             conversation = await find_conversation(reader, run.key.account_id, run.state_key or "")
         request = await self._codec.decode(text)
-        await self._receipts.inherit(run.key, within_s=_RECEIPTS_WAIT_S)
+        await self._receipts.recover_run(run.key, within_s=_RECEIPTS_WAIT_S)
         context = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         started_at = run.started_at or datetime.now(UTC)
         remaining = max(timedelta(), context.timeout - (datetime.now(UTC) - started_at))

@@ -171,7 +171,7 @@ class RunWorker:
         finally:
             with anyio.CancelScope(shield=True):
                 await context.control.end()
-                await self._receipts.settle(context.run, within_s=_FLUSH_S)
+                await self._receipts.flush(context.run, within_s=_FLUSH_S)
                 ended = _Ended(context.run, context.attempt, tally.final(context), tally.report)
                 unstored = await self._end(ended)
         while unstored is not None:

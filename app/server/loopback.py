@@ -20,28 +20,28 @@ AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 _GRACE_S = 1.0
 
 
-class Dropped(Exception):
+class DropConnection(Exception):
     """Raised by an app to drop its connection in the middle of an answer, on purpose."""
 
 
-def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    return not (record.exc_info and isinstance(record.exc_info[1], Dropped))
+def _is_not_dropped(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], DropConnection))
 
 
 # uvicorn writes a traceback for every connection that is dropped, and has no other way to drop one.
-logging.getLogger("uvicorn.error").addFilter(_is_worth_a_line)
+logging.getLogger("uvicorn.error").addFilter(_is_not_dropped)
 
 
 CONNECTIONS: Final = 512
 """At a time, those without a request making room for others; each agent has a few."""
 
-_HEADERS_S = 10.0
-_READS_S = 300.0
+_HEADER_TIMEOUT_S = 10.0
+_WRITE_TIMEOUT_S = 300.0
 """How long an agent may take nothing of what it is answered: it may be stopped, or wait for the disk."""
 
 
 @asynccontextmanager
-async def listening(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIterator[str]:
+async def serve_on_loopback(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIterator[str]:
     """Serve while the body runs; yields the URL. Whoever still reads at the end is cut off.
 
     uvicorn's protocol without its server: that takes signals over and looks ten times a second whether
@@ -62,8 +62,8 @@ async def listening(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIte
         ConnectionLimits(
             connections=connections,
             per_address=connections,
-            header_timeout_s=_HEADERS_S,
-            write_timeout_s=_READS_S,
+            header_timeout_s=_HEADER_TIMEOUT_S,
+            write_timeout_s=_WRITE_TIMEOUT_S,
             # There is one address only.
             is_proxy=lambda _: True,
         )
@@ -84,21 +84,21 @@ async def listening(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIte
         server.close()
         for connection in list(state.connections):
             connection.shutdown()
-        await _ended(state.tasks)
+        await _finish_requests(state.tasks)
         await server.wait_closed()
 
 
-async def _ended(answers: set[asyncio.Task[None]]) -> None:
+async def _finish_requests(answers: set[asyncio.Task[None]]) -> None:
     """Let answers under way come to their end, but not for long."""
     if answers:
         await asyncio.wait(answers, timeout=_GRACE_S)
-    for answer in (late := list(answers)):
+    for answer in (unfinished := list(answers)):
         answer.cancel()
-    if late:
-        await asyncio.wait(late)
+    if unfinished:
+        await asyncio.wait(unfinished)
 
 
-async def whole_body(receive: Receive) -> bytes:
+async def read_body(receive: Receive) -> bytes:
     """The request's body; what came until the client left, when it did."""
     parts: list[bytes] = []
     more = True
@@ -109,7 +109,7 @@ async def whole_body(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-async def hung_up(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Return when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

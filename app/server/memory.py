@@ -33,19 +33,21 @@ class Overloaded(Unavailable):
 class MemoryCeiling:
     """Refuses new work while this process holds more than a number of bytes; work under way goes on."""
 
-    def __init__(self, max_bytes: int | None = None, *, held: Callable[[], int] | None = None) -> None:
-        """`max_bytes`: half of what this machine or container has unless given. `held` measures."""
+    def __init__(
+        self, max_bytes: int | None = None, *, resident_bytes: Callable[[], int] | None = None
+    ) -> None:
+        """`max_bytes`: half of what this machine or container has unless given. `resident_bytes` measures."""
         self.max_bytes = max_bytes or round(memory_limit() * _SHARE_OF_THE_MACHINE)
-        self._held = held or _resident_bytes()
-        self._released_at = 0.0
+        self._measure = resident_bytes or _resident_bytes()
+        self._last_release = 0.0
 
-    def held(self) -> int:
+    def resident_bytes(self) -> int:
         """The bytes of memory this process has now."""
-        return self._held()
+        return self._measure()
 
     def require_room(self, more_bytes: int = 0) -> None:
         """Raise `Overloaded` unless this process may hold so many bytes more."""
-        if self._held() + more_bytes > self.max_bytes:
+        if self._measure() + more_bytes > self.max_bytes:
             raise Overloaded(retry_after_s=RETRY_AFTER_S)
 
     async def ping(self) -> None:
@@ -54,22 +56,22 @@ class MemoryCeiling:
 
     async def watch(self) -> None:
         """Give freed memory back before the ceiling is reached, and log when it is; until cancelled."""
-        over = False
+        above = False
         while True:
             await asyncio.sleep(SAMPLE_S)
-            held = self._held()
-            if (held > self.max_bytes) is not over:
-                over = not over
-                say = log.error if over else log.info
-                say("memory ceiling", over=over, held_bytes=held, max_bytes=self.max_bytes)
-            if held > self.max_bytes * _RELEASE_FROM:
+            resident_bytes = self._measure()
+            if (resident_bytes > self.max_bytes) is not above:
+                above = not above
+                write_log, event = (log.error, "exceeded") if above else (log.info, "cleared")
+                write_log(f"memory.ceiling_{event}", resident_bytes=resident_bytes, max_bytes=self.max_bytes)
+            if resident_bytes > self.max_bytes * _RELEASE_FROM:
                 await self._release()
 
     async def _release(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._released_at < _RELEASE_EVERY_S:
+        if now - self._last_release < _RELEASE_EVERY_S:
             return
-        self._released_at = now
+        self._last_release = now
         # Freed memory stays with the allocator, which would count against us for ever.
         if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
             await asyncio.to_thread(trim, 0)

@@ -29,7 +29,7 @@ is closed may never see the answer."""
 
 SKIPPED_BYTES_PER_S: Final = 16_777_216
 """Of one connection: what is read for nothing must not take the processor from what is not."""
-_PAUSE_PER_SKIPPING = 4
+_SKIP_PAUSE_FACTOR = 4
 """How many times as long as skipping takes nothing is skipped, of all connections."""
 
 _SWEEP_S = 0.5
@@ -70,7 +70,7 @@ class ConnectionTable:
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._open: set[BoundedHttpProtocol] = set()
-        self._waiting: dict[BoundedHttpProtocol, None] = {}
+        self._idle: dict[BoundedHttpProtocol, None] = {}
         self._by_address: Counter[str] = Counter()
         self._sweeping: asyncio.TimerHandle | None = None
         self.skip_from = 0.0
@@ -105,7 +105,7 @@ class ConnectionTable:
 
     def release(self, connection: "BoundedHttpProtocol") -> None:
         """Count a connection out, once."""
-        self._waiting.pop(connection, None)
+        self._idle.pop(connection, None)
         if connection in self._open:
             self._open.remove(connection)
             if connection.address is not None:
@@ -113,25 +113,25 @@ class ConnectionTable:
                 if not self._by_address[connection.address]:
                     del self._by_address[connection.address]
 
-    def note_waiting(self, connection: "BoundedHttpProtocol") -> None:
+    def mark_idle(self, connection: "BoundedHttpProtocol") -> None:
         """A connection has no request: it is closed when there is no room for others."""
         if connection in self._open:
-            self._waiting[connection] = None
+            self._idle[connection] = None
 
-    def note_busy(self, connection: "BoundedHttpProtocol") -> None:
+    def mark_busy(self, connection: "BoundedHttpProtocol") -> None:
         """A connection has a request."""
-        self._waiting.pop(connection, None)
+        self._idle.pop(connection, None)
 
     def _evict(self) -> bool:
         """Close the connection that has waited longest, else one whose client does not read."""
-        victim = next(iter(self._waiting), None)
-        if victim is None:
-            slow = [each for each in self._open if each.unread_for_s() > _EVICTABLE_AFTER_S]
-            victim = max(slow, key=BoundedHttpProtocol.unread_for_s, default=None)
-        if victim is None:
+        candidate = next(iter(self._idle), None)
+        if candidate is None:
+            unread = [each for each in self._open if each.unread_for_s() > _EVICTABLE_AFTER_S]
+            candidate = max(unread, key=BoundedHttpProtocol.unread_for_s, default=None)
+        if candidate is None:
             return False
-        self.release(victim)
-        victim.transport.abort()
+        self.release(candidate)
+        candidate.transport.abort()
         return True
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -173,7 +173,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.address = None
             self._refuse(refusal)
         else:
-            self._table.note_waiting(self)
+            self._table.mark_idle(self)
             self._head_since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -203,9 +203,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._skipped:
             self.flow.pause_reading()
             now = self.loop.time()
-            self._table.skip_from = max(self._table.skip_from, now) + _PAUSE_PER_SKIPPING * (now - began)
+            self._table.skip_from = max(self._table.skip_from, now) + _SKIP_PAUSE_FACTOR * (now - began)
             paced = began + len(data) / SKIPPED_BYTES_PER_S
-            self.loop.call_at(max(paced, self._table.skip_from), self._read_on)
+            self.loop.call_at(max(paced, self._table.skip_from), self._resume_reading)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -238,7 +238,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             self._stop_parser(HTTPStatus.BAD_REQUEST)
         self._head_since, self._head_begun, self._unaccounted = None, False, 0
-        self._table.note_busy(self)
+        self._table.mark_busy(self)
         super().on_headers_complete()
         self._busy = True
         self._last = not self.cycle.keep_alive
@@ -283,7 +283,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         self._busy = False
         self.cycle.body.clear()
-        self._table.note_waiting(self)
+        self._table.mark_idle(self)
         if self.cycle.more_body:
             self._skipped = 0
         elif self._last:
@@ -318,7 +318,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if now - self._sent_at > limits.write_timeout_s:
             self.transport.abort()
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if not self.transport.is_closing():
             self.flow.resume_reading()
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from app.server.loopback import Dropped, Receive, Scope, Send, hung_up, listening, whole_body
+from app.server.loopback import (
+    DropConnection,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    serve_on_loopback,
+    wait_for_disconnect,
+)
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 from app.storable import identifier
@@ -34,7 +42,7 @@ class RecordedMessage:
     """Text, thinking and tool input that were written."""
     first_byte_at: float | None = None
     """When its id was written, in seconds of the monotonic clock; None until then."""
-    hung_up: bool = False
+    wait_for_disconnect: bool = False
     """The client left before the end."""
 
 
@@ -52,7 +60,7 @@ class Simulator:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self.url = await self._stack.enter_async_context(listening(self._answer))
+        self.url = await self._stack.enter_async_context(serve_on_loopback(self._answer))
         return self
 
     async def __aexit__(
@@ -65,7 +73,7 @@ class Simulator:
         await self._stack.aclose()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await whole_body(receive)
+        body = await read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
         if self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
@@ -113,7 +121,7 @@ async def _stream(
             reply.hold.reached.set()
             await reply.hold.until.wait()
         if reply.cut_after == index:
-            raise Dropped
+            raise DropConnection
         if reply.error_after is not None and reply.error_after[0] == index:
             failure = HttpError(500, reply.error_after[1])
             await send(_chunk(wire.sse(wire.error(failure))))
@@ -135,8 +143,8 @@ async def _until_hung_up(receive: Receive, sent: RecordedMessage) -> AsyncIterat
     speaking = asyncio.current_task()
 
     async def watch() -> None:
-        await hung_up(receive)
-        sent.hung_up = True
+        await wait_for_disconnect(receive)
+        sent.wait_for_disconnect = True
         if speaking is not None:
             speaking.cancel()
 
@@ -144,7 +152,7 @@ async def _until_hung_up(receive: Receive, sent: RecordedMessage) -> AsyncIterat
     try:
         yield
     except asyncio.CancelledError:
-        if not sent.hung_up:
+        if not sent.wait_for_disconnect:
             raise
     finally:
         watching.cancel()

@@ -17,7 +17,7 @@ async def stored_bytes(reader: Reader, account_id: AccountId) -> int:
     return int((await reader.execute(statement)).scalar_one())
 
 
-async def add_up_changes(tx: Transaction, *, most: int) -> None:
+async def compact_changes(tx: Transaction, *, most: int) -> None:
     """Make one change of the many of an owner; two servers may do so at once."""
     many = select(_changes.owner).group_by(_changes.owner).having(func.count() > _FEW)
     chosen = select(_changes.id).where(_changes.owner.in_(many)).limit(most).with_for_update(skip_locked=True)

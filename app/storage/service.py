@@ -3,9 +3,9 @@
 from app.db import Database, Reader
 from app.errors import InsufficientStorage
 from app.ids import AccountId
-from app.storage.repository import add_up_changes, stored_bytes
+from app.storage.repository import compact_changes, stored_bytes
 
-_CHANGES_AT_ONCE = 10_000
+_COMPACT_BATCH = 10_000
 
 
 class StorageFull(InsufficientStorage):
@@ -34,4 +34,4 @@ class StorageQuota:
     async def add_up(self) -> None:
         """Keep looking up what an account keeps quick."""
         async with self._database.transaction() as tx:
-            await add_up_changes(tx, most=_CHANGES_AT_ONCE)
+            await compact_changes(tx, most=_COMPACT_BATCH)

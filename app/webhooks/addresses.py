@@ -22,13 +22,13 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """A host's addresses; raises `OSError` when it has none."""
 
 _THREADS = 64
-_MOST_ADDRESSES = 8
-_MOST_PORT = 65_535
+_MAX_ADDRESSES = 8
+_MAX_PORT = 65_535
 _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAT64 = ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ip_network("2000::/3")
-_SPECIAL = tuple(
+_SPECIAL_PURPOSE = tuple(
     ip_network(network)
     for network in (
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
@@ -41,10 +41,10 @@ _SPECIAL = tuple(
 )
 """IANA's special-purpose address registries for IPv4 and IPv6, and multicast; read in November 2026."""
 
-_LOCAL_NAMES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa")
+_LOCAL_SUFFIXES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa")
 """And what is below them: what the system knows without a name server, or only this network's does."""
 
-_NEVER = tuple(
+_ALWAYS_REFUSED = tuple(
     ip_network(network)
     for network in (
         *("169.254.0.0/16", "fe80::/10"),
@@ -71,11 +71,11 @@ class NameNotFound(Exception):
 class AddressPolicy:
     """`async with AddressPolicy(...) as addresses:` judges where webhooks lead."""
 
-    def __init__(self, *, allow_private: bool = False, resolve: Resolver | None = None) -> None:
+    def __init__(self, *, allow_private: bool = False, resolver: Resolver | None = None) -> None:
         self._allow_private = allow_private
         # Not the loop's own threads: slow name servers of tenants must hold up nobody else.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="webhook-names")
-        self._resolve = resolve or self._ask_the_system
+        self._resolver = resolver or self._system_addresses
 
     async def __aenter__(self) -> Self:
         """Open."""
@@ -107,15 +107,15 @@ class AddressPolicy:
         if url.userinfo or url.fragment:
             message = "must have neither a user name nor a fragment"
             raise UrlRefused(message)
-        if url.port is not None and not 0 < url.port <= _MOST_PORT:
-            message = f"must have a port from 1 to {_MOST_PORT}"
+        if url.port is not None and not 0 < url.port <= _MAX_PORT:
+            message = f"must have a port from 1 to {_MAX_PORT}"
             raise UrlRefused(message)
         if _literal(url) is None and not _is_name(_host(url)):
             message = "must have a host of letters, digits, hyphens and dots, or an address written in full"
             raise UrlRefused(message)
         return url
 
-    async def of(self, url: httpx.URL) -> list[str]:
+    async def resolve(self, url: httpx.URL) -> list[str]:
         """Every address of the URL's host; raises `AddressRefused` or `NameNotFound`.
 
         One that may not be called speaks against all: which of them is called is not the tenant's choice.
@@ -123,37 +123,41 @@ class AddressPolicy:
         found = [literal] if (literal := _literal(url)) else await self._resolved(url)
         if not found:
             raise NameNotFound
-        if not all(self._may_be_called(address) for address in found):
+        if not all(self._is_callable(address) for address in found):
             raise AddressRefused
-        return found[:_MOST_ADDRESSES]
+        return found[:_MAX_ADDRESSES]
 
     async def _resolved(self, url: httpx.URL) -> list[str]:
         name = f".{_host(url).removesuffix('.')}"
-        if not self._allow_private and name.endswith(tuple(f".{local}" for local in _LOCAL_NAMES)):
+        if not self._allow_private and name.endswith(tuple(f".{local}" for local in _LOCAL_SUFFIXES)):
             raise AddressRefused
         try:
-            return list(await self._resolve(_host(url), url.port or (443 if url.scheme == "https" else 80)))
+            return list(await self._resolver(_host(url), url.port or (443 if url.scheme == "https" else 80)))
         except (OSError, UnicodeError) as error:
             raise NameNotFound from error
 
-    async def _ask_the_system(self, host: str, port: int) -> Sequence[str]:
-        def ask() -> list[str]:
+    async def _system_addresses(self, host: str, port: int) -> Sequence[str]:
+        def look_up() -> list[str]:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
 
-    def _may_be_called(self, text: str) -> bool:
-        address = _meant(ip_address(text))
-        if any(address in network for network in _NEVER) or address.is_multicast or address.is_unspecified:
+    def _is_callable(self, text: str) -> bool:
+        address = _effective_address(ip_address(text))
+        if (
+            any(address in network for network in _ALWAYS_REFUSED)
+            or address.is_multicast
+            or address.is_unspecified
+        ):
             return False
         return self._allow_private or is_public(address)
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Whether everybody can reach it, so that reaching it from here gives nobody anything."""
-    address = _meant(address)
-    if not address.is_global or any(address in network for network in _SPECIAL):
+    address = _effective_address(address)
+    if not address.is_global or any(address in network for network in _SPECIAL_PURPOSE):
         return False
     return isinstance(address, IPv4Address) or address in _GLOBAL_UNICAST
 
@@ -177,7 +181,7 @@ def _is_name(host: str) -> bool:
     return _NAME.fullmatch(host) is not None and _NUMBER.fullmatch(last) is None
 
 
-def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _effective_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """The IPv4 address that an IPv6 one stands for, where the machine or its network translates it."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:

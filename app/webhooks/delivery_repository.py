@@ -17,7 +17,7 @@ _deliveries = webhook_deliveries.c
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedDelivery:
     """A delivery that nobody else makes until the claim ends."""
 
     id: UUID
@@ -28,7 +28,7 @@ class Claimed:
     payload: Any = field(repr=False)
     attempts: int
     """This one included."""
-    until: datetime
+    claimed_until: datetime
     """When the claim ends; also what tells it from a later claim of the same delivery."""
 
 
@@ -50,14 +50,14 @@ _CLAIM = text(
               ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED
          ) AS due
          WHERE webhook.enabled
-           AND webhook.id <> ALL (CAST(:busy_webhooks AS uuid[]))
-           AND webhook.account_id <> ALL (CAST(:busy_accounts AS uuid[]))
+           AND webhook.id <> ALL (CAST(:excluded_webhooks AS uuid[]))
+           AND webhook.account_id <> ALL (CAST(:excluded_accounts AS uuid[]))
          ORDER BY webhook.account_id, due.next_attempt_at
     ), taken AS (
-        SELECT * FROM of_each_account ORDER BY next_attempt_at LIMIT :most
+        SELECT * FROM of_each_account ORDER BY next_attempt_at LIMIT :limit
     )
     UPDATE webhook_deliveries AS delivery
-       SET attempts = attempts + 1, next_attempt_at = clock_timestamp() + CAST(:for AS interval)
+       SET attempts = attempts + 1, next_attempt_at = clock_timestamp() + CAST(:lease AS interval)
       FROM taken WHERE delivery.id = taken.id
     RETURNING delivery.id, delivery.webhook_id, taken.account_id, taken.url, taken.secret,
               delivery.payload, delivery.attempts, delivery.next_attempt_at
@@ -68,38 +68,38 @@ _CLAIM = text(
 It hops from webhook to webhook through the index of what is pending, so a backlog costs nothing here.
 """
 
-_FORGET = text(
+_DELETE_OLD = text(
     """
     DELETE FROM webhook_deliveries WHERE id IN (
         SELECT old.id FROM webhooks AS webhook CROSS JOIN LATERAL (
             SELECT id FROM webhook_deliveries
              WHERE webhook_id = webhook.id AND created_at < now() - CAST(:age AS interval)
-             ORDER BY created_at LIMIT :most FOR UPDATE SKIP LOCKED
-        ) AS old LIMIT :most
+             ORDER BY created_at LIMIT :limit FOR UPDATE SKIP LOCKED
+        ) AS old LIMIT :limit
     )
     """
 )
 
 
-async def claim_due(
+async def claim_due_deliveries(
     tx: Transaction,
     *,
-    most: int,
+    limit: int,
     lease: timedelta,
-    busy_webhooks: Sequence[UUID],
-    busy_accounts: Sequence[AccountId],
-) -> list[Claimed]:
+    excluded_webhooks: Sequence[UUID],
+    excluded_accounts: Sequence[AccountId],
+) -> list[ClaimedDelivery]:
     """Claim due deliveries for so long, passing over who is busy enough."""
     values = {
-        "most": most,
-        "for": lease,
-        "busy_webhooks": list(busy_webhooks),
-        "busy_accounts": list(busy_accounts),
+        "limit": limit,
+        "lease": lease,
+        "excluded_webhooks": list(excluded_webhooks),
+        "excluded_accounts": list(excluded_accounts),
     }
-    return [Claimed(*row) for row in await tx.execute(_CLAIM, values)]
+    return [ClaimedDelivery(*row) for row in await tx.execute(_CLAIM, values)]
 
 
-async def note_delivered(tx: Transaction, claimed: Claimed, answer: ReceiverResponse) -> None:
+async def record_delivered(tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse) -> None:
     """It has arrived. Where the claim had ended, whoever claimed it since says what becomes of it."""
     await tx.execute(
         update(webhooks)
@@ -108,38 +108,38 @@ async def note_delivered(tx: Transaction, claimed: Claimed, answer: ReceiverResp
     )
     await tx.execute(
         update(webhook_deliveries)
-        .where(_still(claimed))
-        .values(status="delivered", delivered_at=func.now(), last_status=answer.status, last_error=None)
+        .where(_is_claimed(claimed))
+        .values(status="delivered", delivered_at=func.now(), last_status=response.status, last_error=None)
     )
 
 
-async def note_failed(
-    tx: Transaction, claimed: Claimed, answer: ReceiverResponse, *, again_in: timedelta
+async def record_failed_attempt(
+    tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse, *, retry_in: timedelta
 ) -> None:
     """An attempt failed and another follows."""
-    await _note_failing(tx, claimed)
+    await _mark_failing(tx, claimed)
     await tx.execute(
         update(webhook_deliveries)
-        .where(_still(claimed))
+        .where(_is_claimed(claimed))
         .values(
-            last_status=answer.status,
-            last_error=answer.problem,
-            next_attempt_at=func.clock_timestamp() + again_in,
+            last_status=response.status,
+            last_error=response.problem,
+            next_attempt_at=func.clock_timestamp() + retry_in,
         )
     )
 
 
-async def note_given_up(tx: Transaction, claimed: Claimed, answer: ReceiverResponse) -> bool:
+async def record_final_failure(tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse) -> bool:
     """The last attempt failed; False when the claim had ended and another may be under way."""
     # Whoever disables a webhook locks it before its deliveries: so does whoever may be about to.
     await tx.execute(
         select(webhooks.c.id).where(webhooks.c.id == claimed.webhook_id).with_for_update(key_share=True)
     )
-    await _note_failing(tx, claimed)
+    await _mark_failing(tx, claimed)
     noted = await tx.execute(
         update(webhook_deliveries)
-        .where(_still(claimed))
-        .values(status="failed", last_status=answer.status, last_error=answer.problem)
+        .where(_is_claimed(claimed))
+        .values(status="failed", last_status=response.status, last_error=response.problem)
     )
     return bool(noted.rowcount)
 
@@ -153,12 +153,12 @@ async def has_failed_for(tx: Transaction, webhook_id: UUID, period: timedelta) -
     return bool(found.scalar_one_or_none())
 
 
-async def forget_old(tx: Transaction, *, age: timedelta, most: int) -> int:
+async def delete_old_deliveries(tx: Transaction, *, age: timedelta, limit: int) -> int:
     """Delete deliveries of this age, whatever became of them; returns how many."""
-    return (await tx.execute(_FORGET, {"age": age, "most": most})).rowcount
+    return (await tx.execute(_DELETE_OLD, {"age": age, "limit": limit})).rowcount
 
 
-async def _note_failing(tx: Transaction, claimed: Claimed) -> None:
+async def _mark_failing(tx: Transaction, claimed: ClaimedDelivery) -> None:
     await tx.execute(
         update(webhooks)
         .where(webhooks.c.id == claimed.webhook_id, webhooks.c.failing_since.is_(None))
@@ -166,9 +166,9 @@ async def _note_failing(tx: Transaction, claimed: Claimed) -> None:
     )
 
 
-def _still(claimed: Claimed) -> Any:
+def _is_claimed(claimed: ClaimedDelivery) -> Any:
     return and_(
         _deliveries.id == claimed.id,
         _deliveries.status == "pending",
-        _deliveries.next_attempt_at == claimed.until,
+        _deliveries.next_attempt_at == claimed.claimed_until,
     )

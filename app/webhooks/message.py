@@ -45,7 +45,7 @@ def delivery_id(shown: str) -> UUID | None:
     return found if message_id(found) == shown else None
 
 
-def signed(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> WebhookMessage:
+def sign_message(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> WebhookMessage:
     """A delivery, signed for an attempt at this time."""
     body = json.dumps(payload, separators=(",", ":"))
     named = message_id(delivery)

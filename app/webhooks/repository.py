@@ -88,7 +88,7 @@ async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -
     return _webhook((await tx.execute(statement)).one())
 
 
-async def webhooks_of(reader: Reader, account_id: AccountId) -> list[Webhook]:
+async def find_webhooks(reader: Reader, account_id: AccountId) -> list[Webhook]:
     """An account's webhooks, newest first."""
     statement = (
         select(*_WEBHOOK)
@@ -104,7 +104,7 @@ async def find_webhook(reader: Reader, account_id: AccountId, webhook_id: UUID) 
     return None if row is None else _webhook(row)
 
 
-async def locked_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID) -> Webhook | None:
+async def lock_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID) -> Webhook | None:
     """The webhook, with nobody else changing it until the transaction ends."""
     # Not the strongest lock: triggers pass over what is locked as if it were being deleted.
     found = await tx.execute(
@@ -140,7 +140,7 @@ async def delete_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUI
     return bool((await tx.execute(delete(webhooks).where(_is(account_id, webhook_id)))).rowcount)
 
 
-async def newest_deliveries(
+async def find_deliveries(
     reader: Reader, webhook_id: UUID, *, limit: int, before: tuple[datetime, str] | None
 ) -> list[Delivery]:
     """Deliveries of a webhook, newest first, older than (created_at, id)."""
@@ -162,7 +162,7 @@ async def replay_delivery(tx: Transaction, webhook_id: UUID, delivery_id: UUID) 
     statement = (
         update(webhook_deliveries)
         .where(_deliveries.webhook_id == webhook_id, _deliveries.id == delivery_id)
-        .values(_FROM_THE_START)
+        .values(_RESET)
         .returning(*_DELIVERY)
     )
     row = (await tx.execute(statement)).one_or_none()
@@ -178,7 +178,7 @@ async def replay_failed(tx: Transaction, webhook_id: UUID, *, since: datetime, u
     )
     if until is not None:
         statement = statement.where(_deliveries.created_at < until)
-    return (await tx.execute(statement.values(_FROM_THE_START))).rowcount
+    return (await tx.execute(statement.values(_RESET))).rowcount
 
 
 _WEBHOOK = (
@@ -203,7 +203,7 @@ _DELIVERY = (
     _deliveries.created_at,
     _deliveries.delivered_at,
 )
-_FROM_THE_START: dict[str, Any] = {
+_RESET: dict[str, Any] = {
     "status": "pending",
     "attempts": 0,
     "next_attempt_at": func.now(),

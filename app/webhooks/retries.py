@@ -18,19 +18,19 @@ DeliveryProblem = Literal[
 ]
 """Why an attempt failed; all an account ever learns of it, besides the status."""
 
-SCHEDULE = tuple(
+RETRY_SCHEDULE = tuple(
     timedelta(seconds=seconds) for seconds in (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 10 * 3600)
 )
 """The pauses between attempts, as Standard Webhooks recommends; the first is made at once."""
 
-LONGEST_WISH = timedelta(hours=1)
+MAX_RETRY_AFTER = timedelta(hours=1)
 """How far a receiver's `Retry-After` can put off the next attempt."""
 
 GONE = 410
 _JITTER = 0.1
-_MAY_WISH = {429, 503}
+_RETRY_AFTER_STATUSES = {429, 503}
 _OK = range(200, 300)
-_dice = random.SystemRandom()
+_random = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ReceiverResponse:
 
     status: int | None = None
     problem: DeliveryProblem | None = None
-    wish: timedelta | None = None
+    retry_after: timedelta | None = None
     """When the receiver wants to be asked again, from now."""
 
     @property
@@ -48,29 +48,31 @@ class ReceiverResponse:
         return self.status in _OK
 
 
-def answered(status: int, retry_after: str | None, *, now: datetime) -> ReceiverResponse:
+def parse_response(status: int, retry_after: str | None, *, now: datetime) -> ReceiverResponse:
     """What a receiver said."""
     problem: DeliveryProblem | None = None if status in _OK else "bad_status"
-    return ReceiverResponse(status, problem, _wish(retry_after, now) if status in _MAY_WISH else None)
+    return ReceiverResponse(
+        status, problem, _parse_retry_after(retry_after, now) if status in _RETRY_AFTER_STATUSES else None
+    )
 
 
-def pause_after(
-    attempts: int, answer: ReceiverResponse, schedule: Sequence[timedelta] = SCHEDULE
+def retry_delay(
+    attempts: int, response: ReceiverResponse, retry_schedule: Sequence[timedelta] = RETRY_SCHEDULE
 ) -> timedelta | None:
     """How long to wait after so many attempts, the last of which failed; None: no longer."""
-    if attempts > len(schedule):
+    if attempts > len(retry_schedule):
         return None
     # Spread, so that what failed together does not come back together.
-    pause = schedule[attempts - 1] * _dice.uniform(1, 1 + _JITTER)
-    return pause if answer.wish is None else max(pause, min(answer.wish, LONGEST_WISH))
+    delay = retry_schedule[attempts - 1] * _random.uniform(1, 1 + _JITTER)
+    return delay if response.retry_after is None else max(delay, min(response.retry_after, MAX_RETRY_AFTER))
 
 
-def _wish(text: str | None, now: datetime) -> timedelta | None:
+def _parse_retry_after(text: str | None, now: datetime) -> timedelta | None:
     """Read a `Retry-After`: seconds or a date; None for anything else."""
     if text is None:
         return None
     if text.isascii() and text.isdigit():
-        return timedelta(seconds=min(int(text[:9]), int(LONGEST_WISH.total_seconds())))
+        return timedelta(seconds=min(int(text[:9]), int(MAX_RETRY_AFTER.total_seconds())))
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:

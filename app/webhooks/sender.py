@@ -11,7 +11,7 @@ import httpx
 from app.tls import trusted
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import WebhookMessage
-from app.webhooks.retries import ReceiverResponse, answered
+from app.webhooks.retries import ReceiverResponse, parse_response
 
 CALL_S = 10.0
 _CONNECT_S = 4.0
@@ -54,7 +54,7 @@ class WebhookSender:
         try:
             async with asyncio.timeout(self._call_s):
                 target = self._addresses.check_url(url)
-                return await self._post(target, await self._addresses.of(target), message)
+                return await self._post(target, await self._addresses.resolve(target), message)
         except (AddressRefused, UrlRefused):
             return ReceiverResponse(problem="address_refused")
         except NameNotFound:
@@ -90,4 +90,6 @@ class WebhookSender:
         )
         response = await self._transport.handle_async_request(request)
         await response.aclose()
-        return answered(response.status_code, response.headers.get("retry-after"), now=datetime.now(UTC))
+        return parse_response(
+            response.status_code, response.headers.get("retry-after"), now=datetime.now(UTC)
+        )

@@ -18,21 +18,21 @@ from app.webhooks.repository import (
     Webhook,
     delete_webhook,
     disable_webhook,
+    find_deliveries,
     find_webhook,
+    find_webhooks,
     insert_webhook,
     lock_account,
-    locked_webhook,
-    newest_deliveries,
+    lock_webhook,
     replay_delivery,
     replay_failed,
     update_webhook,
-    webhooks_of,
 )
 
-MOST_WEBHOOKS = 20
+MAX_WEBHOOKS = 20
 """Of one account: each of its events is kept once for each of them."""
 
-_NAME_S = 2.0
+_RESOLVE_TIMEOUT_S = 2.0
 
 
 class WebhookNotFound(NotFound):
@@ -76,29 +76,35 @@ class Webhooks:
         self._database = database
         self._addresses = addresses
 
-    async def register(self, account_id: AccountId, wanted: Registration) -> tuple[Webhook, str]:
+    async def register(self, account_id: AccountId, registration: Registration) -> tuple[Webhook, str]:
         """A new webhook and its signing secret, which is returned only here and by `rotate_secret`.
 
         Raises `Invalid` naming `url`, and `TooManyWebhooks`.
         """
-        await self.check_url(wanted.url)
+        await self.check_url(registration.url)
         secret = mint_secret()
-        new = NewWebhook(new_uuid(), account_id, wanted.url, _in_order(wanted.events), wanted.description)
+        new = NewWebhook(
+            new_uuid(),
+            account_id,
+            registration.url,
+            _sorted_events(registration.events),
+            registration.description,
+        )
         async with self._database.transaction() as tx:
             await lock_account(tx, account_id)
-            if len(await webhooks_of(tx, account_id)) >= MOST_WEBHOOKS:
+            if len(await find_webhooks(tx, account_id)) >= MAX_WEBHOOKS:
                 raise TooManyWebhooks
             return await insert_webhook(tx, new, secret=secret), secret
 
     async def list_webhooks(self, account_id: AccountId) -> list[Webhook]:
         """An account's webhooks, newest first; there are never more than a page of them."""
         async with self._database.snapshot() as reader:
-            return await webhooks_of(reader, account_id)
+            return await find_webhooks(reader, account_id)
 
     async def get(self, account_id: AccountId, webhook_id: str) -> Webhook:
         """One webhook; raises `WebhookNotFound`."""
         async with self._database.snapshot() as reader:
-            return await _found(reader, account_id, webhook_id)
+            return await _require_webhook(reader, account_id, webhook_id)
 
     async def change(
         self, account_id: AccountId, webhook_id: str, change: Callable[[Registration], Registration]
@@ -108,18 +114,18 @@ class Webhooks:
         Disabling cancels what is on its way. Raises `WebhookNotFound`, and whatever `change` raises.
         """
         async with self._database.transaction() as tx:
-            webhook = await _locked(tx, account_id, webhook_id)
-            wanted = change(
+            webhook = await _lock_webhook(tx, account_id, webhook_id)
+            registration = change(
                 Registration(webhook.url, webhook.events, webhook.description, enabled=webhook.enabled)
             )
-            if webhook.enabled and not wanted.enabled:
+            if webhook.enabled and not registration.enabled:
                 await disable_webhook(tx, webhook.id, "by_request")
             columns: dict[str, object] = {
-                "url": wanted.url,
-                "events": list(_in_order(wanted.events)),
-                "description": wanted.description,
+                "url": registration.url,
+                "events": list(_sorted_events(registration.events)),
+                "description": registration.description,
             }
-            if wanted.enabled and not webhook.enabled:
+            if registration.enabled and not webhook.enabled:
                 columns |= {
                     "enabled": True,
                     "disabled_reason": None,
@@ -132,7 +138,7 @@ class Webhooks:
         """Sign with a new secret from now on; raises `WebhookNotFound`."""
         secret = mint_secret()
         async with self._database.transaction() as tx:
-            webhook = await _locked(tx, account_id, webhook_id)
+            webhook = await _lock_webhook(tx, account_id, webhook_id)
             return await update_webhook(tx, webhook.id, {"secret": secret}), secret
 
     async def delete(self, account_id: AccountId, webhook_id: str) -> None:
@@ -150,8 +156,8 @@ class Webhooks:
         """
         before = None if cursor is None else Cursor.of_uuids(cursor)
         async with self._database.snapshot() as reader:
-            webhook = await _found(reader, account_id, webhook_id)
-            found = await newest_deliveries(reader, webhook.id, limit=limit + 1, before=before)
+            webhook = await _require_webhook(reader, account_id, webhook_id)
+            found = await find_deliveries(reader, webhook.id, limit=limit + 1, before=before)
         if len(found) <= limit:
             return found, None
         last = found[limit - 1]
@@ -163,7 +169,7 @@ class Webhooks:
         Raises `WebhookNotFound`, `DeliveryNotFound` and `WebhookIsDisabled`.
         """
         async with self._database.transaction() as tx:
-            webhook = await _enabled(tx, account_id, webhook_id)
+            webhook = await _lock_enabled_webhook(tx, account_id, webhook_id)
             named = delivery_id(delivery)
             replayed = None if named is None else await replay_delivery(tx, webhook.id, named)
             if replayed is None:
@@ -181,7 +187,7 @@ class Webhooks:
         if until is not None and since >= until:
             raise Invalid.field("to", "must be later than from")
         async with self._database.transaction() as tx:
-            webhook = await _enabled(tx, account_id, webhook_id)
+            webhook = await _lock_enabled_webhook(tx, account_id, webhook_id)
             return await replay_failed(tx, webhook.id, since=since, until=until)
 
     async def check_url(self, url: str) -> None:
@@ -190,8 +196,8 @@ class Webhooks:
         A host that has no address now may have one later: it is judged again at every attempt.
         """
         try:
-            async with asyncio.timeout(_NAME_S):
-                await self._addresses.of(self._addresses.check_url(url))
+            async with asyncio.timeout(_RESOLVE_TIMEOUT_S):
+                await self._addresses.resolve(self._addresses.check_url(url))
         except UrlRefused as error:
             raise Invalid.field("url", str(error)) from error
         except AddressRefused as error:
@@ -200,7 +206,7 @@ class Webhooks:
             return
 
 
-def _in_order(events: Sequence[WebhookEvent]) -> tuple[WebhookEvent, ...]:
+def _sorted_events(events: Sequence[WebhookEvent]) -> tuple[WebhookEvent, ...]:
     """Each event once, in the order they are documented in."""
     return tuple(event for event in EVENTS if event in events)
 
@@ -212,22 +218,22 @@ def _uuid(text: str) -> UUID:
         raise WebhookNotFound from error
 
 
-async def _found(reader: Reader, account_id: AccountId, webhook_id: str) -> Webhook:
+async def _require_webhook(reader: Reader, account_id: AccountId, webhook_id: str) -> Webhook:
     webhook = await find_webhook(reader, account_id, _uuid(webhook_id))
     if webhook is None:
         raise WebhookNotFound
     return webhook
 
 
-async def _locked(tx: Transaction, account_id: AccountId, webhook_id: str) -> Webhook:
-    webhook = await locked_webhook(tx, account_id, _uuid(webhook_id))
+async def _lock_webhook(tx: Transaction, account_id: AccountId, webhook_id: str) -> Webhook:
+    webhook = await lock_webhook(tx, account_id, _uuid(webhook_id))
     if webhook is None:
         raise WebhookNotFound
     return webhook
 
 
-async def _enabled(tx: Transaction, account_id: AccountId, webhook_id: str) -> Webhook:
-    webhook = await _locked(tx, account_id, webhook_id)
+async def _lock_enabled_webhook(tx: Transaction, account_id: AccountId, webhook_id: str) -> Webhook:
+    webhook = await _lock_webhook(tx, account_id, webhook_id)
     if not webhook.enabled:
         raise WebhookIsDisabled
     return webhook

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import structlog
 
-from app.workspaces.spec import Mount, WorkspaceSpec, lies_within, real_host_path
-from app.workspaces.unlinked import DIRECTORY, FILE, opened
+from app.workspaces.no_follow import DIRECTORY, FILE, open_no_follow
+from app.workspaces.spec import Mount, WorkspaceSpec, is_within, resolve_host_path
 
 log = structlog.get_logger(__name__)
 
@@ -48,20 +48,20 @@ class CopyBudget:
         """All a workspace may hold at first."""
         return cls(spec.max_files, spec.max_bytes, "the workspace")
 
-    def holds(self, size: int) -> bool:
+    def fits(self, size: int) -> bool:
         """Whether one more file of this size may come."""
         return self.files > 0 and size <= self.bytes
 
     def take(self, size: int) -> None:
         """One more file of this size; raises `WorkspaceTooLarge`."""
-        if not self.holds(size):
+        if not self.fits(size):
             message = f"more files or bytes than {self.of} may hold"
             raise WorkspaceTooLarge(message)
         self.files -= 1
         self.bytes -= size
 
 
-class _Found(NamedTuple):
+class _MountedFile(NamedTuple):
     """An open file of a mount, and its path below it."""
 
     path: str
@@ -82,31 +82,31 @@ class MountCopy:
 
         Raises `HostPathRefused`, `WorkspaceTooLarge`.
         """
-        real = real_host_path(self.mount.host_path, self.roots)
+        real = resolve_host_path(self.mount.host_path, self.roots)
         limit = self.mount.max_bytes
         own = CopyBudget(
             self.budget.files,
             self.budget.bytes if limit is None else limit,
-            f"the mount {self.mount.place}",
+            f"the mount {self.mount.target}",
         )
-        laid: dict[str, FileBaseline] = {}
-        for found in self._found(real):
+        baselines: dict[str, FileBaseline] = {}
+        for found in self._files(real):
             size = os.fstat(found.descriptor).st_size
             own.take(size)
             self.budget.take(size)
-            place = f"{self.mount.place}/{found.path}" if found.path else self.mount.place
-            laid[place] = _copy(found.descriptor, workspace / place, at_most=size)
-        return laid
+            target = f"{self.mount.target}/{found.path}" if found.path else self.mount.target
+            baselines[target] = _copy(found.descriptor, workspace / target, at_most=size)
+        return baselines
 
-    def _found(self, real: Path) -> Iterator[_Found]:
+    def _files(self, real: Path) -> Iterator[_MountedFile]:
         if not real.is_dir():
             yield from self._file(real, None, "")
             return
-        with _opened(real, None, DIRECTORY) as descriptor:
+        with _open_entry(real, None, DIRECTORY) as descriptor:
             if descriptor is not None and self._is_allowed(descriptor):
                 yield from self._below(descriptor, "", 0)
 
-    def _below(self, directory: int, path: str, depth: int) -> Iterator[_Found]:
+    def _below(self, directory: int, path: str, depth: int) -> Iterator[_MountedFile]:
         status = os.fstat(directory)
         if depth > _DEPTH or (status.st_dev, status.st_ino) in self._seen:
             return
@@ -116,46 +116,46 @@ class MountCopy:
         for entry in found:
             below = f"{path}/{entry.name}" if path else entry.name
             if entry.is_symlink():
-                yield from self._followed(directory, entry.name, below, depth)
+                yield from self._follow_symlink(directory, entry.name, below, depth)
             elif entry.is_dir(follow_symlinks=False):
-                with _opened(entry.name, directory, DIRECTORY) as descriptor:
+                with _open_entry(entry.name, directory, DIRECTORY) as descriptor:
                     if descriptor is not None:
                         yield from self._below(descriptor, below, depth + 1)
-            elif self.mount.wants(below):
+            elif self.mount.includes(below):
                 yield from self._file(entry.name, directory, below)
 
-    def _followed(self, directory: int, name: str, path: str, depth: int) -> Iterator[_Found]:
+    def _follow_symlink(self, directory: int, name: str, path: str, depth: int) -> Iterator[_MountedFile]:
         if not self.mount.follow_symlinks:
             return
         target = Path(os.path.realpath(f"/proc/self/fd/{directory}/{name}"))
         if target.is_dir():
-            with _opened(target, None, DIRECTORY) as descriptor:
+            with _open_entry(target, None, DIRECTORY) as descriptor:
                 if descriptor is not None and self._is_allowed(descriptor):
                     yield from self._below(descriptor, path, depth + 1)
-        elif self.mount.wants(path):
+        elif self.mount.includes(path):
             yield from self._file(target, None, path)
 
-    def _file(self, name: str | Path, directory: int | None, path: str) -> Iterator[_Found]:
-        with _opened(name, directory, FILE) as descriptor:
+    def _file(self, name: str | Path, directory: int | None, path: str) -> Iterator[_MountedFile]:
+        with _open_entry(name, directory, FILE) as descriptor:
             if descriptor is None:
                 return
             status = os.fstat(descriptor)
             # A second name of a file may be anywhere: what it names was perhaps never to be read.
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and self._is_allowed(descriptor):
-                yield _Found(path, descriptor)
+                yield _MountedFile(path, descriptor)
             else:
-                log.warning("a file of a mount was left out", mount=self.mount.place, path=path)
+                log.warning("mount.file_skipped", mount=self.mount.target, path=path)
 
     def _is_allowed(self, descriptor: int) -> bool:
         """Whether what is open lies inside the roots, wherever the way to it has led."""
-        return lies_within(Path(f"/proc/self/fd/{descriptor}").readlink(), self.roots)
+        return is_within(Path(f"/proc/self/fd/{descriptor}").readlink(), self.roots)
 
 
 @contextmanager
-def _opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
-    with opened(name, directory, flags) as descriptor:
+def _open_entry(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
+    with open_no_follow(name, directory, flags) as descriptor:
         if descriptor is None:
-            log.warning("a file of a mount was left out", reason="a link, gone, or not ours to read")
+            log.warning("mount.file_skipped", reason="a link, gone, or not ours to read")
         yield descriptor
 
 
@@ -163,10 +163,10 @@ def _copy(descriptor: int, target: Path, *, at_most: int) -> FileBaseline:
     executable = os.fstat(descriptor).st_mode & stat.S_IXUSR
     with os.fdopen(os.dup(descriptor), "rb") as source:
         content = source.read(at_most)
-    return lay(target, content, uploaded=False, executable=bool(executable))
+    return write_file(target, content, uploaded=False, executable=bool(executable))
 
 
-def lay(target: Path, content: bytes, *, uploaded: bool, executable: bool = False) -> FileBaseline:
+def write_file(target: Path, content: bytes, *, uploaded: bool, executable: bool = False) -> FileBaseline:
     """Write a file of a workspace, before any agent is there to interfere."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target.unlink(missing_ok=True)

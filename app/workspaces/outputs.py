@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.requests import relative_path
-from app.workspaces.unlinked import DIRECTORY, FILE, opened
+from app.workspaces.no_follow import DIRECTORY, FILE, open_no_follow
 
 _DEPTH = 64
 _CHUNK = 1024 * 1024
@@ -38,18 +38,18 @@ class ScanBudget:
         """Whether there were more."""
         return self._left < 0
 
-    def look(self) -> bool:
+    def take(self) -> bool:
         """Whether one more may be looked at."""
         self._left -= 1
         return not self.exhausted
 
 
-def plain_files(root: Path, patience: ScanBudget) -> Iterator[PlainFile | None]:
+def plain_files(root: Path, budget: ScanBudget) -> Iterator[PlainFile | None]:
     """Every plain file; None for what must be left out: too deep, too many, of no name for us."""
     # The directory itself, where its name is a link of /proc.
-    with opened(f"{root}/.", None, DIRECTORY) as directory:
+    with open_no_follow(f"{root}/.", None, DIRECTORY) as directory:
         if directory is not None:
-            yield from _below(directory, "", patience, depth=0)
+            yield from _below(directory, "", budget, depth=0)
 
 
 def sha256_of(root: Path, path: str) -> str:
@@ -67,19 +67,19 @@ def content_of(root: Path, path: str, *, at_most: int) -> bytes:
         return file.read(at_most)
 
 
-def _below(directory: int, path: str, patience: ScanBudget, *, depth: int) -> Iterator[PlainFile | None]:
+def _below(directory: int, path: str, budget: ScanBudget, *, depth: int) -> Iterator[PlainFile | None]:
     with os.scandir(directory) as entries:
         for entry in entries:
             below = f"{path}/{entry.name}" if path else entry.name
-            if not patience.look():
+            if not budget.take():
                 yield None
                 return
             if depth > _DEPTH or not _is_nameable(below):
                 yield None
             elif entry.is_dir(follow_symlinks=False):
-                with opened(entry.name, directory, DIRECTORY) as inside:
+                with open_no_follow(entry.name, directory, DIRECTORY) as inside:
                     if inside is not None:
-                        yield from _below(inside, below, patience, depth=depth + 1)
+                        yield from _below(inside, below, budget, depth=depth + 1)
             elif entry.is_file(follow_symlinks=False):
                 yield from _plain(entry, below)
 

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from app.db import Reader, Transaction
 from app.ids import RunKey
 from app.workspaces.tables import workspace_files, workspaces
-from app.workspaces.workspace import KeptFile, Upload
+from app.workspaces.workspace import StoredFile, Upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ async def find_workspace(reader: Reader, run: RunKey) -> WorkspaceRecord | None:
     return None if row is None else WorkspaceRecord(**row)
 
 
-async def note_harvested(tx: Transaction, run: RunKey, *, truncated: bool, keep: timedelta) -> None:
+async def record_outputs_collected(tx: Transaction, run: RunKey, *, truncated: bool, keep: timedelta) -> None:
     """What the run left is here, and kept from now on."""
     values = {"harvested": True, "truncated": truncated, "expires_at": func.now() + keep}
     await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
-async def list_files(reader: Reader, run: RunKey) -> list[KeptFile]:
+async def list_files(reader: Reader, run: RunKey) -> list[StoredFile]:
     """Every file of a run, by path, without its bytes."""
     columns = [workspace_files.c[name] for name in ("path", "origin", "bytes", "sha256")]
     statement = select(*columns).where(_is(workspace_files, run)).order_by(workspace_files.c.path)
-    return [KeptFile(**row) for row in (await reader.execute(statement)).mappings()]
+    return [StoredFile(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_content(reader: Reader, run: RunKey, path: str) -> bytes | None:
@@ -60,14 +60,14 @@ async def find_content(reader: Reader, run: RunKey, path: str) -> bytes | None:
     return (await reader.execute(statement)).scalar_one_or_none()
 
 
-async def uploads_of(reader: Reader, run: RunKey) -> list[Upload]:
+async def find_uploads(reader: Reader, run: RunKey) -> list[Upload]:
     """The files that came with a run."""
     columns = (workspace_files.c.path, workspace_files.c.content)
     statement = select(*columns).where(_is(workspace_files, run), workspace_files.c.origin == "uploaded")
     return [Upload(row.path, row.content) for row in await reader.execute(statement)]
 
 
-async def put_file(tx: Transaction, run: RunKey, file: KeptFile, content: bytes) -> None:
+async def upsert_file(tx: Transaction, run: RunKey, file: StoredFile, content: bytes) -> None:
     """Keep a file, in the place of the one that had its path."""
     values = {"origin": file.origin, "bytes": file.bytes, "sha256": file.sha256, "content": content}
     statement = postgresql.insert(workspace_files).values(
@@ -77,21 +77,21 @@ async def put_file(tx: Transaction, run: RunKey, file: KeptFile, content: bytes)
     await tx.execute(statement.on_conflict_do_update(index_elements=key, set_=values))
 
 
-async def keep_only(tx: Transaction, run: RunKey, paths: Collection[str]) -> None:
+async def delete_files_except(tx: Transaction, run: RunKey, paths: Collection[str]) -> None:
     """Remove every other file of a run."""
     # One array, because a statement takes no more than 32 767 parameters.
     others = workspace_files.c.path != all_(literal(list(paths), postgresql.ARRAY(Text)))
     await tx.execute(delete(workspace_files).where(_is(workspace_files, run), others))
 
 
-async def empty_workspace(tx: Transaction, run: RunKey) -> None:
+async def delete_files(tx: Transaction, run: RunKey) -> None:
     """Remove the files of a run, whose time is up with that."""
     await tx.execute(delete(workspace_files).where(_is(workspace_files, run)))
     values = {"emptied": True, "expires_at": func.least(workspaces.c.expires_at, func.now())}
     await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
-async def empty_expired(tx: Transaction, *, most: int) -> int:
+async def delete_expired_files(tx: Transaction, *, most: int) -> int:
     """Remove the files of workspaces whose time is up; returns of how many."""
     due = (
         select(workspaces.c.account_id, workspaces.c.run_id)

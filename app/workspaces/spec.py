@@ -13,10 +13,10 @@ from app.requests import FilePath
 _MIB = 1024 * 1024
 _DAY_S = 86_400
 _GIB = 1024 * _MIB
-_MOST_BYTES = 256 * _MIB
+_MAX_BYTES = 256 * _MIB
 """A workspace is in memory while its run goes on."""
 
-_ROOM_BYTES = _MIB
+_CLI_BYTES = _MIB
 """What the CLI itself leaves in a workspace."""
 
 
@@ -35,7 +35,7 @@ class Mount(BaseModel):
     include_glob: tuple[str, ...] = ()
     """Only what matches one of these; left out, everything."""
     exclude_glob: tuple[str, ...] = ()
-    max_bytes: Annotated[int, Field(ge=0, le=_MOST_BYTES, strict=True)] | None = None
+    max_bytes: Annotated[int, Field(ge=0, le=_MAX_BYTES, strict=True)] | None = None
     follow_symlinks: Annotated[bool, Field(strict=True)] = False
 
     @field_validator("host_path")
@@ -47,11 +47,11 @@ class Mount(BaseModel):
         return path
 
     @property
-    def place(self) -> str:
+    def target(self) -> str:
         """Where in the workspace it goes."""
         return self.mount_path or self.host_path.name
 
-    def wants(self, path: str) -> bool:
+    def includes(self, path: str) -> bool:
         """Whether this file, by its path below `host_path`, is to be copied."""
         included = not self.include_glob or any(matches(path, glob) for glob in self.include_glob)
         return included and not any(matches(path, glob) for glob in self.exclude_glob)
@@ -63,7 +63,7 @@ class WorkspaceSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mounts: tuple[Mount, ...] = ()
-    max_bytes: Annotated[int, Field(ge=0, le=_MOST_BYTES, strict=True)] = 64 * _MIB
+    max_bytes: Annotated[int, Field(ge=0, le=_MAX_BYTES, strict=True)] = 64 * _MIB
     """Mounts and uploads together, and again what the agent writes."""
     max_files: Annotated[int, Field(ge=1, le=20_000, strict=True)] = 2_000
     keep_s: Annotated[int, Field(ge=60, le=30 * _DAY_S, strict=True)] = _DAY_S
@@ -79,35 +79,35 @@ class WorkspaceSpec(BaseModel):
     @property
     def size(self) -> int:
         """How much a workspace can hold: what comes first, and as much again."""
-        return 2 * self.max_bytes + _ROOM_BYTES
+        return 2 * self.max_bytes + _CLI_BYTES
 
     @field_validator("mounts")
     @classmethod
     def _each_in_its_place(cls, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
         for mount in mounts:
-            if not mount.place:
+            if not mount.target:
                 message = "the root of the file system needs a mount_path"
                 raise ValueError(message)
-        if len({mount.place for mount in mounts}) < len(mounts):
+        if len({mount.target for mount in mounts}) < len(mounts):
             message = "two mounts have the same mount_path"
             raise ValueError(message)
         return mounts
 
 
-def real_host_path(path: Path, roots: Sequence[Path]) -> Path:
+def resolve_host_path(path: Path, roots: Sequence[Path]) -> Path:
     """Where a host path really is; raises `HostPathRefused` for what is outside every root."""
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         message = "does not exist"
         raise HostPathRefused(message) from error
-    if not lies_within(real, roots):
+    if not is_within(real, roots):
         message = "is not inside RUNTALLY_ALLOWED_HOST_ROOTS"
         raise HostPathRefused(message)
     return real
 
 
-def lies_within(real: Path, roots: Sequence[Path]) -> bool:
+def is_within(real: Path, roots: Sequence[Path]) -> bool:
     """Whether a path without symbolic links is one of the roots, or below one."""
     return any(real.is_relative_to(root.resolve()) for root in roots)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from app.workspaces.mounts import CopyBudget, FileBaseline, MountCopy, lay
+from app.workspaces.mounts import CopyBudget, FileBaseline, MountCopy, write_file
 from app.workspaces.outputs import PlainFile, ScanBudget, content_of, plain_files, sha256_of
 from app.workspaces.spec import WorkspaceSpec
 
@@ -22,7 +22,7 @@ Origin = Literal["uploaded", "created", "changed"]
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _ENTRIES_PER_FILE = 4
 """Directories, links and the like that may be among the files before nobody looks any further."""
-_OVERGROWN = 4 * _ENTRIES_PER_FILE
+_OVERGROWTH = 4 * _ENTRIES_PER_FILE
 
 
 class Upload(NamedTuple):
@@ -33,7 +33,7 @@ class Upload(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
+class StoredFile:
     """A file as the run left it."""
 
     path: str
@@ -46,7 +46,7 @@ class KeptFile:
 class CollectedFiles:
     """What a run leaves behind."""
 
-    files: Sequence[KeptFile]
+    files: Sequence[StoredFile]
     truncated: bool
     """Whether there was more than is kept."""
 
@@ -61,7 +61,7 @@ class Workspace:
         """Where it is, once it is."""
         self._roots = roots
         self._uploads = uploads
-        self._laid: dict[str, FileBaseline] = {}
+        self._baselines: dict[str, FileBaseline] = {}
 
     def populate(self, path: Path) -> None:
         """Lay out the mounts in an empty directory, then the uploads, which win.
@@ -71,42 +71,42 @@ class Workspace:
         self.path = path
         budget = CopyBudget.of_workspace(self.spec)
         for mount in self.spec.mounts:
-            self._laid |= MountCopy(mount, self._roots, budget).into(self.path)
+            self._baselines |= MountCopy(mount, self._roots, budget).into(self.path)
         for upload in self._uploads:
             budget.take(len(upload.content))
-            self._laid[upload.path] = lay(self.path / upload.path, upload.content, uploaded=True)
+            self._baselines[upload.path] = write_file(self.path / upload.path, upload.content, uploaded=True)
         self._uploads = ()
 
-    def is_overgrown(self) -> bool:
+    def exceeds_file_limit(self) -> bool:
         """Whether there are far more files in it than will be kept; its bytes have a limit of their own."""
         system = os.statvfs(self.path)
-        return system.f_files - system.f_ffree > _OVERGROWN * self.spec.max_files
+        return system.f_files - system.f_ffree > _OVERGROWTH * self.spec.max_files
 
-    def harvest(self) -> CollectedFiles:
+    def collect_outputs(self) -> CollectedFiles:
         """What is there now and was not mounted; once nobody works in it any more."""
         _make_readable(self.path)
         budget = CopyBudget.of_workspace(self.spec)
-        files: list[KeptFile] = []
+        files: list[StoredFile] = []
         truncated = False
-        patience = ScanBudget(_ENTRIES_PER_FILE * (self.spec.max_files + len(self._laid)))
-        for found in plain_files(self.path, patience):
-            before = None if found is None else self._laid.get(found.path)
+        scan = ScanBudget(_ENTRIES_PER_FILE * (self.spec.max_files + len(self._baselines)))
+        for found in plain_files(self.path, scan):
+            before = None if found is None else self._baselines.get(found.path)
             if found is None:
                 truncated = True
-            elif before is None and _is_mask(found):
+            elif before is None and _is_sandbox_placeholder(found):
                 continue
             elif before is not None and self._is_unchanged(found, before):
                 if before.uploaded:
-                    files.append(KeptFile(found.path, "uploaded", found.size, before.sha256))
-            elif budget.holds(found.size):
+                    files.append(StoredFile(found.path, "uploaded", found.size, before.sha256))
+            elif budget.fits(found.size):
                 budget.take(found.size)
                 origin: Origin = "created" if before is None else "changed"
-                files.append(KeptFile(found.path, origin, found.size, sha256_of(self.path, found.path)))
+                files.append(StoredFile(found.path, origin, found.size, sha256_of(self.path, found.path)))
             else:
                 truncated = True
         return CollectedFiles(sorted(files, key=lambda file: file.path), truncated)
 
-    def content(self, file: KeptFile) -> bytes:
+    def content(self, file: StoredFile) -> bytes:
         """The bytes of a file that was harvested."""
         return content_of(self.path, file.path, at_most=file.bytes)
 
@@ -114,7 +114,7 @@ class Workspace:
         return found.size == before.size and sha256_of(self.path, found.path) == before.sha256
 
 
-def _is_mask(found: PlainFile) -> bool:
+def _is_sandbox_placeholder(found: PlainFile) -> bool:
     """Whether the CLI's sandbox left it: it covers dot-files with empty ones nobody can write."""
     hidden = any(name.startswith(".") for name in found.path.split("/"))
     return found.size == 0 and hidden and not found.mode & _WRITABLE

@@ -149,5 +149,5 @@ async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_it
 
     assert (ended["status"], ended["final"]["error"]) == ("failed", "internal")
     assert carried["status"] == "running"
-    credit = await ledger.credit(account_id)
+    credit = await ledger.balance(account_id)
     assert (credit.reserved, credit.balance) == (0, 10**9 - credit.spent)

@@ -62,7 +62,7 @@ async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
     receipts = await world.receipts(events[0].data["runId"])
     assert len(receipts) == 2
     assert bill(receipts) == wire(world.simulator.sent)
-    credit = await world.services.ledger.credit(await world.account_id())
+    credit = await world.services.ledger.balance(await world.account_id())
     assert credit.balance == 5 * CENT - sum(receipt["chargedCredits"] for receipt in receipts)
     assert credit.reserved == 0
 

@@ -186,7 +186,7 @@ async def test_files_are_there_until_the_workspace_expires(
     for path in ("", "/a.txt"):
         response = await world.http.get(f"/v1/runs/r1/files{path}")
         assert (response.status_code, response.json()["code"]) == (410, "files_expired")
-    await world.services.workspaces.empty_expired()
+    await world.services.workspaces.delete_expired_files()
     assert await connection.fetchval("SELECT count(*) FROM workspace_files") == 0
     await connection.close()
     assert (await world.http.get("/v1/runs/r1/files")).status_code == 410

@@ -131,7 +131,7 @@ async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, cance
 
     run = await world.ended(run_id)
     assert run["final"]["finishReason"] == "aborted"
-    await until(lambda: world.simulator.sent[0].hung_up)
+    await until(lambda: world.simulator.sent[0].wait_for_disconnect)
     await assert_exact(world, run_id)
 
 
@@ -170,7 +170,7 @@ async def assert_exact(world: World, *run_ids: str) -> None:
     """Zero missing, zero extra, zero different; and the sums follow."""
     receipts = [receipt for run_id in run_ids for receipt in await world.receipts(run_id)]
     assert bill(receipts) == wire(world.simulator.sent) != {}
-    balance = await world.services.ledger.credit(await world.account_id())
+    balance = await world.services.ledger.balance(await world.account_id())
     assert balance.spent == sum(receipt["chargedCredits"] for receipt in receipts)
     assert balance.reserved == 0
     for run_id in run_ids:

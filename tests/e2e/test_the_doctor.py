@@ -205,7 +205,7 @@ async def test_a_probe_by_the_login_is_isolated_like_every_run(
                 RUNTALLY_CLAUDE_CONFIG_DIR=login,
             ),
             environ={},
-            of_file=(),
+            file_variables=(),
             with_probe=True,
             cli=a_recording_cli(tmp_path, {"ANTHROPIC_BASE_URL": simulator.url}),
         )
@@ -229,7 +229,7 @@ async def test_a_probe_by_the_login_is_isolated_like_every_run(
 async def test_a_server_opens_what_the_doctor_found_usable(tmp_path: Path, database_url: str) -> None:
     async with hello() as simulator:
         settings: Settings = the_settings(tmp_path, database_url, simulator.url)
-        report = await examine(settings, environ={}, of_file=(), with_probe=False)
+        report = await examine(settings, environ={}, file_variables=(), with_probe=False)
         async with open_services(settings) as services:
             graphs = [graph.id for graph in services.graphs.all()]
 

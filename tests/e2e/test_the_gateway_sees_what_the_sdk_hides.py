@@ -79,7 +79,7 @@ class Bench:
         await self.gateway.close(lane)
         for fact in meters.close():
             self.billing.receipts.record(fact)
-        await self.billing.receipts.settle(context.run, within_s=PATIENCE_S)
+        await self.billing.receipts.flush(context.run, within_s=PATIENCE_S)
         return meters.report(), session
 
     async def receipts(self, *run_ids: str) -> list[dict[str, Any]]:
@@ -240,6 +240,6 @@ async def test_a_client_that_just_leaves(bench: Bench) -> None:
         await until(lambda: bool(bench.simulator.sent))
 
     await bench.gateway.close(lane)
-    await bench.billing.receipts.settle(context.run, within_s=PATIENCE_S)
+    await bench.billing.receipts.flush(context.run, within_s=PATIENCE_S)
 
     assert bill(await bench.receipts("left")) == wire(bench.simulator.sent) != {}

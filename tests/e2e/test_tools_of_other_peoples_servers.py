@@ -9,7 +9,7 @@ import psutil
 import pytest
 import yaml
 
-from app.server.loopback import Receive, Scope, Send, listening
+from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.mcp_program import a_server
 from tests.e2e.stories import (
@@ -211,7 +211,7 @@ async def a_library() -> AsyncIterator[Library]:
         library.keys += [value.decode() for name, value in scope["headers"] if name == b"authorization"]
         await app(scope, receive, send)
 
-    async with app.router.lifespan_context(app), listening(answer) as url:
+    async with app.router.lifespan_context(app), serve_on_loopback(answer) as url:
         library.url = f"{url}/mcp"
         yield library
 

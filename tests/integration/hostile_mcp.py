@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.server.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 SEARCH = {"name": "search", "description": "Searches.", "inputSchema": {"type": "object"}}
 _HELLO = {
@@ -47,7 +47,7 @@ class HostileServer:
         if scope["method"] != "POST":
             await self._send(send, 405, iter([b""]), self.headers)
             return
-        request = json.loads(await whole_body(receive))
+        request = json.loads(await read_body(receive))
         self.asked.append(request["method"])
         if "id" not in request:
             await self._send(send, 202, iter([b""]), {})
@@ -85,7 +85,7 @@ class HostileServer:
 @asynccontextmanager
 async def serving(server: HostileServer) -> AsyncIterator[HostileServer]:
     """Serve while the body runs."""
-    async with listening(server) as url:
+    async with serve_on_loopback(server) as url:
         server.url = f"{url}/mcp"
         yield server
 

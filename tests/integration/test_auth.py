@@ -63,12 +63,12 @@ async def test_a_second_account_is_waited_for(database: Database) -> None:
     await accounts.create_key("acme", ["runs:read"])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
-            await accounts.wait_until_several()
+            await accounts.wait_for_second_account()
 
     await accounts.create_key("umbrella", ["runs:read"])
 
     async with asyncio.timeout(10):
-        await accounts.wait_until_several()
+        await accounts.wait_for_second_account()
 
 
 async def test_accounts_are_made_once(database: Database) -> None:

@@ -31,8 +31,8 @@ def printed(console: Console) -> str:
     return console.file.getvalue()
 
 
-async def credit_of(database: Database, account: str = "acme") -> CreditBalance:
-    return await CreditLedger(database).credit((await Accounts(database).named(account)).id)
+async def find_balance(database: Database, account: str = "acme") -> CreditBalance:
+    return await CreditLedger(database).balance((await Accounts(database).find_by_name(account)).id)
 
 
 async def test_what_is_granted_and_adjusted_is_shown(
@@ -44,7 +44,7 @@ async def test_what_is_granted_and_adjusted_is_shown(
     await change_credit(settings, console, "acme", kind="adjust", dollars="-1.5", note="typo")
     await show_credit(settings, console, "acme")
 
-    credit = await credit_of(database)
+    credit = await find_balance(database)
     assert (credit.granted, credit.adjusted) == (50_000_000, -15_000_000)
     assert "3.5000000" in printed(console).splitlines()[-2]
 
@@ -54,11 +54,11 @@ async def test_terms_that_are_left_out_stay(database: Database, settings: Settin
     await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 7))
 
     await change_terms(settings, console, "acme", mode="prepaid", budget=None)
-    kept = await credit_of(database)
+    kept = await find_balance(database)
     await change_terms(settings, console, "acme", mode=None, budget="2.5")
-    limited = await credit_of(database)
+    limited = await find_balance(database)
     await change_terms(settings, console, "acme", mode=None, budget="none")
-    freed = await credit_of(database)
+    freed = await find_balance(database)
 
     assert (kept.mode, kept.monthly_budget) == ("prepaid", 7)
     assert (limited.mode, limited.monthly_budget) == ("prepaid", 25_000_000)
@@ -102,7 +102,7 @@ async def test_what_is_no_grant_changes_nothing(
     with pytest.raises(Invalid):
         await change_credit(settings, console, "acme", kind="grant", dollars=dollars, note=None)
 
-    assert await credit_of(database) == CreditBalance()
+    assert await find_balance(database) == CreditBalance()
 
 
 async def test_a_budget_below_zero_is_refused(
@@ -113,7 +113,7 @@ async def test_a_budget_below_zero_is_refused(
     with pytest.raises(Invalid, match="monthly-budget-usd"):
         await change_terms(settings, console, "acme", mode=None, budget="-1")
 
-    assert await credit_of(database) == CreditBalance()
+    assert await find_balance(database) == CreditBalance()
 
 
 async def test_repricing_says_that_there_was_nothing_to_do(

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.server.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.usage import TokenUsage
 from tests.integration.gateway_seam import (
@@ -164,11 +164,11 @@ async def test_a_body_without_sense_is_the_providers_to_refuse(body: bytes) -> N
     heard: list[bytes] = []
 
     async def refuse(_scope: Scope, receive: Receive, send: Send) -> None:
-        heard.append(await whole_body(receive))
+        heard.append(await read_body(receive))
         await send({"type": "http.response.start", "status": 400, "headers": []})
         await send({"type": "http.response.body", "body": b"no"})
 
-    async with listening(refuse) as url, gateway_to(url) as seam:
+    async with serve_on_loopback(refuse) as url, gateway_to(url) as seam:
         lane = seam.lane_of(max_total_tokens=100)
         answer = await seam.agent.post(f"{lane.url}/v1/messages", content=body)
 

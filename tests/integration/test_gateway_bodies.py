@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from app.gateway.bodies import BODY_BYTES, RUN_BYTES, Bodies, BodyRefused
-from app.server.loopback import Receive, Scope, Send, listening
+from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text
 from tests.e2e.stories import PATIENCE_S, until
 from tests.integration.gateway_seam import ASKED, Seam, the_seam
@@ -160,7 +160,7 @@ async def test_connections_to_a_loopback_port_are_bounded() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async with listening(app, connections=20) as url, httpx.AsyncClient(trust_env=False) as agent:
+    async with serve_on_loopback(app, connections=20) as url, httpx.AsyncClient(trust_env=False) as agent:
         idle = [await asyncio.open_connection("127.0.0.1", urlsplit(url).port) for _ in range(40)]
         answer = await agent.get(url)
         async with asyncio.timeout(PATIENCE_S):

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.gateway.call import COUNTED
-from app.server.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback, wait_for_disconnect
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from app.usage import TokenUsage
@@ -91,7 +91,7 @@ async def test_a_message_that_cannot_be_noted_is_never_shown_and_still_billed() 
         async with seam.stream() as response:
             with pytest.raises(httpx.RemoteProtocolError):
                 await read_into(read, response.aiter_raw())
-        await until(lambda: seam.simulator.sent[0].hung_up)
+        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
         await seam.gateway.close(seam.lane)
 
     assert read == b""
@@ -115,7 +115,7 @@ async def test_an_agent_that_hangs_up_ends_the_providers_work_and_is_billed_what
         async with seam.stream() as response:
             await anext(response.aiter_raw())
             await hold.reached.wait()
-        await until(lambda: seam.simulator.sent[0].hung_up)
+        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
         await until(lambda: len(seam.noted.closed) == 2)
 
     estimated, counted = seam.noted.closed
@@ -131,7 +131,7 @@ async def test_an_agent_that_hangs_up_at_the_last_number_is_billed_by_it() -> No
     async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam:
         async with seam.stream():
             await hold.reached.wait()
-        await until(lambda: seam.simulator.sent[0].hung_up)
+        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
         await seam.gateway.close(seam.lane)
 
     assert seam.simulator.sent[0].final_usage is not None
@@ -148,7 +148,7 @@ async def test_closing_a_lane_hangs_up_and_notes_nothing_later() -> None:
         noted = list(seam.noted.closed)
 
         assert seam.noted.last.usage.output_tokens == 2
-        await until(lambda: seam.simulator.sent[0].hung_up)
+        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
         with pytest.raises(httpx.RemoteProtocolError):
             await read_into(bytearray(), chunks)
 
@@ -161,19 +161,19 @@ class Slow:
 
     may_count: asyncio.Event = field(default_factory=asyncio.Event)
     counting: asyncio.Event = field(default_factory=asyncio.Event)
-    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    wait_for_disconnect: asyncio.Event = field(default_factory=asyncio.Event)
     answer: bytes = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await whole_body(receive)
+        await read_body(receive)
         if scope["path"].endswith("count_tokens"):
             self.counting.set()
             await self.may_count.wait()
             await _say(send, b'{"input_tokens": 12}', more=False)
             return
         await _say(send, self.answer, kind=b"text/event-stream")
-        await hung_up(receive)
-        self.hung_up.set()
+        await wait_for_disconnect(receive)
+        self.wait_for_disconnect.set()
 
 
 async def _say(send: Send, body: bytes, *, kind: bytes = b"application/json", more: bool = True) -> None:
@@ -192,7 +192,7 @@ TEXT = b'data: {"type": "content_block_delta", "delta": {"text": "one two three"
 @asynccontextmanager
 async def the_slow(answer: bytes) -> AsyncIterator[tuple[Slow, Seam]]:
     slow = Slow(answer=answer)
-    async with listening(slow) as url, gateway_to(url) as seam:
+    async with serve_on_loopback(slow) as url, gateway_to(url) as seam:
         yield slow, seam
         slow.may_count.set()
 
@@ -203,7 +203,7 @@ async def test_the_provider_is_hung_up_on_before_anything_is_counted() -> None:
             await anext(response.aiter_raw())
         await slow.counting.wait()
         async with asyncio.timeout(1):
-            await slow.hung_up.wait()
+            await slow.wait_for_disconnect.wait()
 
         assert [message.output_estimated for message in seam.noted.closed] == [True]
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from app.gateway.wire import WHOLE_BYTES
-from app.server.loopback import Receive, Scope, Send, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from tests.integration.gateway_seam import STREAMED, Seam, gateway_to
 from tests.integration.test_gateway_cut_short import a_start
 
@@ -23,13 +23,13 @@ async def answering(status: int, headers: list[tuple[bytes, bytes]], *pieces: by
     """A provider that answers everything with this."""
 
     async def answer(_scope: Scope, receive: Receive, send: Send) -> None:
-        await whole_body(receive)
+        await read_body(receive)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async with listening(answer) as url, gateway_to(url) as seam:
+    async with serve_on_loopback(answer) as url, gateway_to(url) as seam:
         yield seam
 
 

@@ -12,7 +12,7 @@ import httpx
 from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
-from app.billing.pricing import Charge, ModelPrice, OwnPrice, PriceList, Rate
+from app.billing.pricing import Charge, ModelPrice, OperatorPrice, PriceList, Rate
 from app.billing.repository import NewReceipt, insert_receipts
 from app.billing.repricing import reprice
 from app.pagination import Cursor
@@ -143,7 +143,7 @@ async def test_alarms_count_what_is_open(world_of: WorldOf) -> None:
     before = (await world.http.get("/v1/alarms", params={"to": "2020-01-01T00:00:00Z"})).json()
     rate = Rate(Decimal(1))
     price = ModelPrice("file", rate, rate, rate, rate, rate)
-    await reprice(world.services.database, PriceList([OwnPrice("claude-unheard-of-9", NOW, price)]))
+    await reprice(world.services.database, PriceList([OperatorPrice("claude-unheard-of-9", NOW, price)]))
     later = (await world.http.get("/v1/alarms")).json()
 
     nothing = {

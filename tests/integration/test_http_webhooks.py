@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from app.simulator.script import in_turn
-from app.webhooks.service import MOST_WEBHOOKS
+from app.webhooks.service import MAX_WEBHOOKS
 from tests.e2e.stories import World, WorldOf, until
 from tests.factories import an_account
 from tests.integration.test_http_billing import holder
@@ -239,7 +239,7 @@ async def test_scopes_say_who_may_do_what(world_of: WorldOf) -> None:
 
 async def test_an_account_has_so_many_webhooks_and_no_more(world_of: WorldOf) -> None:
     world = await lenient(world_of)
-    for _ in range(MOST_WEBHOOKS):
+    for _ in range(MAX_WEBHOOKS):
         last = await registered(world.http)
 
     refused = await world.http.post("/v1/webhooks", json={"url": URL, "events": ["run.completed"]})
@@ -247,7 +247,7 @@ async def test_an_account_has_so_many_webhooks_and_no_more(world_of: WorldOf) ->
     await registered(world.http)
 
     assert (refused.status_code, refused.json()["code"]) == (409, "too_many_webhooks")
-    assert len((await world.http.get("/v1/webhooks")).json()["items"]) == MOST_WEBHOOKS
+    assert len((await world.http.get("/v1/webhooks")).json()["items"]) == MAX_WEBHOOKS
 
 
 async def test_deliveries_are_listed_in_pages_and_replayed(world_of: WorldOf) -> None:

@@ -71,7 +71,7 @@ async def test_the_balance_is_the_sum_of_the_ledger(
 
     await asyncio.gather(*(something(number) for number in range(200)))
 
-    credit = await ledger.credit(key.account_id)
+    credit = await ledger.balance(key.account_id)
     async with database.snapshot() as reader:
         kinds = await reader.execute(
             text("SELECT kind, sum(credits)::bigint FROM credit_ledger GROUP BY kind")
@@ -111,7 +111,7 @@ async def test_nothing_but_the_ledger_changes_a_sum(
         async with database.transaction() as tx:
             await tx.execute(text(statement))
 
-    credit = await ledger.credit(key.account_id)
+    credit = await ledger.balance(key.account_id)
     assert (credit.granted, credit.spent, credit.reserved) == (10, 3, 2)
 
 
@@ -121,7 +121,7 @@ async def test_a_reference_counts_once(ledger: CreditLedger, key: KeyRecord) -> 
 
     await asyncio.gather(*(grant() for _ in range(5)))
 
-    assert (await ledger.credit(key.account_id)).granted == 5
+    assert (await ledger.balance(key.account_id)).granted == 5
     with pytest.raises(ReferenceTaken):
         await ledger.grant(key.account_id, 6, reference="invoice-1")
     with pytest.raises(ReferenceTaken):
@@ -140,7 +140,7 @@ async def test_two_runs_cannot_reserve_the_same_credit(
 
     # 60, then the 40 that were left, then nothing.
     assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 2
-    assert (await ledger.credit(key.account_id)).reserved == 100
+    assert (await ledger.balance(key.account_id)).reserved == 100
 
 
 async def test_a_run_may_spend_its_own_reservation(
@@ -151,14 +151,14 @@ async def test_a_run_may_spend_its_own_reservation(
     await reserve(database, ledger, run_of(key, "mine"), 60)
     await reserve(database, ledger, run_of(key, "theirs"), 40)
 
-    assert await ledger.hold(run_of(key, "mine"), 60) == 60
-    assert await ledger.hold(run_of(key, "theirs"), 40) == 40
+    assert await ledger.resize_reservation(run_of(key, "mine"), 60) == 60
+    assert await ledger.resize_reservation(run_of(key, "theirs"), 40) == 40
     await charge(database, key, "msg_1", 50)
-    assert await ledger.hold(run_of(key, "mine"), 11) == 10
+    assert await ledger.resize_reservation(run_of(key, "mine"), 11) == 10
     await release(database, ledger, run_of(key, "theirs"))
     await release(database, ledger, run_of(key, "theirs"))
-    assert await ledger.hold(run_of(key, "mine"), 50) == 50
-    assert (await ledger.credit(key.account_id)).reserved == 50
+    assert await ledger.resize_reservation(run_of(key, "mine"), 50) == 50
+    assert (await ledger.balance(key.account_id)).reserved == 50
 
 
 async def test_a_hold_is_as_large_as_the_last_call_needs(
@@ -168,14 +168,14 @@ async def test_a_hold_is_as_large_as_the_last_call_needs(
     await ledger.grant(key.account_id, 100)
 
     held = []
-    for wanted, beside in ((30, 0), (80, 0), (80, 0), (101, 0), (90, 11), (90, 10), (0, 0)):
-        assert await ledger.hold(run_of(key), wanted, beside=beside) == 100
-        held.append((await ledger.credit(key.account_id)).reserved)
+    for wanted, pending in ((30, 0), (80, 0), (80, 0), (101, 0), (90, 11), (90, 10), (0, 0)):
+        assert await ledger.resize_reservation(run_of(key), wanted, pending=pending) == 100
+        held.append((await ledger.balance(key.account_id)).reserved)
     assert held == [30, 80, 80, 80, 80, 90, 0]
 
-    await ledger.hold(run_of(key), 70)
+    await ledger.resize_reservation(run_of(key), 70)
     await release(database, ledger, run_of(key))
-    assert (await ledger.credit(key.account_id)).reserved == 0
+    assert (await ledger.balance(key.account_id)).reserved == 0
 
 
 async def test_a_hold_takes_what_is_left_if_that_covers_the_least(
@@ -185,14 +185,14 @@ async def test_a_hold_takes_what_is_left_if_that_covers_the_least(
     await ledger.grant(key.account_id, 100)
 
     held = []
-    for run, wanted, least, beside in (
+    for run, wanted, minimum, pending in (
         *(("one", 60, 10, 0), ("two", 60, 50, 0), ("two", 60, 30, 0), ("three", 60, 1, 0)),
         *(("one", 20, 20, 0), ("two", 90, 30, 15), ("two", 90, 30, 60)),
     ):
-        await ledger.hold(run_of(key, run), wanted, least=least, beside=beside)
-        held.append((await ledger.credit(key.account_id)).reserved)
+        await ledger.resize_reservation(run_of(key, run), wanted, minimum=minimum, pending=pending)
+        held.append((await ledger.balance(key.account_id)).reserved)
 
-    # 60; not 50 of the 40 left; all 40; nothing is left; 20; 65 of the 80 left beside 15; not 30 beside 60.
+    # 60; not 50 of the 40 left; all 40; nothing is left; 20; 65 of the 80 left pending 15; not 30 pending 60.
     assert held == [60, 60, 100, 100, 60, 85, 85]
 
 
@@ -208,7 +208,7 @@ async def test_holds_at_once_never_take_more_than_there_is(
 
     async def call(number: int) -> None:
         asked = ledger if number % 2 else CreditLedger(other)
-        left = await asked.hold(runs[number % 12], 90)
+        left = await asked.resize_reservation(runs[number % 12], 90)
         if left is not None and left >= 90:
             admitted.append(number)
             await charge(database, key, f"msg_{number}", 90)
@@ -216,7 +216,7 @@ async def test_holds_at_once_never_take_more_than_there_is(
     try:
         for wave in range(3):
             await asyncio.gather(*(call(12 * wave + number) for number in range(12)))
-            credit = await ledger.credit(key.account_id)
+            credit = await ledger.balance(key.account_id)
             assert credit.balance >= 0
     finally:
         await other.aclose()
@@ -231,9 +231,9 @@ async def test_a_monthly_budget_holds_calls_too(
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 100))
     await charge(database, key, "msg_1", 30)
 
-    assert await ledger.hold(run_of(key, "mine"), 60) == 70
-    assert await ledger.hold(run_of(key, "theirs"), 20) == 10
-    assert (await ledger.credit(key.account_id)).reserved == 60
+    assert await ledger.resize_reservation(run_of(key, "mine"), 60) == 70
+    assert await ledger.resize_reservation(run_of(key, "theirs"), 20) == 10
+    assert (await ledger.balance(key.account_id)).reserved == 60
 
 
 async def test_a_reservation_is_given_back_once_though_two_try_at_once(
@@ -250,7 +250,7 @@ async def test_a_reservation_is_given_back_once_though_two_try_at_once(
         await asyncio.wait([second], timeout=0.3)
     await second
 
-    assert (await ledger.credit(key.account_id)).reserved == 0
+    assert (await ledger.balance(key.account_id)).reserved == 0
 
 
 async def test_terms_are_changed_from_what_they_are(ledger: CreditLedger, key: KeyRecord) -> None:
@@ -259,7 +259,7 @@ async def test_terms_are_changed_from_what_they_are(ledger: CreditLedger, key: K
 
     await asyncio.gather(*(ledger.change_terms(key.account_id, one_more) for _ in range(20)))
 
-    credit = await ledger.credit(key.account_id)
+    credit = await ledger.balance(key.account_id)
     assert (credit.mode, credit.monthly_budget) == ("prepaid", 20)
 
 
@@ -269,11 +269,11 @@ async def test_a_post_paid_account_has_no_end(
     await charge(database, key, "msg_1", 10**12)
     await reserve(database, ledger, run_of(key), 10**12)
 
-    credit = await ledger.credit(key.account_id)
+    credit = await ledger.balance(key.account_id)
 
     assert (credit.balance, credit.reserved, credit.available(NOW)) == (-(10**12), 0, None)
-    assert await ledger.hold(run_of(key), 10**12) is None
-    assert (await ledger.credit(key.account_id)).reserved == 0
+    assert await ledger.resize_reservation(run_of(key), 10**12) is None
+    assert (await ledger.balance(key.account_id)).reserved == 0
 
 
 async def test_a_monthly_budget_begins_anew_each_month(
@@ -282,7 +282,7 @@ async def test_a_monthly_budget_begins_anew_each_month(
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 100))
     await charge(database, key, "msg_1", 100)
 
-    credit = await ledger.credit(key.account_id)
+    credit = await ledger.balance(key.account_id)
 
     now = datetime.now(UTC)
     assert credit.available(now) == 0
@@ -296,6 +296,6 @@ async def test_accounts_do_not_share_credit(database: Database, ledger: CreditLe
     await ledger.grant(key.account_id, 5)
     await charge(database, key, "msg_1", 3)
 
-    credit = await ledger.credit(stranger.account_id)
+    credit = await ledger.balance(stranger.account_id)
 
     assert (credit.granted, credit.spent) == (0, 0)

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
 from app.billing.journal import Journal
-from app.billing.pricing import ModelPrice, OwnPrice, PriceList, Rate
+from app.billing.pricing import ModelPrice, OperatorPrice, PriceList, Rate
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
 from app.billing.repricing import reprice
@@ -57,7 +57,7 @@ async def write(writer: ReceiptWriter, *facts: UsageFact) -> None:
     for fact in facts:
         writer.record(fact)
     for run in {fact.run for fact in facts}:
-        await writer.settle(run, within_s=SETTLED_S)
+        await writer.flush(run, within_s=SETTLED_S)
 
 
 async def debits(database: Database) -> tuple[int, int]:
@@ -98,22 +98,22 @@ async def test_the_same_ids_in_two_accounts_are_charged_to_both(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     other = await an_account(database, "globex")
-    dead = Journal(tmp_path / "journal", new_uuid())
+    crashed = Journal(tmp_path / "journal", new_uuid())
     for owner in (key, other):
-        dead.opened(a_fact(owner, "msg_dead"))
-        dead.closed(a_fact(owner, "msg_dead"))
-    dead.close()
+        crashed.start_message(a_fact(owner, "msg_dead"))
+        crashed.complete_message(a_fact(owner, "msg_dead"))
+    crashed.close()
 
     async with a_writer(database, tmp_path / "journal") as writer:
         for owner in (key, other):
-            writer.opened(a_fact(owner))
+            writer.start_message(a_fact(owner))
         for owner in (key, other):
             writer.record(a_fact(owner, model="claude-unheard-of-9"))
         for owner in (key, other):
-            await writer.inherit(a_fact(owner).run, within_s=SETTLED_S)
+            await writer.recover_run(a_fact(owner).run, within_s=SETTLED_S)
     rate = Rate(Decimal(1))
     price = ModelPrice("file x", rate, rate, rate, rate, rate)
-    own = OwnPrice("claude-unheard-of-9", a_fact(key).at - timedelta(days=1), price)
+    own = OperatorPrice("claude-unheard-of-9", a_fact(key).at - timedelta(days=1), price)
     assert (await reprice(database, PriceList([own]))).adjusted == 2
 
     for owner in (key, other):
@@ -155,7 +155,7 @@ async def test_concurrent_deliveries_and_broken_connections_charge_once(
             if number % 5 == 0:
                 await asyncio.sleep(dice.random() / 100)
         for each in writers:
-            await each.settle(facts[0].run, within_s=SETTLED_S)
+            await each.flush(facts[0].run, within_s=SETTLED_S)
         done.set()
         await sabotage
 
@@ -223,18 +223,18 @@ async def test_a_receipt_the_database_refuses_does_not_hold_up_the_others(
 
     assert [receipt.usage_unit_id for receipt in receipts] == ["msg_1", "msg_2"]
     journal = Journal(tmp_path / "journal", new_uuid())
-    assert [fact.message_id for fact in journal.adopt()] == ["msg_bad"]
+    assert [fact.message_id for fact in journal.recover()] == ["msg_bad"]
     journal.close()
 
 
 async def test_what_nobody_stated_is_charged_when_the_run_ends(
     database: Database, key: KeyRecord, writer: ReceiptWriter
 ) -> None:
-    writer.opened(a_fact(key, "msg_open", basis="partial", output_estimated=True))
-    writer.opened(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
-    writer.closed(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
+    writer.start_message(a_fact(key, "msg_open", basis="partial", output_estimated=True))
+    writer.start_message(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
+    writer.complete_message(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
 
-    await writer.settle(a_fact(key).run, within_s=SETTLED_S)
+    await writer.flush(a_fact(key).run, within_s=SETTLED_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_tokens) for r in receipts] == [
@@ -246,18 +246,18 @@ async def test_what_nobody_stated_is_charged_when_the_run_ends(
 async def test_what_a_dead_process_left_is_delivered(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    dead = Journal(tmp_path / "journal", new_uuid())
-    dead.opened(a_fact(key, "msg_open"))
-    dead.opened(a_fact(key, "msg_shut"))
-    dead.closed(a_fact(key, "msg_shut"))
-    dead.opened(a_fact(key, "msg_done"))
-    dead.done([a_fact(key, "msg_done").key])
-    dead.close()
+    crashed = Journal(tmp_path / "journal", new_uuid())
+    crashed.start_message(a_fact(key, "msg_open"))
+    crashed.start_message(a_fact(key, "msg_shut"))
+    crashed.complete_message(a_fact(key, "msg_shut"))
+    crashed.start_message(a_fact(key, "msg_done"))
+    crashed.acknowledge([a_fact(key, "msg_done").key])
+    crashed.close()
 
     async with a_writer(database, tmp_path / "journal") as writer:
         while not await BillingReports(database).of_run(a_fact(key).run):
             await asyncio.sleep(0.01)
-        await writer.settle(a_fact(key).run, within_s=SETTLED_S)
+        await writer.flush(a_fact(key).run, within_s=SETTLED_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_estimated) for r in receipts] == [
@@ -279,7 +279,7 @@ async def test_a_message_without_a_price_is_priced_later_and_once(
 
     unknown = await reprice(database, PriceList())
     rate = Rate(Decimal(1))
-    own = OwnPrice(fact.model, fact.at, ModelPrice("file x", rate, rate, rate, rate, rate))
+    own = OperatorPrice(fact.model, fact.at, ModelPrice("file x", rate, rate, rate, rate, rate))
     first = await reprice(database, PriceList([own]))
     second = await reprice(database, PriceList([own]))
 

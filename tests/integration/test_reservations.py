@@ -45,7 +45,7 @@ class TakenForDead:
         async with self._database.transaction() as tx:
             assert await finish_run(tx, context.run, attempt=0, final=ENDED, report=None, events=[])
             await self._ledger.release(tx, context.run)
-        assert await self._ledger.hold(context.run, 500) is not None
+        assert await self._ledger.resize_reservation(context.run, 500) is not None
         raise ExecutionFailed(*INTERNAL)
         yield
 
@@ -80,5 +80,5 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
         await worker.execute(context, RunEventPublisher(database, log, run, context.control), request=request)
     journal.close()
 
-    credit = await ledger.credit(key.account_id)
+    credit = await ledger.balance(key.account_id)
     assert (credit.reserved, credit.balance) == (0, 1000)

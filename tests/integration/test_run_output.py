@@ -69,7 +69,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     final = await worker.execute(
         context, RunEventPublisher(database, log, run, context.control), request=request
     )
-    owed = receipts.owed(run)
+    owed = receipts.pending_credits(run)
     journal.close()
     async with database.snapshot() as reader:
         assert (await find_run(reader, run)) is not None

@@ -138,7 +138,7 @@ async def test_adding_up_changes_no_sum_even_where_two_servers_do_it(database: D
         run = await an_accepted_run(database, size=KB, run_id=f"run-{number}")
     before, quota = await kept(database, run.account_id), StorageQuota(database, None)
 
-    await asyncio.gather(quota.add_up(), quota.add_up())
+    await asyncio.gather(quota.compact(), quota.compact())
 
     assert await kept(database, run.account_id) == before
     async with database.snapshot() as reader:

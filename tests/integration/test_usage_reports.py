@@ -131,7 +131,7 @@ async def test_what_is_asked_for_alone_is_all_that_is_summed(database: Database,
         by_group = await reports.usage(key.account_id, UsageQuery(group_by, window))
         assert len(by_group) > 1
         for each in by_group:
-            (found,) = await reports.usage(key.account_id, UsageQuery(wanted=filtered(each.group)))
+            (found,) = await reports.usage(key.account_id, UsageQuery(filters=filtered(each.group)))
             assert found.sums == each.sums
 
 
@@ -168,7 +168,7 @@ async def test_open_windows_take_everything(database: Database, key: KeyRecord) 
     cut = FIRST + timedelta(hours=1, minutes=1)
     wanted = (UsageFilter(), UsageFilter(until=cut), UsageFilter(since=cut))
     reports = BillingReports(database)
-    found = [await reports.usage(key.account_id, UsageQuery(wanted=each)) for each in wanted]
+    found = [await reports.usage(key.account_id, UsageQuery(filters=each)) for each in wanted]
     whole, before, after = (each.sums for (each,) in found)
 
     assert before.receipts + after.receipts == whole.receipts > 0
@@ -181,9 +181,9 @@ async def test_windows_reach_to_the_ends_of_the_calendar(database: Database, key
 
     whole = await reports.usage(key.account_id, UsageQuery())
 
-    assert await reports.usage(key.account_id, UsageQuery(wanted=UsageFilter(first, last))) == whole
+    assert await reports.usage(key.account_id, UsageQuery(filters=UsageFilter(first, last))) == whole
     late = UsageFilter(since=last - timedelta(seconds=1))
-    assert await reports.usage(key.account_id, UsageQuery(wanted=late)) == []
+    assert await reports.usage(key.account_id, UsageQuery(filters=late)) == []
 
 
 async def test_every_zone_that_is_taken_is_known_to_the_database(database: Database, key: KeyRecord) -> None:

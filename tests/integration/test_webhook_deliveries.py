@@ -10,8 +10,14 @@ from sqlalchemy import text
 
 from app.auth.repository import KeyRecord
 from app.db import Database
-from app.webhooks.deliverer import DeliveryPace
-from app.webhooks.delivery_repository import Claimed, claim_due, note_delivered, note_failed, note_given_up
+from app.webhooks.delivery_repository import (
+    ClaimedDelivery,
+    claim_due_deliveries,
+    record_delivered,
+    record_failed_attempt,
+    record_final_failure,
+)
+from app.webhooks.delivery_worker import DeliveryConfig
 from app.webhooks.retries import ReceiverResponse
 from tests.e2e.stories import until as until_so
 from tests.factories import an_account
@@ -83,11 +89,11 @@ async def test_after_the_last_attempt_a_delivery_has_failed(database: Database, 
 
 
 async def test_the_next_attempt_waits_as_planned(database: Database, key: KeyRecord) -> None:
-    pace = replace(QUICK, schedule=(timedelta(minutes=5),))
+    config = replace(QUICK, retry_schedule=(timedelta(minutes=5),))
     async with (
         a_receiver(500) as receiver,
         a_receiver(503, headers={"retry-after": "1800"}) as busy,
-        delivering(database, pace=pace),
+        delivering(database, config=config),
     ):
         plain, _ = await register(database, key, receiver.url)
         wishing, _ = await register(database, key, busy.url)
@@ -103,7 +109,7 @@ async def test_gone_disables_and_cancels(database: Database, key: KeyRecord) -> 
     async with a_receiver(410) as receiver:
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1", "msg_2", "msg_3", "msg_4", "msg_5", "msg_6")
-        async with delivering(database, pace=replace(QUICK, of_a_webhook=1)):
+        async with delivering(database, config=replace(QUICK, max_per_webhook=1)):
             found = await settled(database, webhook)
         await charge(database, key, "msg_7")
 
@@ -146,7 +152,7 @@ async def test_one_success_is_a_new_beginning(database: Database, key: KeyRecord
 async def test_a_receiver_that_never_answers_is_given_up(database: Database, key: KeyRecord) -> None:
     async with (
         a_receiver(holds=True) as receiver,
-        delivering(database, pace=replace(QUICK, schedule=()), call_s=0.2),
+        delivering(database, config=replace(QUICK, retry_schedule=()), call_s=0.2),
     ):
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -157,13 +163,13 @@ async def test_a_receiver_that_never_answers_is_given_up(database: Database, key
 
 async def test_slow_receivers_hold_up_nobody_else(database: Database, key: KeyRecord) -> None:
     other = await an_account(database, "other")
-    pace = replace(QUICK, at_once=8, of_an_account=4, of_a_webhook=2)
+    config = replace(QUICK, max_concurrent=8, max_per_account=4, max_per_webhook=2)
     async with a_receiver(holds=True) as slow, a_receiver() as quick:
         tarpits = [(await register(database, key, slow.url))[0] for _ in range(4)]
         webhook, _ = await register(database, other, quick.url)
         await charge(database, key, *(f"slow_{number}" for number in range(20)))
-        async with delivering(database, pace=pace):
-            await until_so(lambda: slow.at_once == pace.of_an_account)
+        async with delivering(database, config=config):
+            await until_so(lambda: slow.at_once == config.max_per_account)
             await charge(database, other, *(f"quick_{number}" for number in range(20)))
             found = await settled(database, webhook, status="delivered")
             held = slow.most_at_once
@@ -172,30 +178,30 @@ async def test_slow_receivers_hold_up_nobody_else(database: Database, key: KeyRe
                 await settled(database, tarpit, status="delivered")
 
     assert len(found) == len(quick.posts) == 20
-    assert held == pace.of_an_account
+    assert held == config.max_per_account
     assert len(set(slow.ids)) == len(slow.posts) == 80
 
 
 async def test_a_slow_webhook_leaves_room_for_its_neighbour(database: Database, key: KeyRecord) -> None:
-    pace = replace(QUICK, at_once=8, of_an_account=4, of_a_webhook=2)
-    async with a_receiver(holds=True) as slow, a_receiver() as quick, delivering(database, pace=pace):
+    config = replace(QUICK, max_concurrent=8, max_per_account=4, max_per_webhook=2)
+    async with a_receiver(holds=True) as slow, a_receiver() as quick, delivering(database, config=config):
         await register(database, key, slow.url)
         webhook, _ = await register(database, key, quick.url)
         await charge(database, key, *(f"msg_{number}" for number in range(20)))
         found = await settled(database, webhook, status="delivered")
 
     assert len(found) == len(quick.posts) == 20
-    assert slow.most_at_once == pace.of_a_webhook
+    assert slow.most_at_once == config.max_per_webhook
 
 
 async def test_a_process_that_dies_in_the_middle_is_made_good(database: Database, key: KeyRecord) -> None:
     async with a_receiver(holds=True) as receiver:
         webhook, secret = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
-        async with delivering(database, pace=SHORT_LEASE):
+        async with delivering(database, config=SHORT_LEASE):
             await until_so(lambda: receiver.at_once == 1)
         receiver.let_go.set()
-        async with delivering(database, pace=SHORT_LEASE):
+        async with delivering(database, config=SHORT_LEASE):
             (delivery,) = await settled(database, webhook, status="delivered")
 
     assert delivery.attempts == len(receiver.posts) == 2
@@ -218,20 +224,22 @@ async def test_a_claim_that_has_ended_changes_nothing(database: Database, key: K
     webhook, _ = await register(database, key)
     await charge(database, key, "msg_1")
 
-    async def claim(lease: timedelta) -> Claimed:
+    async def claim(lease: timedelta) -> ClaimedDelivery:
         async with database.transaction() as tx:
-            (claimed,) = await claim_due(tx, most=9, lease=lease, busy_webhooks=[], busy_accounts=[])
+            (claimed,) = await claim_due_deliveries(
+                tx, limit=9, lease=lease, excluded_webhooks=[], excluded_accounts=[]
+            )
         return claimed
 
     ended, current = await claim(timedelta(0)), await claim(timedelta(minutes=1))
     before = await deliveries(database, webhook)
     async with database.transaction() as tx:
-        await note_failed(tx, ended, ReceiverResponse(500, "bad_status"), again_in=timedelta(0))
-        await note_delivered(tx, ended, ReceiverResponse(200))
-        assert not await note_given_up(tx, ended, ReceiverResponse(500, "bad_status"))
+        await record_failed_attempt(tx, ended, ReceiverResponse(500, "bad_status"), retry_in=timedelta(0))
+        await record_delivered(tx, ended, ReceiverResponse(200))
+        assert not await record_final_failure(tx, ended, ReceiverResponse(500, "bad_status"))
     unchanged = await deliveries(database, webhook)
     async with database.transaction() as tx:
-        await note_delivered(tx, current, ReceiverResponse(204))
+        await record_delivered(tx, current, ReceiverResponse(204))
     (delivery,) = await deliveries(database, webhook)
 
     assert (ended.id, ended.attempts, current.attempts) == (current.id, 1, 2)
@@ -241,7 +249,10 @@ async def test_a_claim_that_has_ended_changes_nothing(database: Database, key: K
 
 async def test_replaying_sends_the_same_message_again(database: Database, key: KeyRecord) -> None:
     service = webhooks_over(database)
-    async with a_receiver(500, 200) as receiver, delivering(database, pace=replace(QUICK, schedule=())):
+    async with (
+        a_receiver(500, 200) as receiver,
+        delivering(database, config=replace(QUICK, retry_schedule=())),
+    ):
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
         await settled(database, webhook, status="failed")
@@ -272,7 +283,10 @@ async def test_replaying_what_is_under_way_hurts_nobody(database: Database, key:
 
 async def test_replaying_a_window_sends_what_did_not_arrive(database: Database, key: KeyRecord) -> None:
     service = webhooks_over(database)
-    async with a_receiver(204, 500) as receiver, delivering(database, pace=replace(QUICK, schedule=())):
+    async with (
+        a_receiver(204, 500) as receiver,
+        delivering(database, config=replace(QUICK, retry_schedule=())),
+    ):
         webhook, _ = await register(database, key, receiver.url)
         for number in range(3):
             await charge(database, key, f"msg_{number}")
@@ -310,7 +324,7 @@ async def test_a_database_that_is_away_is_waited_for(
     name = database_url.rpartition("/")[2]
     admin = await asyncpg.connect(postgres)
     try:
-        async with a_receiver(holds=True) as receiver, delivering(database, pace=SHORT_LEASE) as deliverer:
+        async with a_receiver(holds=True) as receiver, delivering(database, config=SHORT_LEASE) as deliverer:
             webhook, _ = await register(database, key, receiver.url)
             await charge(database, key, "msg_1")
             await until_so(lambda: receiver.at_once == 1)
@@ -349,5 +363,5 @@ async def test_a_stopped_deliverer_leaves_at_once(database: Database, key: KeyRe
         await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
         async with asyncio.timeout(5):
-            async with delivering(database, pace=DeliveryPace(look_every_s=0.02)):
+            async with delivering(database, config=DeliveryConfig(poll_interval_s=0.02)):
                 await until_so(lambda: receiver.at_once == 1)

@@ -31,7 +31,7 @@ async def test_a_redirect_is_not_followed(database: Database, key: KeyRecord) ->
     async with (
         a_receiver() as inside,
         a_receiver(307, headers={"location": inside.url}) as receiver,
-        delivering(database, pace=replace(QUICK, schedule=())),
+        delivering(database, config=replace(QUICK, retry_schedule=())),
     ):
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -48,8 +48,8 @@ async def test_who_is_not_there_is_said(
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return found
 
-    addresses = AddressPolicy(allow_private=True, resolve=resolve)
-    async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
+    addresses = AddressPolicy(allow_private=True, resolver=resolve)
+    async with delivering(database, config=replace(QUICK, retry_schedule=()), addresses=addresses):
         webhook, _ = await register(database, key, "http://hooks.invalid:1/hook")
         await charge(database, key, "msg_1")
         (delivery,) = await settled(database, webhook)
@@ -72,14 +72,14 @@ async def test_a_name_that_changes_its_mind_reaches_nothing(database: Database, 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return found
 
-    addresses = AddressPolicy(resolve=resolve)
+    addresses = AddressPolicy(resolver=resolve)
     async with a_receiver() as receiver:
         port = receiver.url.split(":")[2].split("/")[0]
         wanted = Registration(f"https://rebound.example:{port}/", ("receipt.created",))
         webhook, _ = await Webhooks(database, addresses).register(key.account_id, wanted)
         found[:] = ["127.0.0.1"]
         await charge(database, key, "msg_1")
-        async with delivering(database, pace=replace(QUICK, schedule=()), addresses=addresses):
+        async with delivering(database, config=replace(QUICK, retry_schedule=()), addresses=addresses):
             (delivery,) = await settled(database, webhook)
 
     assert (delivery.last_error, delivery.last_status) == ("address_refused", None)
@@ -100,7 +100,7 @@ async def test_the_address_that_was_judged_is_the_one_that_is_called(
         url = receiver.url.replace("127.0.0.1", "hooks.invalid")
         webhook, _ = await register(database, key, url)
         await charge(database, key, "msg_1")
-        addresses = AddressPolicy(allow_private=True, resolve=resolve)
+        addresses = AddressPolicy(allow_private=True, resolver=resolve)
         async with delivering(database, addresses=addresses):
             await settled(database, webhook, status="delivered")
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.webhooks.addresses import AddressPolicy
-from app.webhooks.message import mint_secret, signed
+from app.webhooks.message import mint_secret, sign_message
 from app.webhooks.retries import ReceiverResponse
 from app.webhooks.sender import WebhookSender
 from tests.integration.webhook_seam import now
@@ -79,9 +79,9 @@ async def sent_to(url: str, *, authorities: ssl.SSLContext) -> ReceiverResponse:
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    addresses = AddressPolicy(allow_private=True, resolve=resolve)
+    addresses = AddressPolicy(allow_private=True, resolver=resolve)
     async with WebhookSender(addresses, call_s=5.0, authorities=authorities) as sender:
-        return await sender.send(url, signed(uuid4(), {}, mint_secret(), at=now()))
+        return await sender.send(url, sign_message(uuid4(), {}, mint_secret(), at=now()))
 
 
 async def test_the_host_is_named_and_proved_though_the_address_is_called(tmp_path: Path) -> None:

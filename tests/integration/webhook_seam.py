@@ -14,7 +14,7 @@ from app.billing.pricing import Charge
 from app.billing.repository import NewReceipt, insert_receipts
 from app.db import Database, Transaction
 from app.webhooks.addresses import AddressPolicy
-from app.webhooks.deliverer import DeliveryPace, DeliveryWorker
+from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker
 from app.webhooks.message import EVENTS, WebhookEvent
 from app.webhooks.repository import Delivery, Webhook
 from app.webhooks.sender import WebhookSender
@@ -23,7 +23,7 @@ from tests.factories import a_fact
 
 PATIENCE_S = 20.0
 AT_ONCE = timedelta(0)
-QUICK = DeliveryPace(schedule=(AT_ONCE,) * 3, look_every_s=0.02, lease=timedelta(seconds=30))
+QUICK = DeliveryConfig(retry_schedule=(AT_ONCE,) * 3, poll_interval_s=0.02, lease=timedelta(seconds=30))
 
 
 def webhooks_over(database: Database) -> Webhooks:
@@ -57,13 +57,13 @@ async def charge_within(tx: Transaction, key: KeyRecord, *messages: str, credits
 async def delivering(
     database: Database,
     *,
-    pace: DeliveryPace = QUICK,
+    config: DeliveryConfig = QUICK,
     addresses: AddressPolicy | None = None,
     call_s: float = 5.0,
 ) -> AsyncIterator[DeliveryWorker]:
     """A deliverer at work, as a server process has one; leaving it is as sudden as a kill."""
     async with WebhookSender(addresses or AddressPolicy(allow_private=True), call_s=call_s) as sender:
-        deliverer = DeliveryWorker(database, sender, pace=pace)
+        deliverer = DeliveryWorker(database, sender, config=config)
         working = asyncio.create_task(deliverer.work())
         try:
             yield deliverer

@@ -16,7 +16,7 @@ import pytest
 
 from app.billing.journal import Journal
 from app.billing.ledger import AccountTerms, CreditLedger
-from app.billing.ledger_repository import locked_credit
+from app.billing.ledger_repository import lock_balance
 from app.billing.pricing import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts import ReceiptWriter
 from app.billing.reports import BillingReports
@@ -28,7 +28,7 @@ from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.gateway.wire import ANSWER_BYTES, WHOLE_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
-from app.server.loopback import Receive, Scope, Send, hung_up, listening, whole_body
+from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback, wait_for_disconnect
 from app.simulator import wire
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Responder, Text, in_turn
 from app.simulator.server import Simulator
@@ -83,14 +83,14 @@ class Account:
         """The end of a run, as the relay does it: its receipts."""
         run = RunKey(self.id, RunId(lane.run_id))
         await self.shop.gateway.close(lane)
-        await self.shop.receipts.settle(run, within_s=PATIENCE_S)
+        await self.shop.receipts.flush(run, within_s=PATIENCE_S)
         async with self.shop.database.transaction() as tx:
             await self.shop.ledger.release(tx, run)
         return await BillingReports(self.shop.database).of_run(run)
 
     async def balance(self) -> Decimal:
         """In dollars; with nothing set aside."""
-        credit = await self.shop.ledger.credit(self.id)
+        credit = await self.shop.ledger.balance(self.id)
         assert credit.reserved == 0
         return Decimal(credit.balance) / CREDITS_PER_DOLLAR
 
@@ -184,7 +184,7 @@ async def test_while_the_ledger_does_not_answer_a_first_call_has_what_was_set_as
         lanes = [account.lane(f"run-{number}", reserved=CREDITS_PER_DOLLAR // 10) for number in range(2)]
         async with shop.database.transaction() as tx:
             # As many requests of the account at once do: whoever comes waits.
-            await locked_credit(tx, account.id)
+            await lock_balance(tx, account.id)
             refused, allowed = await asyncio.gather(ask(shop, lanes[0], DEAR_PROMPT), ask(shop, lanes[1]))
         assert (refused.status_code, allowed.status_code, len(simulator.requests)) == (402, 200, 1)
         await asyncio.gather(*(account.ends(lane) for lane in lanes))
@@ -265,7 +265,7 @@ class Flood:
     sent: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await whole_body(receive)
+        await read_body(receive)
         if scope["path"].endswith("count_tokens"):
             self.kind, self.status = b"application/json", 200
         await send(
@@ -277,7 +277,7 @@ class Flood:
         piece = wire.sse({"type": "message_start", "message": {**message, "usage": usage}})
         piece += wire.sse({"type": "content_block_start", "index": 0, "content_block": block})
         delta = wire.sse({"type": "content_block_delta", "index": 0, "delta": text})
-        leaving = asyncio.create_task(hung_up(receive))
+        leaving = asyncio.create_task(wait_for_disconnect(receive))
         while self.sent < 400 * MB and not leaving.done():
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             self.sent += len(piece)
@@ -299,7 +299,7 @@ async def test_an_answer_of_hundreds_of_megabytes_is_given_up(
     database_url: str, tmp_path: Path, kind: bytes, status: int, most: int, charged: list[str]
 ) -> None:
     flood = Flood(kind, status)
-    async with listening(flood) as url, a_shop(database_url, tmp_path, url) as shop:
+    async with serve_on_loopback(flood) as url, a_shop(database_url, tmp_path, url) as shop:
         account = await shop.account("acme")
         lane = account.lane("run-1")
         before = psutil.Process().memory_info().rss
@@ -329,7 +329,7 @@ async def test_a_run_cancelled_before_the_first_byte_pays_for_its_prompt(world_o
     await world.http.post(f"/v1/runs/{run_id}/cancel")
 
     assert (await world.ended(run_id))["final"]["finishReason"] == "aborted"
-    await until(lambda: world.simulator.sent[0].hung_up)
+    await until(lambda: world.simulator.sent[0].wait_for_disconnect)
     receipts = await world.receipts(run_id)
     assert len(receipts) == len(world.simulator.requests)
     for receipt in receipts:
@@ -346,7 +346,7 @@ async def test_a_run_cancelled_before_the_first_byte_pays_for_its_prompt(world_o
 
 async def test_a_run_whose_provider_answers_without_end_ends_in_order(world_of: WorldOf) -> None:
     flood = Flood(b"text/event-stream")
-    async with listening(flood) as url:
+    async with serve_on_loopback(flood) as url:
         world = await world_of(in_turn(), ANTHROPIC_BASE_URL=url)
         before, most = psutil.Process().memory_info().rss, 0
         run_id = await world.start(a_request())

@@ -61,7 +61,7 @@ async def many_receipts(target: Target, key: str) -> None:
     try:
         accounts = Accounts(database)
         owner = await accounts.authenticate(key)
-        (record,), _ = await accounts.keys_of(owner.account_id, limit=1)
+        (record,), _ = await accounts.list_account_keys(owner.account_id, limit=1)
         charge = Charge(Decimal("0.01"), 100_000, "test")
         facts = (a_fact(record, f"msg_{n}", run=f"run-{n}", note=LONG_NOTE) for n in range(RECEIPTS))
         async with database.transaction() as tx:

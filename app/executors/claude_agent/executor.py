@@ -191,7 +191,7 @@ class ClaudeAgentExecutor:
         if turn.unkept:
             await process.gone.wait()
         if confinement is not None and confinement.filled:
-            await self._workspaces.keep(context.run, confinement.workspace)
+            await self._workspaces.store_outputs(context.run, confinement.workspace)
         final = _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
         await require_match(self._schemas, final, request.response_format, account_id=context.run.account_id)
         yield final

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Boolean, cast, select
 
 from app.conversations.repository import Conversation
-from app.db import Reader, member_of
+from app.db import Reader, json_text
 from app.ids import AccountId, RunId, RunKey
 from app.requests import ErrorCode, FinishReason
 from app.runs.event_codec import StoredEvents
@@ -59,8 +59,8 @@ async def stored_results(
     statement = select(run_events.c.position, run_events.c.last_position, run_events.c.data).where(
         run_events.c.account_id == account_id,
         run_events.c.run_id.in_(run_ids),
-        member_of(run_events.c.data, "type") == "tool_call_result",
-        member_of(run_events.c.data, "toolCallId").in_(calls),
+        json_text(run_events.c.data, "type") == "tool_call_result",
+        json_text(run_events.c.data, "toolCallId").in_(calls),
     )
     return [StoredEvents(*row) for row in await reader.execute(statement)]
 
@@ -73,9 +73,9 @@ _COLUMNS = (
     runs.c.turn,
     runs.c.created_at,
     runs.c.question,
-    cast(member_of(runs.c.final, "ok"), Boolean).label("ok"),
-    member_of(runs.c.final, "error").label("error"),
-    member_of(runs.c.final, "finishReason").label("finish_reason"),
+    cast(json_text(runs.c.final, "ok"), Boolean).label("ok"),
+    json_text(runs.c.final, "error").label("error"),
+    json_text(runs.c.final, "finishReason").label("finish_reason"),
 )
 
 

@@ -80,7 +80,7 @@ class RunDeletion:
                     pass
                 async with self._database.transaction() as tx:
                     await delete_old_commands(tx, older_than=_COMMANDS_KEPT)
-                await self._storage.add_up()
+                await self._storage.compact()
             except Unavailable as error:
                 log.warning("run.deletion_delayed", reason=error.detail)
             except Exception:

@@ -112,7 +112,7 @@ class Arena:
 
 
 def _speaks(message: RecordedMessage) -> bool:
-    return message.final_usage is None and not message.hung_up
+    return message.final_usage is None and not message.wait_for_disconnect
 
 
 @asynccontextmanager

@@ -40,7 +40,7 @@ def credential_of(caller: Principal) -> Credential:
 
 @asynccontextmanager
 async def watching(books: Books) -> AsyncIterator[CredentialMonitor]:
-    monitor = CredentialMonitor(books.look_up, check_s=0.001)
+    monitor = CredentialMonitor(books.look_up, interval_s=0.001)
     task = asyncio.create_task(monitor.watch())
     yield monitor
     task.cancel()

@@ -1,6 +1,6 @@
 import pytest
 
-from app.auth.keys import checked_scopes, hash_key, is_key, mint_key, shown_prefix
+from app.auth.keys import hash_key, is_key, key_prefix, mint_key, parse_scopes
 from app.errors import Invalid
 
 
@@ -22,12 +22,12 @@ def test_neither_hash_nor_prefix_gives_the_key_away() -> None:
     key = mint_key()
 
     assert key.encode() not in hash_key(key)
-    assert len(shown_prefix(key)) < 10
+    assert len(key_prefix(key)) < 10
 
 
 def test_scopes_are_checked_by_name() -> None:
-    assert checked_scopes(["runs:read", "runs:write", "runs:read"]) == ("runs:write", "runs:read")
+    assert parse_scopes(["runs:read", "runs:write", "runs:read"]) == ("runs:write", "runs:read")
     with pytest.raises(Invalid, match="everything"):
-        checked_scopes(["everything"])
+        parse_scopes(["everything"])
     with pytest.raises(Invalid, match="at least one"):
-        checked_scopes([])
+        parse_scopes([])

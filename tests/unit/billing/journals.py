@@ -49,9 +49,9 @@ class Place:
     def names(self) -> list[str]:
         return sorted(path.suffix for path in self.path.iterdir())
 
-    def left(self) -> list[UsageFact]:
+    def remaining(self) -> list[UsageFact]:
         """What the dead have left, as a new process finds it; the new one dies at once, too."""
         journal = self.journal()
-        found = journal.adopt()
+        found = journal.recover()
         journal.close()
         return found

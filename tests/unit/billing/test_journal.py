@@ -14,19 +14,19 @@ from tests.unit.billing.journals import PATIENCE_S, SMALL, Place, a_fact, partia
 
 
 def test_what_was_opened_is_partial_and_what_was_closed_is_recovered(place: Place) -> None:
-    dead = place.journal()
-    dead.opened(a_fact("msg_open"))
-    dead.opened(a_fact("msg_shut", output=1))
-    dead.closed(a_fact("msg_shut", output=70))
-    dead.closed(a_fact("msg_whole"))
-    dead.opened(a_fact("msg_done"))
-    dead.closed(a_fact("msg_done"))
-    dead.done([a_fact("msg_done").key])
-    dead.close()
+    crashed = place.journal()
+    crashed.start_message(a_fact("msg_open"))
+    crashed.start_message(a_fact("msg_shut", output=1))
+    crashed.complete_message(a_fact("msg_shut", output=70))
+    crashed.complete_message(a_fact("msg_whole"))
+    crashed.start_message(a_fact("msg_done"))
+    crashed.complete_message(a_fact("msg_done"))
+    crashed.acknowledge([a_fact("msg_done").key])
+    crashed.close()
 
-    left = {fact.message_id: (fact.basis, fact.usage.output_tokens) for fact in place.left()}
+    remaining = {fact.message_id: (fact.basis, fact.usage.output_tokens) for fact in place.remaining()}
 
-    assert left == {
+    assert remaining == {
         "msg_open": ("partial", 5),
         "msg_shut": ("recovered", 70),
         "msg_whole": ("recovered", 5),
@@ -35,11 +35,11 @@ def test_what_was_opened_is_partial_and_what_was_closed_is_recovered(place: Plac
 
 def test_what_begins_instead_of_another_leaves_one_of_them_wherever_it_breaks(place: Place) -> None:
     prompt, answer = a_fact("unanswered-1"), a_fact("msg_1")
-    dead = place.journal()
-    dead.opened(prompt)
+    crashed = place.journal()
+    crashed.start_message(prompt)
     before = place.segments()[0].stat().st_size
-    dead.opened(answer, instead_of=prompt.key)
-    dead.close()
+    crashed.start_message(answer, replaces=prompt.key)
+    crashed.close()
     (segment,) = place.segments()
     whole = segment.read_bytes()
 
@@ -56,9 +56,9 @@ def test_what_begins_instead_of_another_leaves_one_of_them_wherever_it_breaks(pl
 def test_what_was_begun_instead_of_another_keeps_no_segment(place: Place) -> None:
     journal = place.journal()
     for number in range(100):
-        journal.opened(a_fact(f"unanswered-{number}"))
-        journal.opened(a_fact(f"msg_{number}"), instead_of=a_fact(f"unanswered-{number}").key)
-        journal.done([a_fact(f"msg_{number}").key])
+        journal.start_message(a_fact(f"unanswered-{number}"))
+        journal.start_message(a_fact(f"msg_{number}"), replaces=a_fact(f"unanswered-{number}").key)
+        journal.acknowledge([a_fact(f"msg_{number}").key])
 
     assert len(place.segments()) <= 2
     journal.close()
@@ -67,36 +67,36 @@ def test_what_was_begun_instead_of_another_keeps_no_segment(place: Place) -> Non
 
 def test_a_fact_comes_back_as_it_was_to_the_microsecond(place: Place) -> None:
     fact = replace(a_fact(), origin="subagent", parent_tool_call_id="toolu_1", attempt=3)
-    dead = place.journal()
-    dead.closed(fact)
-    dead.close()
+    crashed = place.journal()
+    crashed.complete_message(fact)
+    crashed.close()
 
-    assert place.left() == [recovered(fact)]
+    assert place.remaining() == [recovered(fact)]
 
 
 def test_a_message_known_to_be_cut_off_stays_partial(place: Place) -> None:
     fact = replace(a_fact(), basis="partial", output_estimated=False)
-    dead = place.journal()
-    dead.closed(fact)
-    dead.close()
+    crashed = place.journal()
+    crashed.complete_message(fact)
+    crashed.close()
 
-    assert place.left() == [fact]
+    assert place.remaining() == [fact]
 
 
 def test_a_closing_corrects_the_one_before(place: Place) -> None:
-    dead = place.journal()
+    crashed = place.journal()
     last = a_fact(output=99)
-    dead.closed(a_fact(output=1))
-    dead.closed(last)
-    dead.close()
+    crashed.complete_message(a_fact(output=1))
+    crashed.complete_message(last)
+    crashed.close()
 
-    assert place.left() == [recovered(last)]
+    assert place.remaining() == [recovered(last)]
 
 
 def test_nothing_is_left_of_a_process_that_ended_in_order(place: Place) -> None:
     journal = place.journal()
-    journal.opened(a_fact())
-    journal.done([a_fact().key])
+    journal.start_message(a_fact())
+    journal.acknowledge([a_fact().key])
     journal.close()
 
     assert list(place.path.iterdir()) == []
@@ -105,61 +105,61 @@ def test_nothing_is_left_of_a_process_that_ended_in_order(place: Place) -> None:
 @pytest.mark.parametrize("lost", range(1, 400, 23))
 def test_a_torn_tail_costs_the_last_record_at_most(place: Place, lost: int) -> None:
     first, second = a_fact("msg_1"), a_fact("msg_2")
-    dead = place.journal()
-    dead.closed(first)
-    dead.closed(second)
-    dead.close()
+    crashed = place.journal()
+    crashed.complete_message(first)
+    crashed.complete_message(second)
+    crashed.close()
     (segment,) = place.segments()
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-lost])
 
-    left = place.left()
+    remaining = place.remaining()
 
     # Without its last byte, the end of the line, a record is still whole.
-    assert left == ([recovered(first), recovered(second)] if lost == 1 else [recovered(first)])
+    assert remaining == ([recovered(first), recovered(second)] if lost == 1 else [recovered(first)])
     assert len(whole.splitlines()[-1]) > lost
 
 
 def test_a_corrupted_line_in_the_middle_is_skipped_and_told(place: Place) -> None:
     facts = [a_fact(f"msg_{number}") for number in range(3)]
-    dead = place.journal()
+    crashed = place.journal()
     for fact in facts:
-        dead.closed(fact)
-    dead.close()
+        crashed.complete_message(fact)
+    crashed.close()
     (segment,) = place.segments()
     lines = segment.read_bytes().splitlines(keepends=True)
     lines[1] = lines[1].replace(b'"output_tokens":5', b'"output_tokens":6')
     segment.write_bytes(b"".join(lines))
 
     with capture_logs() as logs:
-        left = place.left()
+        remaining = place.remaining()
 
-    assert left == [recovered(facts[0]), recovered(facts[2])]
+    assert remaining == [recovered(facts[0]), recovered(facts[2])]
     assert [entry["event"] for entry in logs if "torn" in entry["event"]]
 
 
 @pytest.mark.parametrize("noise", [b"\n\n", b"zz\n", b"00000000 C {}\n", b"\xff\xfe\x00\n", b" \n"])
 def test_noise_between_records_swallows_none(place: Place, noise: bytes) -> None:
-    dead = place.journal()
+    crashed = place.journal()
     facts = [a_fact("msg_1"), a_fact("msg_2")]
     for fact in facts:
-        dead.closed(fact)
-    dead.close()
+        crashed.complete_message(fact)
+    crashed.close()
     (segment,) = place.segments()
     segment.write_bytes(noise + noise.join(segment.read_bytes().splitlines(keepends=True)) + noise)
 
-    assert place.left() == list(map(recovered, facts))
+    assert place.remaining() == list(map(recovered, facts))
 
 
 def test_segments_rotate_and_the_acknowledged_are_dropped(place: Place) -> None:
     journal = place.journal()
     for number in range(100):
-        journal.opened(a_fact(f"msg_{number}"))
+        journal.start_message(a_fact(f"msg_{number}"))
     full = len(place.segments())
     assert full > 5
     assert max(path.stat().st_size for path in place.segments()) < 2 * SMALL
 
-    journal.done(a_fact(f"msg_{number}").key for number in range(100))
+    journal.acknowledge(a_fact(f"msg_{number}").key for number in range(100))
 
     assert len(place.segments()) < 3
     journal.close()
@@ -169,31 +169,31 @@ def test_segments_rotate_and_the_acknowledged_are_dropped(place: Place) -> None:
 def test_a_segment_stays_while_one_of_its_messages_waits(place: Place) -> None:
     journal = place.journal()
     waits = a_fact("msg_waits")
-    journal.opened(waits)
+    journal.start_message(waits)
     for number in range(100):
         fact = a_fact(f"msg_{number}")
-        journal.opened(fact)
-        journal.done([fact.key])
+        journal.start_message(fact)
+        journal.acknowledge([fact.key])
     first = place.segments()[0]
     journal.close()
 
     assert first.exists()
-    assert place.left() == [partial(waits)]
+    assert place.remaining() == [partial(waits)]
 
 
 def test_a_message_done_long_after_it_opened_does_not_rise_again(place: Place) -> None:
     """Its opening is in a segment that stays; so must be what says that it is done."""
     journal = place.journal()
     waits, long = a_fact("msg_waits"), a_fact("msg_long")
-    journal.opened(waits)
-    journal.opened(long)
+    journal.start_message(waits)
+    journal.start_message(long)
     for number in range(100):
-        journal.closed(a_fact(f"msg_{number}"))
-    journal.closed(long)
-    journal.done([long.key, *(a_fact(f"msg_{n}").key for n in range(100))])
+        journal.complete_message(a_fact(f"msg_{number}"))
+    journal.complete_message(long)
+    journal.acknowledge([long.key, *(a_fact(f"msg_{n}").key for n in range(100))])
     journal.close()
 
-    assert place.left() == [partial(waits)]
+    assert place.remaining() == [partial(waits)]
 
 
 def test_nobody_else_may_read_it(place: Place) -> None:
@@ -201,7 +201,7 @@ def test_nobody_else_may_read_it(place: Place) -> None:
     try:
         journal = place.journal()
         for number in range(50):
-            journal.opened(a_fact(f"msg_{number}"))
+            journal.start_message(a_fact(f"msg_{number}"))
     finally:
         os.umask(before)
 
@@ -213,13 +213,13 @@ def test_nobody_else_may_read_it(place: Place) -> None:
 
 async def test_flushing_returns_with_everything_on_disk(place: Place) -> None:
     journal = place.journal()
-    await journal.flushed()
+    await journal.sync()
     for number in range(50):
-        journal.closed(a_fact(f"msg_{number}"))
+        journal.complete_message(a_fact(f"msg_{number}"))
 
     async with asyncio.timeout(PATIENCE_S):
-        await asyncio.gather(*(journal.flushed() for _ in range(20)))
-        await journal.flushed()
+        await asyncio.gather(*(journal.sync() for _ in range(20)))
+        await journal.sync()
 
     assert journal.problem is None
     journal.close()
@@ -229,16 +229,16 @@ async def test_a_rotation_while_flushing_is_no_problem(place: Place) -> None:
     journal = place.journal(segment_bytes=SMALL)
     async with asyncio.timeout(PATIENCE_S):
         for number in range(300):
-            journal.closed(a_fact(f"msg_{number}"))
-            flushing = asyncio.create_task(journal.flushed())
+            journal.complete_message(a_fact(f"msg_{number}"))
+            flushing = asyncio.create_task(journal.sync())
             await asyncio.sleep(0)
-            journal.closed(a_fact(f"msg_{number}"))
+            journal.complete_message(a_fact(f"msg_{number}"))
             await flushing
 
     assert journal.problem is None
-    assert len(journal.adopt()) == 0
+    assert len(journal.recover()) == 0
     journal.close()
-    assert len(place.left()) == 300
+    assert len(place.remaining()) == 300
 
 
 NAMES = st.sampled_from([f"msg_{number}" for number in range(6)])
@@ -251,34 +251,34 @@ def test_whatever_happens_a_new_process_finds_what_is_not_done(
 ) -> None:
     place = Place(tmp_path_factory.mktemp("journal"))
     journal = place.journal(segment_bytes)
-    left: dict[str, UsageFact] = {}
+    remaining: dict[str, UsageFact] = {}
     for step, (what, name) in enumerate(steps):
         fact = a_fact(name, output=step)
         match what:
             case "opened":
-                journal.opened(fact)
-                left[name] = partial(fact)
+                journal.start_message(fact)
+                remaining[name] = partial(fact)
             case "closed":
-                journal.closed(fact)
-                left[name] = recovered(fact)
+                journal.complete_message(fact)
+                remaining[name] = recovered(fact)
             case "done":
-                journal.done([fact.key])
-                left.pop(name, None)
+                journal.acknowledge([fact.key])
+                remaining.pop(name, None)
             case _:
                 journal.close()
-                assert _named(place.left()) == left
+                assert _named(place.remaining()) == remaining
                 journal = _successor(place, segment_bytes)
-                left = {}
+                remaining = {}
     journal.close()
 
-    assert _named(place.left()) == left
+    assert _named(place.remaining()) == remaining
 
 
 def _successor(place: Place, segment_bytes: int) -> Journal:
     """Adopts and delivers everything."""
     journal = place.journal(segment_bytes)
-    for fact in journal.adopt():
-        journal.done([fact.key])
+    for fact in journal.recover():
+        journal.acknowledge([fact.key])
     return journal
 
 

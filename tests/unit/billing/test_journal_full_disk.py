@@ -33,32 +33,32 @@ def full_at(size: int) -> Iterator[None]:
 async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(place: Place, room: int) -> None:
     journal = place.journal(segment_bytes=10**6)
     first, torn, late, after = (a_fact(f"msg_{name}") for name in ("first", "torn", "late", "after"))
-    journal.closed(first)
+    journal.complete_message(first)
     (segment,) = place.segments()
     size = segment.stat().st_size
 
     with full_at(size + room):
-        journal.closed(torn)
+        journal.complete_message(torn)
         problem = journal.problem
         journal.probe()
         still = journal.problem
-        journal.closed(late)
+        journal.complete_message(late)
         assert segment.stat().st_size == size + room
 
     assert problem == still == os.strerror(errno.EFBIG)
     journal.probe()
     assert journal.problem is None
-    journal.closed(after)
-    await journal.flushed()
+    journal.complete_message(after)
+    await journal.sync()
     journal.close()
 
-    assert place.left() == list(map(recovered, (first, torn, late, after)))
+    assert place.remaining() == list(map(recovered, (first, torn, late, after)))
 
 
 def test_probing_a_full_disk_for_long_piles_up_nothing(place: Place) -> None:
     journal = place.journal(segment_bytes=10**6)
     with full_at(0):
-        journal.closed(a_fact())
+        journal.complete_message(a_fact())
         for _ in range(100):
             journal.probe()
 
@@ -70,22 +70,22 @@ def test_probing_a_full_disk_for_long_piles_up_nothing(place: Place) -> None:
 
 def test_a_process_that_dies_of_a_full_disk_leaves_what_it_wrote(place: Place) -> None:
     journal = place.journal(segment_bytes=10**6)
-    journal.closed(a_fact("msg_1"))
+    journal.complete_message(a_fact("msg_1"))
     (segment,) = place.segments()
     with full_at(segment.stat().st_size + 50):
-        journal.closed(a_fact("msg_2"))
+        journal.complete_message(a_fact("msg_2"))
         journal.close()
 
-    assert [fact.message_id for fact in place.left()] == ["msg_1"]
+    assert [fact.message_id for fact in place.remaining()] == ["msg_1"]
 
 
 def test_a_last_breath_writes_what_could_not_be_written(place: Place) -> None:
     journal = place.journal(segment_bytes=10**6)
     with full_at(50):
-        journal.closed(a_fact())
+        journal.complete_message(a_fact())
     journal.close()
 
-    assert [fact.message_id for fact in place.left()] == ["msg_1"]
+    assert [fact.message_id for fact in place.remaining()] == ["msg_1"]
 
 
 @contextmanager
@@ -106,17 +106,17 @@ def test_a_rotation_that_fails_is_told_and_loses_nothing(place: Place) -> None:
     facts = [a_fact(f"msg_{number}") for number in range(60)]
     journal = place.journal()
     for fact in facts[:30]:
-        journal.closed(fact)
+        journal.complete_message(fact)
     with no_new_files():
         for fact in facts[30:]:
-            journal.closed(fact)
+            journal.complete_message(fact)
         assert journal.problem == os.strerror(errno.EMFILE)
-        journal.done(fact.key for fact in facts[:30])
+        journal.acknowledge(fact.key for fact in facts[:30])
     journal.probe()
     assert journal.problem is None
     journal.close()
 
-    assert place.left() == list(map(recovered, facts[30:]))
+    assert place.remaining() == list(map(recovered, facts[30:]))
 
 
 @pytest.mark.parametrize("where", ["a file", "below a file"])

@@ -7,7 +7,7 @@ from genai_prices.types import Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.billing.pricing import LIBRARY_VERSION, ModelPrice, OwnPrice, PriceList, Rate, UnknownPrice
+from app.billing.pricing import LIBRARY_VERSION, ModelPrice, OperatorPrice, PriceList, Rate, UnknownPrice
 from app.usage import TokenUsage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -118,10 +118,10 @@ def test_cache_reads_save_what_plain_input_had_cost_more(model: str, usage: Toke
 
 
 def test_an_operators_price_counts_from_its_date_on() -> None:
-    def own(dollars: str, day: int) -> OwnPrice:
+    def own(dollars: str, day: int) -> OperatorPrice:
         rate = Rate(Decimal(dollars))
         price = ModelPrice("file", rate, rate, rate, rate, rate)
-        return OwnPrice(SONNET, datetime(2026, 11, day, tzinfo=UTC), price)
+        return OperatorPrice(SONNET, datetime(2026, 11, day, tzinfo=UTC), price)
 
     prices = PriceList([own("1", 10), own("2", 20)])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from app.cli.logs import renderers
-from app.cli.terminal import Terminal, shown
+from app.cli.terminal import Terminal, sanitized
 
 STEERING = "\x1b]0;title\x07 \x1b]52;c;ZXZpbA==\x07 \x1b[2J \x9b2J \r \x08 \u202e \u2066 \x7f \ud800"
 
@@ -20,7 +20,7 @@ def steers(text: str) -> bool:
 
 @given(st.text(st.characters(categories=["Cc", "Cs", "Cf", "L"])))
 def test_no_text_steers_a_terminal(text: str) -> None:
-    kept = shown(text)
+    kept = sanitized(text)
 
     assert not steers(kept)
     assert not set(kept) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
@@ -46,22 +46,22 @@ def test_whatever_is_printed_passes_and_styles_stay() -> None:
 
 
 def test_nothing_that_is_logged_steers_a_terminal_or_forges_a_line() -> None:
-    said: Any = {"event": f"x{STEERING}\nforged", "path": "/a\x1b]0;t\x07\nforged", "level": "info"}
+    event: Any = {"event": f"x{STEERING}\nforged", "path": "/a\x1b]0;t\x07\nforged", "level": "info"}
     try:
         int(f"{STEERING}\nforged")
     except ValueError:
-        said["exc_info"] = sys.exc_info()
+        event["exc_info"] = sys.exc_info()
 
     for process in renderers(for_terminal=True):
-        said = process(None, "info", said)
+        event = process(None, "info", event)
 
-    first, _head, *more = said.split("\n")
+    first, _head, *more = event.split("\n")
     assert first.count("forged") == 2
     assert all(line.startswith("  ") for line in more)
-    assert not any(sequence in said for sequence in ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\u202e", "\r"))
-    assert "ValueError" in said
+    assert not any(sequence in event for sequence in ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\u202e", "\r"))
+    assert "ValueError" in event
 
 
 @pytest.mark.parametrize("text", ["plain", "tabs\tand\nlines", "é \U0001f600"])
 def test_what_steers_nothing_stays(text: str) -> None:
-    assert shown(text) == text
+    assert sanitized(text) == text

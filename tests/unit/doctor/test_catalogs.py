@@ -1,7 +1,7 @@
 from structlog.testing import capture_logs
 
 from app.bootstrap.catalogs import open_planner
-from app.doctor.catalogs import check_catalogues
+from app.doctor.catalogs import check_catalogs
 from app.settings import Settings
 
 ENDING = "claude-sonnet-4-5"
@@ -10,7 +10,7 @@ ENDING = "claude-sonnet-4-5"
 def test_a_configured_model_that_ends_is_a_warning_with_its_date() -> None:
     settings = Settings.load(_env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING)
 
-    checks = check_catalogues(settings).checks
+    checks = check_catalogs(settings).checks
 
     (warning,) = [check for check in checks if check.status != "ok"]
     assert (warning.name, warning.status) == ("models", "warning")

@@ -3,10 +3,10 @@ from app.settings import Settings
 
 
 def test_warnings_do_not_make_it_unusable() -> None:
-    fine, wrong = Check("a", "warning", "x"), Check("b", "error", "y")
+    fine, errors = Check("a", "warning", "x"), Check("b", "error", "y")
 
     assert Report([fine]).ok
-    assert not Report([fine, wrong]).ok
+    assert not Report([fine, errors]).ok
 
 
 def test_the_json_says_what_programs_rely_on() -> None:

@@ -4,39 +4,39 @@ from app.doctor.variables import check_variables
 from app.settings import Settings
 
 
-def said(environ: dict[str, str], *of_file: str, **settings: Any) -> list[str]:
-    checks = check_variables(environ, of_file, Settings.load(_env_file=None, **settings))
+def message(environ: dict[str, str], *file_variables: str, **settings: Any) -> list[str]:
+    checks = check_variables(environ, file_variables, Settings.load(_env_file=None, **settings))
     return [check.detail for check in checks if check.status == "warning"]
 
 
 def test_nothing_is_said_of_variables_that_work() -> None:
     environ = {"RUNTALLY_MARKUP": "2", "DATABASE_URL": "x", "RUNTALLY_API_KEY": "x", "PATH": "/bin"}
 
-    assert said(environ, "RUNTALLY_TOOLS") == []
+    assert message(environ, "RUNTALLY_TOOLS") == []
 
 
 def test_a_misspelt_name_is_said_with_what_was_meant() -> None:
-    (text,) = said({"RUNTALLY_MAX_CONCURENT_RUNS": "4"})
-    (in_file,) = said({}, "DATABSE_URL")
+    (text,) = message({"RUNTALLY_MAX_CONCURENT_RUNS": "4"})
+    (in_file,) = message({}, "DATABSE_URL")
 
     assert text.endswith("did you mean RUNTALLY_MAX_CONCURRENT_RUNS?")
     assert in_file == "DATABSE_URL in .env is no setting; did you mean DATABASE_URL?"
 
 
 def test_a_name_nobody_can_guess_is_said_alone() -> None:
-    assert said({"RUNTALLY_XYZZY": "1"}) == ["RUNTALLY_XYZZY is no setting"]
+    assert message({"RUNTALLY_XYZZY": "1"}) == ["RUNTALLY_XYZZY is no setting"]
 
 
 def test_prompt_caching_cannot_be_set() -> None:
-    (text,) = said({"RUNTALLY_PROMPT_CACHE_TTL": "1h"})
-    (of_the_cli,) = said({"DISABLE_PROMPT_CACHING": "1"})
+    (text,) = message({"RUNTALLY_PROMPT_CACHE_TTL": "1h"})
+    (of_the_cli,) = message({"DISABLE_PROMPT_CACHING": "1"})
 
     assert "the CLI decides what is cached" in text
     assert of_the_cli.endswith("DISABLE_PROMPT_CACHING")
 
 
 def test_what_never_reaches_the_cli_or_the_provider_is_said() -> None:
-    texts = said(
+    texts = message(
         {"CLAUDE_CODE_USE_BEDROCK": "1", "ANTHROPIC_AUTH_TOKEN": "secret", "https_proxy": "http://u:p@x"}
     )
 
@@ -49,8 +49,8 @@ def test_what_never_reaches_the_cli_or_the_provider_is_said() -> None:
 def test_settings_that_another_makes_useless_are_said(tmp_path: Any) -> None:
     key = {"ANTHROPIC_API_KEY": "sk-x", "ANTHROPIC_BASE_URL": "http://elsewhere"}
 
-    with_login = said({}, **key, RUNTALLY_CLAUDE_AUTH="local_session")
-    with_key = said({}, **key, RUNTALLY_CLAUDE_CONFIG_DIR=tmp_path)
+    with_login = message({}, **key, RUNTALLY_CLAUDE_AUTH="local_session")
+    with_key = message({}, **key, RUNTALLY_CLAUDE_CONFIG_DIR=tmp_path)
 
     assert [text.partition(" ")[0] for text in with_login] == ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"]
     assert [text.partition(" ")[0] for text in with_key] == ["RUNTALLY_CLAUDE_CONFIG_DIR"]

@@ -216,6 +216,6 @@ def test_mounts_come_from_where_the_operator_allows(tmp_path: Path) -> None:
 
     catalog = GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path])
 
-    assert catalog.all()[0].workspace.mounts[0].place == "files"
+    assert catalog.all()[0].workspace.mounts[0].target == "files"
     with pytest.raises(GraphDefinitionError, match="RUNTALLY_ALLOWED_HOST_ROOTS"):
         GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path / "graphs"])

@@ -9,7 +9,7 @@ MB = 2**20
 
 def test_work_is_taken_below_the_ceiling_and_refused_above_it() -> None:
     held = 99 * MB
-    ceiling = MemoryCeiling(100 * MB, held=lambda: held)
+    ceiling = MemoryCeiling(100 * MB, resident_bytes=lambda: held)
 
     ceiling.require_room()
     held = 101 * MB
@@ -20,7 +20,7 @@ def test_work_is_taken_below_the_ceiling_and_refused_above_it() -> None:
 
 
 def test_what_is_announced_counts_before_it_is_held() -> None:
-    ceiling = MemoryCeiling(100 * MB, held=lambda: 90 * MB)
+    ceiling = MemoryCeiling(100 * MB, resident_bytes=lambda: 90 * MB)
 
     ceiling.require_room(10 * MB)
     with pytest.raises(Overloaded):
@@ -29,10 +29,10 @@ def test_what_is_announced_counts_before_it_is_held() -> None:
 
 def test_memory_is_measured_anew_each_time() -> None:
     ceiling = MemoryCeiling(2**40)
-    before = ceiling.held()
+    before = ceiling.resident_bytes()
     block = bytearray(64 * MB)
 
-    assert ceiling.held() - before > 50 * MB
+    assert ceiling.resident_bytes() - before > 50 * MB
     assert len(block) == 64 * MB
 
 
@@ -44,14 +44,14 @@ async def test_freed_memory_goes_back_to_the_system_before_the_ceiling_is_reache
     # Too small to be mapped each on its own; the last one keeps the heap from shrinking by itself.
     blocks = [bytearray(60 * 1024) for _ in range(2000)]
     *freed, _kept = blocks
-    full = MemoryCeiling(2**40).held()
+    full = MemoryCeiling(2**40).resident_bytes()
     del blocks, freed
     ceiling = MemoryCeiling(full)
 
     watching = asyncio.create_task(ceiling.watch())
     try:
         async with asyncio.timeout(10):
-            while ceiling.held() > full - 80 * MB:
+            while ceiling.resident_bytes() > full - 80 * MB:
                 await asyncio.sleep(0.02)
     finally:
         watching.cancel()

@@ -28,37 +28,37 @@ def addresses_of(*found: str, allow_private: bool = False) -> AddressPolicy:
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return found
 
-    return AddressPolicy(allow_private=allow_private, resolve=resolve)
+    return AddressPolicy(allow_private=allow_private, resolver=resolve)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 async def test_everybodys_addresses_may_be_called(address: str) -> None:
-    assert await addresses_of(address).of(HOOK) == [address]
+    assert await addresses_of(address).resolve(HOOK) == [address]
 
 
 @pytest.mark.parametrize("address", PRIVATE)
 async def test_private_addresses_may_be_called_where_the_operator_says_so(address: str) -> None:
     with pytest.raises(AddressRefused):
-        await addresses_of(address).of(HOOK)
+        await addresses_of(address).resolve(HOOK)
 
-    assert await addresses_of(address, allow_private=True).of(HOOK) == [address]
+    assert await addresses_of(address, allow_private=True).resolve(HOOK) == [address]
 
 
 @pytest.mark.parametrize("address", NEVER)
 async def test_metadata_and_groups_are_never_called(address: str) -> None:
     for allow_private in (False, True):
         with pytest.raises(AddressRefused):
-            await addresses_of(address, allow_private=allow_private).of(HOOK)
+            await addresses_of(address, allow_private=allow_private).resolve(HOOK)
 
 
 async def test_one_private_address_speaks_against_all() -> None:
     with pytest.raises(AddressRefused):
-        await addresses_of("8.8.8.8", "10.0.0.1").of(HOOK)
+        await addresses_of("8.8.8.8", "10.0.0.1").resolve(HOOK)
 
 
 async def test_a_name_without_addresses_is_not_found() -> None:
     with pytest.raises(NameNotFound):
-        await addresses_of().of(HOOK)
+        await addresses_of().resolve(HOOK)
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ async def test_every_way_to_write_loopback_is_loopback(host: str) -> None:
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         raise AssertionError
 
-    async with AddressPolicy(resolve=resolve) as addresses:
+    async with AddressPolicy(resolver=resolve) as addresses:
         with pytest.raises((AddressRefused, UrlRefused)):
-            await addresses.of(addresses.check_url(f"https://{host}/"))
+            await addresses.resolve(addresses.check_url(f"https://{host}/"))
 
 
 async def test_names_of_ones_own_network_are_for_private_networks() -> None:
     addresses = addresses_of("10.0.0.1", allow_private=True)
 
-    assert await addresses.of(addresses.check_url("https://nas.lan/")) == ["10.0.0.1"]
+    assert await addresses.resolve(addresses.check_url("https://nas.lan/")) == ["10.0.0.1"]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ async def test_names_of_ones_own_network_are_for_private_networks() -> None:
 async def test_plain_names_and_addresses_are_taken(host: str) -> None:
     addresses = addresses_of("8.8.8.8")
 
-    assert await addresses.of(addresses.check_url(f"https://{host}:65535/")) == ["8.8.8.8"]
+    assert await addresses.resolve(addresses.check_url(f"https://{host}:65535/")) == ["8.8.8.8"]
 
 
 async def test_what_can_be_no_name_is_not_found() -> None:
     async with AddressPolicy() as addresses:
         with pytest.raises(NameNotFound):
-            await addresses.of(addresses.check_url(f"https://{'a' * 64}.example/"))
+            await addresses.resolve(addresses.check_url(f"https://{'a' * 64}.example/"))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from standardwebhooks import Webhook as Signature
 from standardwebhooks import WebhookVerificationError
 
 from app.ids import AccountId
-from app.webhooks.delivery_repository import Claimed
-from app.webhooks.message import delivery_id, message_id, mint_secret, signed
+from app.webhooks.delivery_repository import ClaimedDelivery
+from app.webhooks.message import delivery_id, message_id, mint_secret, sign_message
 
 PAYLOAD = {"type": "run.completed", "data": {"runId": "über-1", "costUsd": "0.0045000000"}}
 
@@ -15,7 +15,7 @@ PAYLOAD = {"type": "run.completed", "data": {"runId": "über-1", "costUsd": "0.0
 def test_receivers_libraries_take_the_signature() -> None:
     secret, delivery = mint_secret(), uuid4()
 
-    message = signed(delivery, PAYLOAD, secret, at=datetime.now(UTC))
+    message = sign_message(delivery, PAYLOAD, secret, at=datetime.now(UTC))
 
     assert Signature(secret).verify(message.body, message.headers) == PAYLOAD
     assert message.headers["webhook-id"] == f"msg_{delivery.hex}"
@@ -28,8 +28,8 @@ def test_receivers_libraries_take_the_signature() -> None:
 def test_a_message_is_the_same_at_every_attempt() -> None:
     secret, delivery = mint_secret(), uuid4()
 
-    first = signed(delivery, PAYLOAD, secret, at=datetime(2026, 11, 21, tzinfo=UTC))
-    second = signed(delivery, PAYLOAD, secret, at=datetime(2026, 11, 22, tzinfo=UTC))
+    first = sign_message(delivery, PAYLOAD, secret, at=datetime(2026, 11, 21, tzinfo=UTC))
+    second = sign_message(delivery, PAYLOAD, secret, at=datetime(2026, 11, 22, tzinfo=UTC))
 
     assert (first.body, first.headers["webhook-id"]) == (second.body, second.headers["webhook-id"])
     assert first.headers["webhook-timestamp"] == "1795219200"
@@ -52,7 +52,7 @@ def test_an_id_reads_back_and_nothing_else_does() -> None:
 
 
 def test_a_secret_is_not_shown_by_accident() -> None:
-    claimed = Claimed(
+    claimed = ClaimedDelivery(
         id=uuid4(),
         webhook_id=uuid4(),
         account_id=AccountId(uuid4()),
@@ -60,7 +60,7 @@ def test_a_secret_is_not_shown_by_accident() -> None:
         secret="whsec_hidden",
         payload=PAYLOAD,
         attempts=1,
-        until=datetime.now(UTC),
+        claimed_until=datetime.now(UTC),
     )
 
     assert "whsec" not in repr(claimed)

@@ -2,36 +2,42 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.webhooks.retries import LONGEST_WISH, SCHEDULE, ReceiverResponse, answered, pause_after
+from app.webhooks.retries import (
+    MAX_RETRY_AFTER,
+    RETRY_SCHEDULE,
+    ReceiverResponse,
+    parse_response,
+    retry_delay,
+)
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 REFUSED = ReceiverResponse(500, "bad_status")
 
 
 def test_the_pauses_grow_and_then_end() -> None:
-    pauses = [pause_after(attempts, REFUSED) for attempts in range(1, len(SCHEDULE) + 2)]
+    pauses = [retry_delay(attempts, REFUSED) for attempts in range(1, len(RETRY_SCHEDULE) + 2)]
 
     *before, last = pauses
     assert last is None
-    for pause, planned in zip(before, SCHEDULE, strict=True):
+    for pause, planned in zip(before, RETRY_SCHEDULE, strict=True):
         assert pause is not None
         assert planned <= pause <= planned * 1.1
 
 
 def test_eight_attempts_take_more_than_a_day() -> None:
-    assert len(SCHEDULE) == 7
-    assert timedelta(hours=27) < sum(SCHEDULE, timedelta()) < timedelta(hours=29)
+    assert len(RETRY_SCHEDULE) == 7
+    assert timedelta(hours=27) < sum(RETRY_SCHEDULE, timedelta()) < timedelta(hours=29)
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_every_kind_of_yes_is_a_yes(status: int) -> None:
-    assert answered(status, None, now=NOW) == ReceiverResponse(status)
+    assert parse_response(status, None, now=NOW) == ReceiverResponse(status)
     assert ReceiverResponse(status).accepted
 
 
 @pytest.mark.parametrize("status", [101, 301, 302, 307, 400, 401, 404, 410, 429, 500, 503])
 def test_everything_else_is_a_no(status: int) -> None:
-    answer = answered(status, None, now=NOW)
+    answer = parse_response(status, None, now=NOW)
 
     assert (answer.accepted, answer.problem) == (False, "bad_status")
 
@@ -42,7 +48,7 @@ def test_everything_else_is_a_no(status: int) -> None:
         (429, "120", timedelta(minutes=2)),
         (503, "Sat, 21 Nov 2026 09:40:00 GMT", timedelta(minutes=10)),
         (503, "Sat, 21 Nov 2026 09:40:00", timedelta(minutes=10)),
-        (429, "9" * 5000, LONGEST_WISH),
+        (429, "9" * 5000, MAX_RETRY_AFTER),
         (429, "soon", None),
         (429, "-5", None),
         (429, "\N{ARABIC-INDIC DIGIT FIVE}", None),
@@ -50,14 +56,14 @@ def test_everything_else_is_a_no(status: int) -> None:
     ],
 )
 def test_a_receiver_may_say_when_to_come_back(status: int, retry_after: str, wish: timedelta | None) -> None:
-    assert answered(status, retry_after, now=NOW).wish == wish
+    assert parse_response(status, retry_after, now=NOW).retry_after == wish
 
 
 def test_a_wish_can_put_off_but_not_for_long() -> None:
-    later = pause_after(1, ReceiverResponse(429, "bad_status", timedelta(minutes=2)))
-    much_later = pause_after(1, ReceiverResponse(429, "bad_status", timedelta(days=400)))
-    sooner = pause_after(2, ReceiverResponse(429, "bad_status", timedelta(seconds=-1)))
+    later = retry_delay(1, ReceiverResponse(429, "bad_status", timedelta(minutes=2)))
+    much_later = retry_delay(1, ReceiverResponse(429, "bad_status", timedelta(days=400)))
+    sooner = retry_delay(2, ReceiverResponse(429, "bad_status", timedelta(seconds=-1)))
 
-    assert (later, much_later) == (timedelta(minutes=2), LONGEST_WISH)
+    assert (later, much_later) == (timedelta(minutes=2), MAX_RETRY_AFTER)
     assert sooner is not None
-    assert sooner >= SCHEDULE[1]
+    assert sooner >= RETRY_SCHEDULE[1]

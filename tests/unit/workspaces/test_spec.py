@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.workspaces.spec import HostPathRefused, Mount, WorkspaceSpec, matches, real_host_path
+from app.workspaces.spec import HostPathRefused, Mount, WorkspaceSpec, matches, resolve_host_path
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_pattern_matches_names_or_whole_paths(path: str, glob: str, *, matched
 def test_what_is_excluded_is_not_included() -> None:
     mount = Mount(host_path=Path("/x"), include_glob=("*.py",), exclude_glob=("test_*",))
 
-    assert [mount.wants(path) for path in ("a.py", "b.txt", "d/test_a.py")] == [True, False, False]
+    assert [mount.includes(path) for path in ("a.py", "b.txt", "d/test_a.py")] == [True, False, False]
 
 
 @pytest.mark.parametrize("place", ["/abs", "../up", "a/../b", "a//b", ".", "a\\b", "a\nb", "x" * 256])
@@ -57,14 +57,14 @@ def test_a_host_path_is_judged_by_where_it_really_is(tmp_path: Path) -> None:
     outside.mkdir()
     (inside / "link").symlink_to(outside)
 
-    assert real_host_path(inside, [inside]) == inside
+    assert resolve_host_path(inside, [inside]) == inside
     for path in (outside, inside / "link", inside / ".." / "out", tmp_path):
         with pytest.raises(HostPathRefused, match="RUNTALLY_ALLOWED_HOST_ROOTS"):
-            real_host_path(path, [inside])
+            resolve_host_path(path, [inside])
     with pytest.raises(HostPathRefused, match="does not exist"):
-        real_host_path(inside / "none", [inside])
+        resolve_host_path(inside / "none", [inside])
     with pytest.raises(HostPathRefused):
-        real_host_path(inside, [])
+        resolve_host_path(inside, [])
 
 
 def test_a_root_whose_name_another_begins_with_does_not_hold_it(tmp_path: Path) -> None:
@@ -72,4 +72,4 @@ def test_a_root_whose_name_another_begins_with_does_not_hold_it(tmp_path: Path) 
     (tmp_path / "database").mkdir()
 
     with pytest.raises(HostPathRefused):
-        real_host_path(tmp_path / "database", [tmp_path / "data"])
+        resolve_host_path(tmp_path / "database", [tmp_path / "data"])

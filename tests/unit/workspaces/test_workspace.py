@@ -18,7 +18,7 @@ def a_workspace(parent: Path, *uploads: Upload, spec: WorkspaceSpec | None = Non
 
 
 def kept(workspace: Workspace) -> dict[str, str]:
-    return {file.path: file.origin for file in workspace.harvest().files}
+    return {file.path: file.origin for file in workspace.collect_outputs().files}
 
 
 def test_what_was_uploaded_created_and_changed_is_told_apart(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_what_was_uploaded_created_and_changed_is_told_apart(tmp_path: Path) -> 
     (workspace.path / "gone").unlink()
     (workspace.path / "new").write_text("3")
 
-    harvest = workspace.harvest()
+    harvest = workspace.collect_outputs()
 
     assert [(file.path, file.origin) for file in harvest.files] == [
         ("d/other", "changed"),
@@ -66,7 +66,7 @@ def test_links_pipes_and_nameless_files_are_not_kept(tmp_path: Path) -> None:
     (path / "a\nb").write_text("x")
     (path / "fine").write_text("x")
 
-    harvest = workspace.harvest()
+    harvest = workspace.collect_outputs()
 
     assert [file.path for file in harvest.files] == ["fine"]
     assert harvest.truncated
@@ -77,12 +77,12 @@ def test_what_exceeds_the_budgets_is_not_kept_and_that_is_said(tmp_path: Path) -
     (workspace.path / "large").write_bytes(b"x" * 11)
     (workspace.path / "small").write_bytes(b"x" * 9)
 
-    harvest = workspace.harvest()
+    harvest = workspace.collect_outputs()
 
     assert ([file.path for file in harvest.files], harvest.truncated) == (["small"], True)
     for number in range(5):
         (workspace.path / str(number)).touch()
-    harvest = workspace.harvest()
+    harvest = workspace.collect_outputs()
     assert (len(harvest.files), harvest.truncated) == (2, True)
 
 
@@ -97,7 +97,7 @@ def test_masks_of_the_sandbox_are_not_files_of_the_run(tmp_path: Path) -> None:
         (workspace.path / name).touch()
         (workspace.path / name).chmod(mode)
 
-    harvest = workspace.harvest()
+    harvest = workspace.collect_outputs()
 
     assert [file.path for file in harvest.files] == [".env", "empty"]
 
@@ -117,7 +117,7 @@ def test_no_depth_and_no_ban_keeps_it_from_being_read_and_removed(tmp_path: Path
         opened = below
     os.close(opened)
 
-    harvest = workspace.harvest()
+    harvest = workspace.collect_outputs()
 
     assert [file.path for file in harvest.files] == ["shut/in", "top"]
     assert harvest.truncated

@@ -52,14 +52,14 @@ class RunMetering:
             cost_of=partial(self._cost_of, context),
             objection=credit.objection,
             opened=partial(self._opened, context),
-            closed=lambda message: self.receipts.closed(fact_of(message, context)),
-            voided=lambda message: self.receipts.voided(fact_of(message, context)),
+            closed=lambda message: self.receipts.complete_message(fact_of(message, context)),
+            voided=lambda message: self.receipts.void_message(fact_of(message, context)),
         )
         return lane_limits(context), links
 
     def _opened(self, context: RunContext, message: MessageUsage, instead_of: MessageUsage | None) -> None:
         before = None if instead_of is None else fact_of(instead_of, context)
-        self.receipts.opened(fact_of(message, context), before)
+        self.receipts.start_message(fact_of(message, context), before)
 
     def _cost_of(self, context: RunContext, model: str, usage: TokenUsage) -> Decimal:
         now = datetime.now(UTC)
@@ -106,17 +106,17 @@ class _RunCredit:
         if await self._covers(under_way):
             return None
         # What is on its way to the database may have been counted there and here.
-        await receipts.delivered(account_id, within_s=_PATIENCE_S)
+        await receipts.wait_delivered(account_id, within_s=_PATIENCE_S)
         return None if await self._covers(under_way) else "credit"
 
     async def _covers(self, under_way: CallCost) -> bool:
         """Set credits aside; with the database away its last answer stands, less what was used since."""
-        owed, prices = self._billing.receipts.owed(self._run), self._billing.prices
+        owed, prices = self._billing.receipts.pending_credits(self._run), self._billing.prices
         most, least = prices.credits_for(under_way.most), max(1, prices.credits_for(under_way.least))
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                self._last = await self._billing.ledger.hold(
-                    self._run, max(most, least), least=least, beside=owed
+                self._last = await self._billing.ledger.resize_reservation(
+                    self._run, max(most, least), minimum=least, pending=owed
                 )
         except (TimeoutError, Unavailable):
             log.warning("the account's credit cannot be asked for; the last answer stands")

@@ -117,7 +117,7 @@ class RunningSandbox:
     def _excess(self) -> str | None:
         spec, used = self.workspace.spec, self.usage()
         most_memory = spec.max_memory_bytes + _SHELLS_BYTES - used.socket_bytes
-        if self.workspace.is_overgrown():
+        if self.workspace.exceeds_file_limit():
             return "max_files"
         if used.tasks > spec.max_processes:
             return "max_processes"

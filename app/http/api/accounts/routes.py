@@ -29,8 +29,8 @@ async def list_accounts(
 @router.get("/{account}", summary="Look up an account's credit")
 async def get_account(account: str, services: ServicesDep, _caller: Admin) -> AccountBalance:
     """An account, by its name."""
-    found = await services.accounts.named(account)
-    return AccountBalance.of_account(found, await services.ledger.credit(found.id))
+    found = await services.accounts.find_by_name(account)
+    return AccountBalance.of_account(found, await services.ledger.balance(found.id))
 
 
 @router.patch("/{account}", dependencies=[small_body], summary="Change how an account pays")
@@ -38,7 +38,7 @@ async def change_terms(
     account: str, body: TermsChange, services: ServicesDep, _caller: Admin
 ) -> AccountBalance:
     """Set mode and monthly budget; a budget of null removes the budget."""
-    found = await services.accounts.named(account)
+    found = await services.accounts.find_by_name(account)
     credit = await services.ledger.change_terms(found.id, body.applied_to)
     return AccountBalance.of_account(found, credit)
 
@@ -48,7 +48,7 @@ async def grant(
     account: str, body: Grant, services: ServicesDep, _caller: Admin, key: IdempotencyKey
 ) -> AccountBalance:
     """Add credit; repeating an `Idempotency-Key` adds it once."""
-    found = await services.accounts.named(account)
+    found = await services.accounts.find_by_name(account)
     credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key)
     return AccountBalance.of_account(found, credit)
 
@@ -58,6 +58,6 @@ async def adjust(
     account: str, body: Adjustment, services: ServicesDep, _caller: Admin, key: IdempotencyKey
 ) -> AccountBalance:
     """Correct an account's credit; repeating an `Idempotency-Key` does it once."""
-    found = await services.accounts.named(account)
+    found = await services.accounts.find_by_name(account)
     credit = await services.ledger.adjust(found.id, body.amount, note=body.note, reference=key)
     return AccountBalance.of_account(found, credit)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.billing.search_repository import Unpriced
+from app.billing.search_repository import UnpricedReceipts
 from app.http.api.runs.schemas import MetersResponse
 from app.http.response_model import Moment, ResponseModel
 from app.runs.repository import DriftedRuns, RunRecord
@@ -62,7 +62,7 @@ class AlarmsResponse(ResponseModel):
     unpriced: UnpricedAlarm
 
     @classmethod
-    def of(cls, drifted: DriftedRuns, unpriced: Unpriced) -> "AlarmsResponse":
+    def of(cls, drifted: DriftedRuns, unpriced: UnpricedReceipts) -> "AlarmsResponse":
         """Build from query results."""
         return cls(
             drift=DriftAlarm(

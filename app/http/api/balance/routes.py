@@ -12,4 +12,4 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/balance", tags=["billin
 @router.get("", summary="Look up the balance")
 async def balance(services: ServicesDep, caller: ReceiptReader) -> BalanceResponse:
     """Credits granted, spent and left."""
-    return BalanceResponse.of(await services.ledger.credit(caller.account_id))
+    return BalanceResponse.of(await services.ledger.balance(caller.account_id))

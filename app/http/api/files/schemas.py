@@ -4,8 +4,8 @@ import mimetypes
 from collections.abc import Sequence
 
 from app.http.response_model import Moment, ResponseModel
-from app.workspaces.service import Listing
-from app.workspaces.workspace import KeptFile, Origin
+from app.workspaces.service import WorkspaceListing
+from app.workspaces.workspace import StoredFile, Origin
 
 _UNKNOWN = "application/octet-stream"
 
@@ -20,7 +20,7 @@ class RunFileResponse(ResponseModel):
     origin: Origin
 
     @classmethod
-    def of(cls, file: KeptFile) -> "RunFileResponse":
+    def of(cls, file: StoredFile) -> "RunFileResponse":
         """Build from a stored file."""
         guess, encoding = mimetypes.guess_type(file.path)
         media_type = guess if guess is not None and encoding is None else _UNKNOWN
@@ -42,11 +42,11 @@ class FileListing(ResponseModel):
     expires_at: Moment | None
 
     @classmethod
-    def of(cls, listing: Listing) -> "FileListing":
+    def of(cls, listing: WorkspaceListing) -> "FileListing":
         """Build from a file listing."""
         return cls(
             items=[RunFileResponse.of(file) for file in listing.files],
-            complete=listing.harvested,
+            complete=listing.outputs_collected,
             truncated=listing.truncated,
-            expires_at=listing.expires_at if listing.harvested else None,
+            expires_at=listing.expires_at if listing.outputs_collected else None,
         )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NOT_FOR_US = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM}
+_UNAVAILABLE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM}
 
 
 @contextmanager
-def opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
+def open_no_follow(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
     """A descriptor while the body runs; None for a link, and for what is gone, no such thing or not ours.
 
     The name is looked up in an open directory, where one is given.
@@ -20,7 +20,7 @@ def opened(name: str | Path, directory: int | None, flags: int) -> Iterator[int 
     try:
         descriptor = os.open(name, flags, dir_fd=directory)
     except OSError as error:
-        if error.errno not in _NOT_FOR_US:
+        if error.errno not in _UNAVAILABLE:
             raise
         yield None
         return

@@ -22,44 +22,44 @@ def a_process(program: str, place: Place) -> Iterator[tuple[IO[bytes], IO[bytes]
 
 
 def test_what_was_adopted_is_dropped_once_it_is_delivered(place: Place) -> None:
-    dead = place.journal()
+    crashed = place.journal()
     facts = [a_fact(f"msg_{number}") for number in range(50)]
     for fact in facts:
-        dead.closed(fact)
-    dead.close()
-    heir = place.journal()
+        crashed.complete_message(fact)
+    crashed.close()
+    successor = place.journal()
 
-    assert heir.adopt() == list(map(recovered, facts))
-    assert heir.adopt() == []
-    heir.done(fact.key for fact in facts[:-1])
+    assert successor.recover() == list(map(recovered, facts))
+    assert successor.recover() == []
+    successor.acknowledge(fact.key for fact in facts[:-1])
     assert len(place.segments()) > 5
-    heir.done([facts[-1].key])
+    successor.acknowledge([facts[-1].key])
 
     assert place.names() == [".journal", ".lock"]
-    heir.close()
+    successor.close()
     assert list(place.path.iterdir()) == []
 
 
 def test_what_was_adopted_and_not_delivered_is_adopted_again(place: Place) -> None:
-    dead = place.journal()
-    dead.closed(a_fact("msg_1"))
-    dead.opened(a_fact("msg_2"))
-    dead.close()
+    crashed = place.journal()
+    crashed.complete_message(a_fact("msg_1"))
+    crashed.start_message(a_fact("msg_2"))
+    crashed.close()
 
-    first, second = place.left(), place.left()
+    first, second = place.remaining(), place.remaining()
 
     assert [fact.message_id for fact in first] == ["msg_1", "msg_2"]
     assert second == first
 
 
 def test_a_living_neighbours_file_is_not_adopted(place: Place) -> None:
-    living, other = place.journal(), place.journal()
-    living.closed(a_fact())
+    running, other = place.journal(), place.journal()
+    running.complete_message(a_fact())
 
-    assert other.adopt() == []
+    assert other.recover() == []
 
-    living.close()
-    assert [fact.message_id for fact in other.adopt()] == ["msg_1"]
+    running.close()
+    assert [fact.message_id for fact in other.recover()] == ["msg_1"]
     other.close()
 
 
@@ -71,8 +71,8 @@ DYING = textwrap.dedent("""
     from tests.unit.billing.journals import a_fact
 
     journal = Journal(Path(sys.argv[1]), new_uuid())
-    journal.opened(a_fact("msg_open"))
-    journal.closed(a_fact("msg_shut"))
+    journal.start_message(a_fact("msg_open"))
+    journal.complete_message(a_fact("msg_shut"))
     print("ready", flush=True)
     sys.stdin.read()
 """)
@@ -82,10 +82,10 @@ def test_a_process_lives_until_it_is_killed_and_then_it_is_inherited(place: Plac
     journal = place.journal()
     with a_process(DYING, place) as (said, _):
         assert said.readline() == b"ready\n"
-        while_it_lived = journal.adopt()
+        while_running = journal.recover()
 
-    assert while_it_lived == []
-    assert [(fact.message_id, fact.basis) for fact in journal.adopt()] == [
+    assert while_running == []
+    assert [(fact.message_id, fact.basis) for fact in journal.recover()] == [
         ("msg_open", "partial"),
         ("msg_shut", "recovered"),
     ]
@@ -101,7 +101,7 @@ HEIR = textwrap.dedent("""
     journal = Journal(Path(sys.argv[1]), new_uuid())
     print("ready", flush=True)
     sys.stdin.readline()
-    found = [fact.message_id for fact in journal.adopt()]
+    found = [fact.message_id for fact in journal.recover()]
     print("found", *found, flush=True)
     sys.stdin.read()  # both live until both have looked
 """)
@@ -110,9 +110,9 @@ HEIR = textwrap.dedent("""
 def test_two_heirs_do_not_both_get_it(place: Place) -> None:
     messages = {f"msg_{number}" for number in range(40)}
     for message in messages:
-        dead = place.journal()
-        dead.closed(a_fact(message))
-        dead.close()
+        crashed = place.journal()
+        crashed.complete_message(a_fact(message))
+        crashed.close()
 
     with a_process(HEIR, place) as one, a_process(HEIR, place) as two:
         for said, _ in (one, two):
@@ -120,9 +120,9 @@ def test_two_heirs_do_not_both_get_it(place: Place) -> None:
         for _, told in (one, two):
             told.write(b"go\n")
             told.flush()
-        adopted = [name.decode() for said, _ in (one, two) for name in _after(b"found", said)]
+        recovered_names = [name.decode() for said, _ in (one, two) for name in _after(b"found", said)]
 
-    assert sorted(adopted) == sorted(messages)
+    assert sorted(recovered_names) == sorted(messages)
 
 
 def _after(word: bytes, said: IO[bytes]) -> list[bytes]:
@@ -132,13 +132,13 @@ def _after(word: bytes, said: IO[bytes]) -> list[bytes]:
 
 def test_an_heir_that_dies_before_it_delivered_everything_leaves_everything(place: Place) -> None:
     """A second delivery changes nothing in the database; one that never comes is money."""
-    dead = place.journal()
+    crashed = place.journal()
     for number in range(10):
-        dead.closed(a_fact(f"msg_{number}"))
-    dead.close()
-    heir = place.journal()
-    found = heir.adopt()
-    heir.done(fact.key for fact in found[:9])
-    heir.close()
+        crashed.complete_message(a_fact(f"msg_{number}"))
+    crashed.close()
+    successor = place.journal()
+    found = successor.recover()
+    successor.acknowledge(fact.key for fact in found[:9])
+    successor.close()
 
-    assert place.left() == found
+    assert place.remaining() == found

@@ -1,0 +1,159 @@
+"""Deliver what is due, in every server process, each delivery by one of them at a time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import structlog
+
+from app.db import Database
+from app.errors import Unavailable
+from app.webhooks.delivery_repository import (
+    ClaimedDelivery,
+    claim_due_deliveries,
+    delete_old_deliveries,
+    has_failed_for,
+    record_delivered,
+    record_failed_attempt,
+    record_final_failure,
+)
+from app.webhooks.message import sign_message
+from app.webhooks.repository import DisabledReason, disable_webhook
+from app.webhooks.retries import GONE, RETRY_SCHEDULE, ReceiverResponse, retry_delay
+from app.webhooks.sender import WebhookSender
+
+log = structlog.get_logger(__name__)
+
+KEPT = timedelta(days=30)
+_DELETE_INTERVAL_S = 600.0
+_DELETE_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryConfig:
+    """How fast, how many at once, how long."""
+
+    retry_schedule: Sequence[timedelta] = RETRY_SCHEDULE
+    poll_interval_s: float = 1.0
+    lease: timedelta = timedelta(minutes=1)
+    """How long a claim lasts: well above the longest call, so that none is made twice meanwhile."""
+    max_concurrent: int = 32
+    max_per_account: int = 8
+    max_per_webhook: int = 4
+    """Slow receivers fill these and leave the rest to others."""
+    disable_after: timedelta = timedelta(days=5)
+    """A webhook at which nothing has arrived for so long is disabled."""
+
+
+class DeliveryWorker:
+    """Claims in one short transaction, calls without any, notes in another."""
+
+    def __init__(
+        self, database: Database, sender: WebhookSender, *, config: DeliveryConfig | None = None
+    ) -> None:
+        self._database = database
+        self._sender = sender
+        self._config = config or DeliveryConfig()
+        self._active: list[ClaimedDelivery] = []
+        self._slot_free = asyncio.Event()
+        self._next_deletion = 0.0
+
+    async def work(self) -> None:
+        """Deliver until cancelled. What is under way then is delivered again when its claim has ended."""
+        async with anyio.create_task_group() as calls:
+            while True:
+                claimed: list[ClaimedDelivery] = []
+                try:
+                    await self._delete_old()
+                    claimed = await self._claim()
+                except Unavailable as error:
+                    log.warning("webhook.poll_delayed", reason=error.detail)
+                except Exception:
+                    # Whatever it was, the next try may go well; the server must not end of it.
+                    log.exception("webhook.poll_failed")
+                for each in claimed:
+                    self._active.append(each)
+                    calls.start_soon(self._deliver, each)
+                if not claimed:
+                    await self._wait_for_work()
+
+    async def _claim(self) -> list[ClaimedDelivery]:
+        config = self._config
+        free_slots = config.max_concurrent - len(self._active)
+        self._slot_free.clear()
+        if free_slots <= 0:
+            return []
+        webhooks = Counter(each.webhook_id for each in self._active)
+        accounts = Counter(each.account_id for each in self._active)
+        async with self._database.transaction() as tx:
+            return await claim_due_deliveries(
+                tx,
+                limit=free_slots,
+                lease=config.lease,
+                excluded_webhooks=[
+                    name for name, calls in webhooks.items() if calls >= config.max_per_webhook
+                ],
+                excluded_accounts=[
+                    name for name, calls in accounts.items() if calls >= config.max_per_account
+                ],
+            )
+
+    async def _wait_for_work(self) -> None:
+        """Until a call ends, which may let another one begin, or it is time to look again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._config.poll_interval_s):
+                await self._slot_free.wait()
+
+    async def _deliver(self, claimed: ClaimedDelivery) -> None:
+        try:
+            response = await self._attempt(claimed)
+            if response.accepted:
+                async with self._database.transaction() as tx:
+                    await record_delivered(tx, claimed, response)
+            else:
+                await self._failed(claimed, response)
+        except Unavailable as error:
+            # Its claim will end; then it is delivered again, with the same id.
+            log.warning("webhook.result_not_recorded", reason=error.detail)
+        except Exception:
+            log.exception("webhook.delivery_failed", delivery_id=str(claimed.id))
+        finally:
+            self._active.remove(claimed)
+            self._slot_free.set()
+
+    async def _attempt(self, claimed: ClaimedDelivery) -> ReceiverResponse:
+        try:
+            message = sign_message(claimed.id, claimed.payload, claimed.secret, at=datetime.now(UTC))
+            return await self._sender.send(claimed.url, message)
+        except Exception:
+            # An attempt like any other: it must not be made for ever.
+            log.exception("webhook.call_failed", delivery_id=str(claimed.id))
+            return ReceiverResponse(problem="internal")
+
+    async def _failed(self, claimed: ClaimedDelivery, response: ReceiverResponse) -> None:
+        gone = response.status == GONE
+        retry_in = None if gone else retry_delay(claimed.attempts, response, self._config.retry_schedule)
+        async with self._database.transaction() as tx:
+            if retry_in is not None:
+                await record_failed_attempt(tx, claimed, response, retry_in=retry_in)
+                return
+            if not await record_final_failure(tx, claimed, response):
+                return
+            reason: DisabledReason = "gone" if gone else "failing"
+            give_up = gone or await has_failed_for(tx, claimed.webhook_id, self._config.disable_after)
+            disabled = give_up and await disable_webhook(tx, claimed.webhook_id, reason)
+        if disabled:
+            log.warning("webhook.disabled", webhook_id=str(claimed.webhook_id), reason=reason)
+
+    async def _delete_old(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._next_deletion:
+            return
+        async with self._database.transaction() as tx:
+            deleted = await delete_old_deliveries(tx, age=KEPT, limit=_DELETE_BATCH)
+        if deleted < _DELETE_BATCH:
+            self._next_deletion = now + _DELETE_INTERVAL_S
