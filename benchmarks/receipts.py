@@ -1,6 +1,6 @@
-"""Receipts a second through the whole writer, against plain inserts into the same table.
+"""Receipts a second through queue and delivery, against plain inserts into the same table.
 
-The writer journals a fact, prices it, makes the receipt, debits the account and keeps the rollups.
+Runtally journals a fact, prices it, inserts the receipt, debits the account and keeps the rollups.
 Beside it, in the same database and turn by turn, asyncpg inserts rows that were made beforehand,
 without a debit: row by row with a transaction each, 500 rows a transaction by `executemany`, and
 500 rows in one statement. The table's triggers fire for all of them. Then messages come at a
@@ -25,10 +25,11 @@ from typing import Any
 import asyncpg
 
 from app.auth.accounts import Accounts
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.billing.journal import Journal
 from app.billing.pricing import PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_delivery import ReceiptDelivery
+from app.billing.receipt_queue import ReceiptQueue
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.ids import MessageId, RunId, RunKey, new_uuid
@@ -79,18 +80,19 @@ class Rates:
 
 
 @asynccontextmanager
-async def a_writer(database: Database, directory: Path) -> AsyncIterator[ReceiptWriter]:
-    """A writer at work, as a server process has one."""
+async def delivered_queue(database: Database, directory: Path) -> AsyncIterator[ReceiptQueue]:
+    """A queue whose receipts are delivered, as in a server process."""
     journal = Journal(directory, new_uuid())
-    writer = ReceiptWriter(database, journal, PriceList())
-    working = asyncio.create_task(writer.work())
+    queue = ReceiptQueue(journal, PriceList())
+    delivery = ReceiptDelivery(database, queue)
+    working = asyncio.create_task(delivery.work())
     try:
-        yield writer
+        yield queue
     finally:
         working.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await working
-        await writer.aclose()
+        await delivery.aclose()
         journal.close()
 
 
@@ -151,31 +153,31 @@ async def in_statements(connection: asyncpg.Connection, rows: Sequence[tuple[Any
         await connection.execute(INSERT_MANY, *(list(column) for column in columns))
 
 
-async def written(writer: ReceiptWriter, facts: Sequence[UsageFact]) -> None:
+async def written(queue: ReceiptQueue, facts: Sequence[UsageFact]) -> None:
     """Through Runtally: stated, and settled."""
     for number, fact in enumerate(facts):
-        writer.record(fact)
+        queue.record(fact)
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
-    await writer.flush(facts[0].run, within_s=SETTLED_S)
-    if writer.pending_credits(facts[0].run):
+    await queue.flush(facts[0].run, within_s=SETTLED_S)
+    if queue.pending_credits(facts[0].run):
         message = f"receipts did not settle within {SETTLED_S:.0f} s"
         raise TimeoutError(message)
 
 
 async def throughput(
-    connection: asyncpg.Connection, writer: ReceiptWriter, key: KeyRecord, *, rounds: int, receipts: int
+    connection: asyncpg.Connection, queue: ReceiptQueue, key: KeyRecord, *, rounds: int, receipts: int
 ) -> None:
     """Every way in every round, and the table of them."""
     single, many = Rates("raw, a transaction a row"), Rates(f"raw, executemany of {BATCH}")
-    statement, ours = Rates(f"raw, one statement of {BATCH}"), Rates("Runtally, the whole writer")
+    statement, ours = Rates(f"raw, one statement of {BATCH}"), Rates("Runtally, queue and delivery")
     few = max(1, receipts // 10)
     for number in range(rounds + 1):
         rows, facts = rows_of(facts_of(key, few)), facts_of(key, receipts)
         await single.time(one_by_one(connection, rows), few)
         rows = rows_of(facts_of(key, receipts))
         await many.time(in_batches(connection, rows), receipts)
-        await ours.time(written(writer, facts), receipts)
+        await ours.time(written(queue, facts), receipts)
         rows = rows_of(facts_of(key, receipts))
         await statement.time(in_statements(connection, rows), receipts)
         if number == 0:
@@ -190,14 +192,14 @@ async def throughput(
         print(f"{rates.name:30}{median:10,.0f}{max(rates.each):10,.0f}{mine / median:13.2f}x")
 
 
-async def latency(writer: ReceiptWriter, key: KeyRecord, *, rate: float, seconds: float) -> None:
+async def latency(queue: ReceiptQueue, key: KeyRecord, *, rate: float, seconds: float) -> None:
     """Messages at a steady rate, every one of a run of its own."""
     times: list[float] = []
 
     async def one(fact: UsageFact) -> None:
         began = time.perf_counter()
-        writer.record(fact)
-        await writer.flush(fact.run, within_s=SETTLED_S)
+        queue.record(fact)
+        await queue.flush(fact.run, within_s=SETTLED_S)
         times.append((time.perf_counter() - began) * 1000)
 
     began = time.perf_counter()
@@ -234,9 +236,9 @@ async def main(*, rounds: int, receipts: int, rate: float, seconds: float) -> No
             try:
                 await database.migrate()
                 key, _ = await Accounts(database).create_key("benchmark", ["receipts:read"])
-                async with a_writer(database, directory / "journal") as writer:
-                    await throughput(connection, writer, key, rounds=rounds, receipts=receipts)
-                    await latency(writer, key, rate=rate, seconds=seconds)
+                async with delivered_queue(database, directory / "journal") as queue:
+                    await throughput(connection, queue, key, rounds=rounds, receipts=receipts)
+                    await latency(queue, key, rate=rate, seconds=seconds)
                 await check(connection)
             finally:
                 await connection.close()

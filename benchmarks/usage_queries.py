@@ -25,11 +25,10 @@ from uuid import UUID
 import asyncpg
 
 from app.auth.accounts import Accounts
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.billing.ledger import CreditLedger
-from app.billing.reports import BillingReports, UsageBreakdown, UsageQuery
-from app.billing.search_repository import ReceiptFilter
-from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums
+from app.billing.records import GroupBy, ReceiptFilter, UsageBreakdown, UsageFilter, UsageSums
+from app.billing.reports import BillingReports, UsageQuery
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.ids import AccountId
@@ -147,7 +146,7 @@ async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Ask
 async def raw_usage(connection: asyncpg.Connection, key: KeyRecord, query: UsageQuery) -> Sums:
     """The same report, from the receipts alone."""
     statement = _RAW.format(group=_RAW_GROUP[query.group_by])
-    rows = await connection.fetch(statement, key.account_id, query.wanted.since, query.wanted.until)
+    rows = await connection.fetch(statement, key.account_id, query.filters.since, query.filters.until)
     return [UsageBreakdown(name, UsageSums(*sums)) for name, *sums in rows]
 
 

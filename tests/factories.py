@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from app.auth.accounts import Accounts
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.db import Database
 from app.executors.port import RunContext
 from app.graphs.spec import GraphSpec

@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from app.auth.browser_session_repository import Credential, find_valid_credentials
+from app.auth.browser_session_repository import find_valid_credentials
 from app.auth.keys import hash_key, is_key, key_prefix, mint_key, parse_scopes
+from app.auth.records import AccountRecord, Credential, KeyRecord
 from app.auth.repository import (
-    AccountRecord,
-    KeyRecord,
     find_account,
     find_account_keys,
     find_accounts,

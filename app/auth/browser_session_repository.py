@@ -1,35 +1,14 @@
 """The SQL of browser sessions."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from datetime import timedelta
 
 from sqlalchemy import and_, delete, func, insert, select
 
+from app.auth.records import BrowserSession, Credential
 from app.auth.tables import accounts, api_keys, browser_sessions
 from app.db import Reader, Transaction
-from app.ids import AccountId, ApiKeyId
-
-
-@dataclass(frozen=True, slots=True)
-class BrowserSession:
-    """A session that is not over, and the key it stands for."""
-
-    account_id: AccountId
-    account: str
-    api_key_id: ApiKeyId
-    key_name: str | None
-    key_prefix: str
-    scopes: tuple[str, ...]
-    expires_at: datetime
-
-
-class Credential(NamedTuple):
-    """What somebody is let in with: an API key, or a session that stands for it."""
-
-    api_key_id: ApiKeyId
-    session_hash: bytes | None
+from app.ids import ApiKeyId
 
 
 async def find_valid_credentials(reader: Reader, credentials: Collection[Credential]) -> set[Credential]:
@@ -46,8 +25,9 @@ async def find_valid_credentials(reader: Reader, credentials: Collection[Credent
         .where(api_keys.c.id.in_({each.api_key_id for each in credentials}), api_keys.c.revoked_at.is_(None))
     )
     valid = set[Credential]()
-    for key_id, session_hash in await reader.execute(statement):
-        valid |= {Credential(ApiKeyId(key_id), None), Credential(ApiKeyId(key_id), session_hash)}
+    for row in await reader.execute(statement):
+        key_id = ApiKeyId(row.id)
+        valid |= {Credential(key_id, None), Credential(key_id, row.token_hash)}
     return valid
 
 
@@ -70,10 +50,10 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
     found = await reader.execute(
         select(
             api_keys.c.account_id,
-            accounts.c.name,
-            api_keys.c.id,
-            api_keys.c.name,
-            api_keys.c.prefix,
+            accounts.c.name.label("account"),
+            api_keys.c.id.label("api_key_id"),
+            api_keys.c.name.label("key_name"),
+            api_keys.c.prefix.label("key_prefix"),
             api_keys.c.scopes,
             browser_sessions.c.expires_at,
         )
@@ -85,13 +65,8 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
             api_keys.c.revoked_at.is_(None),
         )
     )
-    row = found.one_or_none()
-    if row is None:
-        return None
-    account_id, account, key_id, name, prefix, scopes, expires_at = row
-    return BrowserSession(
-        AccountId(account_id), account, ApiKeyId(key_id), name, prefix, tuple(scopes), expires_at
-    )
+    row = found.mappings().one_or_none()
+    return None if row is None else BrowserSession(**{**row, "scopes": tuple(row["scopes"])})
 
 
 async def delete_session(tx: Transaction, token_hash: bytes) -> None:

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from app.auth.accounts import Accounts
 from app.auth.browser_session_repository import (
-    BrowserSession,
     delete_expired,
     delete_session,
     find_active_session,
     insert_session,
 )
+from app.auth.records import BrowserSession
 from app.db import Database
 from app.errors import Unauthenticated
 from app.principal import Principal

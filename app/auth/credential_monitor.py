@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import anyio
 import structlog
 
-from app.auth.browser_session_repository import Credential
+from app.auth.records import Credential
 from app.errors import Unauthenticated, Unavailable
 from app.principal import Principal
 

@@ -1,40 +1,16 @@
 """The SQL of accounts and API keys."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import func, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import RowMapping
 
+from app.auth.records import AccountRecord, KeyRecord
 from app.auth.tables import accounts, api_keys
 from app.db import Reader, Transaction
 from app.ids import AccountId, ApiKeyId, new_uuid
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRecord:
-    """An API key as it is kept: without the key."""
-
-    id: ApiKeyId
-    account_id: AccountId
-    account: str
-    name: str | None
-    prefix: str
-    scopes: tuple[str, ...]
-    created_at: datetime
-    last_used_at: datetime | None
-    revoked_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountRecord:
-    """An account."""
-
-    id: AccountId
-    name: str
-    created_at: datetime
 
 
 async def get_or_create_account(tx: Transaction, name: str) -> AccountId:
@@ -50,8 +26,8 @@ async def get_or_create_account(tx: Transaction, name: str) -> AccountId:
 
 async def find_account(reader: Reader, name: str) -> AccountRecord | None:
     """The account of this name."""
-    row = (await reader.execute(_ACCOUNTS.where(accounts.c.name == name))).one_or_none()
-    return None if row is None else AccountRecord(AccountId(row.id), row.name, row.created_at)
+    row = (await reader.execute(_ACCOUNTS.where(accounts.c.name == name))).mappings().one_or_none()
+    return None if row is None else AccountRecord(**row)
 
 
 async def find_accounts(
@@ -63,9 +39,7 @@ async def find_accounts(
     if before is not None:
         moment, account_id = before
         statement = statement.where(tuple_(*newest) < (moment, UUID(account_id)))
-    return [
-        AccountRecord(AccountId(row.id), row.name, row.created_at) for row in await reader.execute(statement)
-    ]
+    return [AccountRecord(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def insert_key(
@@ -97,13 +71,14 @@ async def insert_key(
 
 async def find_key_by_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
     """The key with this hash, revoked or not."""
-    row = (await reader.execute(_KEYS.where(api_keys.c.hash == key_hash))).one_or_none()
-    return None if row is None else _record(row)
+    row = (await reader.execute(_KEYS.where(api_keys.c.hash == key_hash))).mappings().one_or_none()
+    return None if row is None else _key_record(row)
 
 
 async def find_all_keys(reader: Reader) -> list[KeyRecord]:
     """Every key of every account, oldest first."""
-    return [_record(row) for row in await reader.execute(_KEYS.order_by(api_keys.c.created_at))]
+    found = await reader.execute(_KEYS.order_by(api_keys.c.created_at))
+    return [_key_record(row) for row in found.mappings()]
 
 
 async def find_account_keys(
@@ -119,7 +94,7 @@ async def find_account_keys(
     if before is not None:
         moment, key_id = before
         statement = statement.where(tuple_(*newest) < (moment, UUID(key_id)))
-    return [_record(row) for row in await reader.execute(statement)]
+    return [_key_record(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
@@ -159,7 +134,7 @@ _ACCOUNTS = select(accounts.c.id, accounts.c.name, accounts.c.created_at)
 _KEYS = select(
     api_keys.c.id,
     api_keys.c.account_id,
-    accounts.c.name,
+    accounts.c.name.label("account"),
     api_keys.c.name,
     api_keys.c.prefix,
     api_keys.c.scopes,
@@ -169,6 +144,5 @@ _KEYS = select(
 ).join(accounts, accounts.c.id == api_keys.c.account_id)
 
 
-def _record(row: Any) -> KeyRecord:
-    key_id, account_id, account, name, prefix, scopes, *times = row
-    return KeyRecord(ApiKeyId(key_id), AccountId(account_id), account, name, prefix, tuple(scopes), *times)
+def _key_record(row: RowMapping) -> KeyRecord:
+    return KeyRecord(**{**row, "scopes": tuple(row["scopes"])})

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from app.billing.ledger_repository import (
-    CreditBalance,
     add_entry,
     find_balance,
     find_entry_by_reference,
@@ -16,8 +15,9 @@ from app.billing.ledger_repository import (
     resize_reservation,
     update_terms,
 )
-from app.billing.mode import Mode
+from app.billing.payment_mode import PaymentMode
 from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.billing.records import CreditBalance
 from app.db import Database, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
@@ -46,7 +46,7 @@ class TooMuchCredit(Invalid):
 class AccountTerms:
     """How an account pays."""
 
-    mode: Mode
+    mode: PaymentMode
     monthly_budget: int | None
     """Credits a calendar month (UTC); None: as much as it likes."""
 

@@ -1,12 +1,13 @@
 """The SQL of credits. Sums are kept by trigger: nothing here writes one."""
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from dataclasses import fields
+from datetime import UTC, datetime
 
 from sqlalchemy import ScalarSelect, func, insert, literal, select, text
 from sqlalchemy.dialects import postgresql
 
-from app.billing.mode import Mode
+from app.billing.payment_mode import PaymentMode
+from app.billing.records import CreditBalance, LedgerEntry
 from app.billing.tables import credit_accounts, credit_ledger
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
@@ -15,42 +16,11 @@ _ledger = credit_ledger.c
 _accounts = credit_accounts.c
 
 
-@dataclass(frozen=True, slots=True)
-class CreditBalance:
-    """An account's credit, in credits; `prepaid` accounts stop at zero."""
-
-    mode: Mode = "postpaid"
-    monthly_budget: int | None = None
-    granted: int = 0
-    adjusted: int = 0
-    spent: int = 0
-    reserved: int = 0
-    month: date | None = None
-    month_spent: int = 0
-
-    @property
-    def balance(self) -> int:
-        """What was given and not spent."""
-        return self.granted + self.adjusted - self.spent
-
-    def spent_this_month(self, now: datetime) -> int:
-        """What was spent in the calendar month (UTC) of `now`."""
-        return self.month_spent if self.month == now.astimezone(UTC).date().replace(day=1) else 0
-
-    def available(self, now: datetime) -> int | None:
-        """What nobody has spent or reserved; None when there is no end to it."""
-        limits = []
-        if self.mode == "prepaid":
-            limits.append(self.balance)
-        if self.monthly_budget is not None:
-            limits.append(self.monthly_budget - self.spent_this_month(now))
-        return min(limits) - self.reserved if limits else None
-
-
 async def find_balance(reader: Reader, account_id: AccountId) -> CreditBalance:
     """The account's credit; one that was never touched is post-paid and empty."""
-    row = (await reader.execute(_CREDIT.where(_accounts.account_id == account_id))).one_or_none()
-    return CreditBalance() if row is None else CreditBalance(*row)
+    found = await reader.execute(_BALANCE.where(_accounts.account_id == account_id))
+    row = found.mappings().one_or_none()
+    return CreditBalance() if row is None else CreditBalance(**row)
 
 
 async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
@@ -58,8 +28,8 @@ async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
     await tx.execute(
         postgresql.insert(credit_accounts).values(account_id=account_id).on_conflict_do_nothing()
     )
-    found = await tx.execute(_CREDIT.where(_accounts.account_id == account_id).with_for_update())
-    return CreditBalance(*found.one())
+    found = await tx.execute(_BALANCE.where(_accounts.account_id == account_id).with_for_update())
+    return CreditBalance(**found.mappings().one())
 
 
 async def add_entry(
@@ -88,13 +58,13 @@ async def add_entry(
 
 async def find_entry_by_reference(
     reader: Reader, account_id: AccountId, reference: str
-) -> tuple[str, int] | None:
+) -> LedgerEntry | None:
     """Kind and credits of the entry with this reference."""
     statement = select(_ledger.kind, _ledger.credits).where(
         _ledger.account_id == account_id, _ledger.reference == reference
     )
     row = (await reader.execute(statement)).one_or_none()
-    return None if row is None else (row.kind, row.credits)
+    return None if row is None else LedgerEntry(row.kind, row.credits)
 
 
 async def reserved_credits(reader: Reader, run: RunKey) -> int:
@@ -168,7 +138,7 @@ async def release_reservation(tx: Transaction, run: RunKey) -> None:
 
 
 async def update_terms(
-    tx: Transaction, account_id: AccountId, mode: Mode, monthly_budget: int | None
+    tx: Transaction, account_id: AccountId, mode: PaymentMode, monthly_budget: int | None
 ) -> None:
     """Say how an account pays."""
     terms = {"mode": mode, "monthly_budget": monthly_budget}
@@ -179,16 +149,7 @@ async def update_terms(
     )
 
 
-_CREDIT = select(
-    _accounts.mode,
-    _accounts.monthly_budget,
-    _accounts.granted,
-    _accounts.adjusted,
-    _accounts.spent,
-    _accounts.reserved,
-    _accounts.month,
-    _accounts.month_spent,
-)
+_BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance)))
 
 
 def _reserved(run: RunKey) -> ScalarSelect[int]:

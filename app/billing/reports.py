@@ -7,15 +7,19 @@ from decimal import Decimal
 from functools import cache
 from zoneinfo import available_timezones
 
-from app.billing.repository import Receipt, RunTotals, receipts_of_run, totals_of_runs
-from app.billing.repricing import REPRICING
-from app.billing.search_repository import (
+from app.billing.records import (
+    GroupBy,
+    Receipt,
     ReceiptFilter,
+    RunTotals,
     UnpricedReceipts,
-    find_receipts,
-    find_unpriced,
+    UsageBreakdown,
+    UsageFilter,
 )
-from app.billing.usage_repository import GroupBy, UsageFilter, UsageSums, grouped_usage, split_usage
+from app.billing.repository import find_run_receipts, sum_runs
+from app.billing.repricing import REPRICING
+from app.billing.search_repository import find_receipts, find_unpriced
+from app.billing.usage_repository import grouped_usage, split_usage
 from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
@@ -56,15 +60,6 @@ class UsageQuery:
             raise Invalid.field("groupBy", "is needed where there is a splitBy")
 
 
-@dataclass(frozen=True, slots=True)
-class UsageBreakdown:
-    """The sums of one group, or of one part of it; `part` is None for all that is not in the top."""
-
-    group: str
-    sums: UsageSums
-    part: str | None = None
-
-
 def check_window(since: datetime | None, until: datetime | None) -> None:
     """Raise `Invalid` for a window that ends before it begins."""
     if since is not None and until is not None and since >= until:
@@ -80,7 +75,7 @@ class BillingReports:
     async def of_run(self, run: RunKey) -> list[Receipt]:
         """A run's receipts, oldest first."""
         async with self._database.snapshot() as reader:
-            return await receipts_of_run(reader, run)
+            return await find_run_receipts(reader, run)
 
     async def search(
         self,
@@ -102,19 +97,13 @@ class BillingReports:
     async def totals(self, account_id: AccountId, run_ids: Sequence[str]) -> dict[str, RunTotals]:
         """What these runs have been charged so far; runs without receipts count as zero."""
         async with self._database.snapshot() as reader:
-            found = await totals_of_runs(reader, account_id, run_ids)
+            found = await sum_runs(reader, account_id, run_ids)
         return {run_id: found.get(run_id, RunTotals()) for run_id in run_ids}
 
     async def spent(self, run: RunKey) -> Spent:
         """What a run has used so far, by its receipts."""
         receipts = await self.of_run(run)
-        prompt_tokens = sum(
-            receipt.input_tokens
-            + receipt.cache_read_tokens
-            + receipt.cache_write_5m_tokens
-            + receipt.cache_write_1h_tokens
-            for receipt in receipts
-        )
+        prompt_tokens = sum(receipt.usage.prompt_tokens for receipt in receipts)
         completion_tokens = sum(receipt.output_tokens for receipt in receipts)
         return Spent(
             usage=UsageTotal(prompt_tokens, completion_tokens),
@@ -128,11 +117,10 @@ class BillingReports:
         query.check()
         async with self._database.snapshot() as reader:
             if query.group_by is None or query.split_by is None:
-                found = await grouped_usage(
+                return await grouped_usage(
                     reader, account_id, query.group_by, filters=query.filters, time_zone=query.time_zone
                 )
-                return [UsageBreakdown(group, sums) for group, sums in found]
-            rows = await split_usage(
+            return await split_usage(
                 reader,
                 account_id,
                 query.group_by,
@@ -141,7 +129,6 @@ class BillingReports:
                 filters=query.filters,
                 time_zone=query.time_zone,
             )
-        return [UsageBreakdown(group, sums, part) for group, part, sums in rows]
 
     async def unpriced(
         self,

@@ -1,43 +1,41 @@
-"""Prices for messages that had none: further rows, because receipts are never edited."""
+"""Charges receipts that had no price, by inserting adjustments; receipts are never edited."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from app.billing.pricing import PriceList, UnknownPrice
-from app.billing.repository import NewReceipt, insert_receipts, unpriced_receipts
+from app.billing.repository import find_unadjusted, insert_receipts
 from app.db import Database
-from app.usage import TokenUsage
 
 REPRICING = "runtally_reprice"
-"""The source system of adjustments: with it, a message is adjusted at most once."""
+"""The source system of adjustments. It is part of the unique key, so a message is adjusted at most once."""
 
 _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Repriced:
-    """What a repricing has done."""
+class RepricingResult:
+    """The result of `reprice`."""
 
     adjusted: int
     cost_usd: Decimal
     still_unpriced: tuple[str, ...]
-    """Models without a price even now."""
+    """Models that still have no price."""
 
 
-async def reprice(database: Database, prices: PriceList) -> Repriced:
-    """Add an adjustment for every unpriced receipt whose model has a price by now."""
+async def reprice(database: Database, prices: PriceList) -> RepricingResult:
+    """Insert an adjustment for every unpriced receipt whose model has a price now."""
     adjusted, cost, unknown = 0, Decimal(0), set()
     async with database.transaction() as tx:
-        found = []
-        for fact in await unpriced_receipts(tx, adjusted_by=REPRICING):
+        adjustments = []
+        for receipt in await find_unadjusted(tx, adjusted_by=REPRICING):
             try:
-                charge = prices.charge(fact.model, fact.usage, at=fact.at)
+                charge = prices.charge(receipt.model, receipt.usage, at=receipt.created_at)
             except UnknownPrice:
-                unknown.add(fact.model)
+                unknown.add(receipt.model)
                 continue
-            tokens_counted_before = replace(fact, usage=TokenUsage())
-            found.append(NewReceipt(tokens_counted_before, charge, "adjustment", REPRICING))
+            adjustments.append(receipt.adjustment(charge, source_system=REPRICING))
             cost += charge.cost_usd
-        for start in range(0, len(found), _BATCH):
-            adjusted += await insert_receipts(tx, found[start : start + _BATCH])
-    return Repriced(adjusted, cost, tuple(sorted(unknown)))
+        for start in range(0, len(adjustments), _BATCH):
+            adjusted += await insert_receipts(tx, adjustments[start : start + _BATCH])
+    return RepricingResult(adjusted, cost, tuple(sorted(unknown)))

@@ -1,7 +1,6 @@
 """The SQL of looking for receipts: by what, newest first, and those that wait for a price."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,18 +11,17 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     bindparam,
-    exists,
     func,
     select,
     tuple_,
 )
 
-from app.billing.repository import Receipt, ReceiptBasis, receipt_of
+from app.billing.records import Receipt, ReceiptFilter, UnpricedReceipts
+from app.billing.repository import adjustment_exists, receipt_of
 from app.billing.tables import charge_receipts, usage_rollups
 from app.billing.usage_repository import BUCKET, bucket_of
 from app.db import Reader
 from app.ids import AccountId
-from app.usage import Origin
 
 _receipts = charge_receipts.c
 _rollups = usage_rollups.c
@@ -31,30 +29,6 @@ _rollups = usage_rollups.c
 _TICK = timedelta(microseconds=1)
 """Of PostgreSQL's clock."""
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiptFilter:
-    """Which receipts of an account are wanted; None means any."""
-
-    run_id: str | None = None
-    graph_id: str | None = None
-    model: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-    """Exclusive."""
-    api_key_id: UUID | None = None
-    basis: ReceiptBasis | None = None
-    origin: Origin | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UnpricedReceipts:
-    """Receipts that still wait for a price."""
-
-    receipts: int
-    runs: int
-    newest: Sequence[Receipt]
 
 
 async def find_receipts(
@@ -80,7 +54,7 @@ async def find_receipts(
     if before is not None:
         moment, receipt_id = before
         statement = statement.where(tuple_(_receipts.created_at, _receipts.id) < (moment, UUID(receipt_id)))
-    return [receipt_of(row) for row in await reader.execute(statement)]
+    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_unpriced(
@@ -93,25 +67,23 @@ async def find_unpriced(
     limit: int,
 ) -> UnpricedReceipts:
     """An account's receipts without a price that were not adjusted since; the newest of them."""
-    adjustment = charge_receipts.alias()
     unpriced = (
         _receipts.account_id == account_id,
         *_conditions(ReceiptFilter(basis="unpriced", created_from=since, created_to=until)),
-        ~exists().where(
-            adjustment.c.account_id == _receipts.account_id,
-            adjustment.c.source_system == adjusted_by,
-            adjustment.c.source_reference == _receipts.source_reference,
-        ),
+        ~adjustment_exists(adjusted_by),
     )
-    counted = select(func.count(), func.count(_receipts.run_id.distinct())).where(*unpriced)
-    receipts, runs = (await reader.execute(counted)).one()
+    counted = select(
+        func.count().label("receipts"), func.count(_receipts.run_id.distinct()).label("runs")
+    ).where(*unpriced)
+    counts = (await reader.execute(counted)).one()
     newest = (
         select(charge_receipts)
         .where(*unpriced)
         .order_by(_receipts.created_at.desc(), _receipts.id.desc())
         .limit(limit)
     )
-    return UnpricedReceipts(receipts, runs, [receipt_of(row) for row in await reader.execute(newest)])
+    found = (await reader.execute(newest)).mappings()
+    return UnpricedReceipts(counts.receipts, counts.runs, [receipt_of(row) for row in found])
 
 
 def _next_microsecond(moment: datetime) -> datetime:

@@ -1,5 +1,12 @@
 """Receipts, the credit ledger, and the sums that follow them by trigger (see the migrations)."""
 
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+from uuid import UUID
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -18,46 +25,53 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.types import TypeEngine
 
+from app.billing.records import Receipt
 from app.db import UtcDateTime, metadata
+
+_SQL_TYPES: Mapping[Any, TypeEngine[Any]] = {
+    UUID: Uuid(),
+    str: Text(),
+    int: BigInteger(),
+    Decimal: Numeric(20, 10),
+    bool: Boolean(),
+    datetime: UtcDateTime,
+}
+
+
+def _columns_of(record: type, *special: Column[Any]) -> Iterator[Column[Any]]:
+    """A column for each field of a record: the type follows from the annotation, `| None` is nullable.
+
+    `special` columns are used as they are: keys, comments, other types.
+    """
+    given = {column.name: column for column in special}
+    for name, annotation in get_type_hints(record).items():
+        kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+        python_type = str if get_origin(kinds[0]) is Literal else kinds[0]
+        yield given.get(name, Column(name, _SQL_TYPES.get(python_type), nullable=NoneType in kinds))
+
 
 charge_receipts = Table(
     "charge_receipts",
     metadata,
-    Column("id", Uuid, primary_key=True),
-    Column("source_system", Text, nullable=False),
-    Column("source_reference", Text, nullable=False, comment="run_id/attempt/message_id"),
-    Column("run_id", Text, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("usage_unit_id", Text, nullable=False, comment="The message id of the API"),
-    Column("account_id", Uuid, ForeignKey("accounts.id"), nullable=False),
-    Column("api_key_id", Uuid, ForeignKey("api_keys.id"), nullable=False),
-    Column("graph_id", Text, nullable=False),
-    Column("executor_type", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("cache_read_tokens", BigInteger, nullable=False),
-    Column("cache_write_5m_tokens", BigInteger, nullable=False),
-    Column("cache_write_1h_tokens", BigInteger, nullable=False),
-    Column("web_search_requests", BigInteger, nullable=False),
-    Column("cost_usd", Numeric(20, 10), nullable=False),
-    Column("charged_credits", BigInteger, nullable=False),
-    Column("price_version", Text, nullable=False),
-    Column("basis", Text, nullable=False),
-    Column("output_estimated", Boolean, nullable=False),
-    Column("origin", Text, nullable=False),
-    Column("parent_tool_call_id", Text),
-    Column("ingress_request_id", Text),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column(
-        "cache_savings_usd",
-        Numeric(20, 10),
-        nullable=False,
-        server_default="0",
-        comment="What cache reads saved against plain input",
+    *_columns_of(
+        Receipt,
+        Column("id", Uuid, primary_key=True),
+        Column("source_reference", Text, nullable=False, comment="run_id/attempt/message_id"),
+        Column("attempt", Integer, nullable=False),
+        Column("usage_unit_id", Text, nullable=False, comment="The message id of the API"),
+        Column("account_id", Uuid, ForeignKey("accounts.id"), nullable=False),
+        Column("api_key_id", Uuid, ForeignKey("api_keys.id"), nullable=False),
+        Column(
+            "cache_savings_usd",
+            Numeric(20, 10),
+            nullable=False,
+            server_default="0",
+            comment="What cache reads saved against plain input",
+        ),
+        Column("note", Text, comment="What is unusual about the message"),
     ),
-    Column("note", Text, comment="What is unusual about the message"),
     UniqueConstraint("account_id", "source_system", "source_reference", name="uq_charge_receipts_source"),
     CheckConstraint("executor_type IN ('claude_sdk', 'messages_api')", name="executor_type"),
     CheckConstraint("basis IN ('final', 'partial', 'recovered', 'unpriced', 'adjustment')", name="basis"),

@@ -1,10 +1,8 @@
 """The SQL of usage reports: sums of rollups, exact to the receipt at both ends."""
 
-from dataclasses import dataclass
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from typing import Any, Literal
-from uuid import UUID
+from typing import Any, get_type_hints
 
 from sqlalchemy import (
     ColumnElement,
@@ -22,12 +20,12 @@ from sqlalchemy import (
     select,
     union_all,
 )
+from sqlalchemy.engine import RowMapping
 
+from app.billing.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
 from app.billing.tables import charge_receipts, usage_rollups
 from app.db import Reader
 from app.ids import AccountId
-
-GroupBy = Literal["day", "model", "graph", "key"]
 
 BUCKET = timedelta(minutes=15)
 """As in the trigger that keeps the rollups: every time zone's days begin with one."""
@@ -35,45 +33,12 @@ BUCKET = timedelta(minutes=15)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TIME = datetime.max.replace(tzinfo=UTC)
 
-_SUMS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_5m_tokens",
-    "cache_write_1h_tokens",
-    "cost_usd",
-    "charged_credits",
-    "cache_savings_usd",
-)
+_SUMMED = tuple(field.name for field in fields(UsageSums))
+_SUM_TYPES = get_type_hints(UsageSums)
+"""PostgreSQL sums bigints into numerics."""
+_SUMMED_COLUMNS = tuple(name for name in _SUMMED if name != "receipts")
 _receipts = charge_receipts.c
 _rollups = usage_rollups.c
-
-
-@dataclass(frozen=True, slots=True)
-class UsageSums:
-    """What was used and charged."""
-
-    receipts: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_5m_tokens: int = 0
-    cache_write_1h_tokens: int = 0
-    cost_usd: Decimal = Decimal(0)
-    charged_credits: int = 0
-    cache_savings_usd: Decimal = Decimal(0)
-
-
-@dataclass(frozen=True, slots=True)
-class UsageFilter:
-    """Which of an account's usage is wanted; None means any."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    """Exclusive."""
-    model: str | None = None
-    graph_id: str | None = None
-    api_key_id: UUID | None = None
 
 
 async def grouped_usage(
@@ -83,12 +48,13 @@ async def grouped_usage(
     *,
     filters: UsageFilter,
     time_zone: str,
-) -> list[tuple[str, UsageSums]]:
+) -> list[UsageBreakdown]:
     """Sums by group, in the groups' order; one nameless group without `group_by`."""
     rows = _matching_rows(account_id, filters)
     group = _group(rows.c, group_by, time_zone)
-    statement = select(group, *_summed(rows)).group_by(group).order_by(group)
-    return [(name, _sums(sums)) for name, *sums in await reader.execute(statement)]
+    statement = select(group.label("group"), *_summed(rows)).group_by(group).order_by(group)
+    found = (await reader.execute(statement)).mappings()
+    return [UsageBreakdown(row["group"], _sums(row)) for row in found]
 
 
 async def split_usage(
@@ -100,7 +66,7 @@ async def split_usage(
     top: int,
     filters: UsageFilter,
     time_zone: str,
-) -> list[tuple[str, str | None, UsageSums]]:
+) -> list[UsageBreakdown]:
     """Sums by group and, within it, by another; of that only the `top` most charged, the rest as None."""
     rows = _matching_rows(account_id, filters)
     group, split = _group(rows.c, group_by, time_zone), _group(rows.c, split_by, time_zone)
@@ -120,7 +86,8 @@ async def split_usage(
         .group_by(pairs.c.group, leaders.c.split)
         .order_by(pairs.c.group, leaders.c.split.nulls_last())
     )
-    return [(name, part, _sums(sums)) for name, part, *sums in await reader.execute(statement)]
+    found = (await reader.execute(statement)).mappings()
+    return [UsageBreakdown(row["group"], _sums(row), row["split"]) for row in found]
 
 
 def _matching_rows(account_id: AccountId, filters: UsageFilter) -> Subquery:
@@ -128,7 +95,7 @@ def _matching_rows(account_id: AccountId, filters: UsageFilter) -> Subquery:
 
 
 def _summed(rows: FromClause) -> list[ColumnElement[Any]]:
-    return [func.sum(rows.c[name]).label(name) for name in ("receipts", *_SUMS)]
+    return [func.sum(rows.c[name]).label(name) for name in _SUMMED]
 
 
 def _whole_buckets(account_id: AccountId, filters: UsageFilter) -> Select[Any]:
@@ -137,7 +104,7 @@ def _whole_buckets(account_id: AccountId, filters: UsageFilter) -> Select[Any]:
         _rollups.model,
         _rollups.graph_id,
         _rollups.api_key_id,
-        *(_rollups[name] for name in ("receipts", *_SUMS)),
+        *(_rollups[name] for name in _SUMMED),
     ).where(_rollups.account_id == account_id, *_conditions(_rollups, filters))
     if filters.since is not None:
         statement = statement.where(_rollups.bucket >= _bucket_after(filters.since))
@@ -166,7 +133,7 @@ def _partial_buckets(account_id: AccountId, filters: UsageFilter) -> list[Select
             _receipts.graph_id,
             _receipts.api_key_id,
             receipts.label("receipts"),
-            *(_receipts[name] for name in _SUMS),
+            *(_receipts[name] for name in _SUMMED_COLUMNS),
         ).where(
             _receipts.account_id == account_id,
             *_conditions(_receipts, filters),
@@ -212,9 +179,5 @@ def _bucket_after(moment: datetime) -> datetime:
         return _MAX_TIME
 
 
-def _sums(values: list[Any]) -> UsageSums:
-    named = dict(zip(("receipts", *_SUMS), values, strict=True))
-    cost, savings = named.pop("cost_usd"), named.pop("cache_savings_usd")
-    # PostgreSQL sums bigints into numerics.
-    counts = {name: int(count) for name, count in named.items()}
-    return UsageSums(**counts, cost_usd=cost, cache_savings_usd=savings)
+def _sums(row: RowMapping) -> UsageSums:
+    return UsageSums(**{name: _SUM_TYPES[name](row[name]) for name in _SUMMED})

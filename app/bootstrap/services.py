@@ -15,7 +15,8 @@ from app.auth.credential_monitor import CredentialMonitor
 from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_delivery import ReceiptDelivery
+from app.billing.receipt_queue import ReceiptQueue
 from app.billing.reports import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schemas, warm_up
 from app.bootstrap.catalogs import open_planner
@@ -99,7 +100,7 @@ class _Infrastructure:
     process_id: UUID
     database: Database
     log: EventLog
-    receipts: ReceiptWriter
+    receipts: ReceiptQueue
     ledger: CreditLedger
     billing: BillingReports
     sessions: PostgresSessionStore
@@ -123,7 +124,6 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
     async with AsyncExitStack() as stack:
         infra = await _open_infrastructure(settings, stack, cli)
         planner, executor = infra.planner, ExecutorAggregator({"claude_agents": infra.agent.executor})
-        infra.tasks.start_soon(infra.receipts.work)
         webhooks = await stack.enter_async_context(_open_webhooks(settings, infra.database))
         accounts = Accounts(infra.database)
         runs, commands, conversations = await _open_runs(infra, stack, executor, accounts=accounts)
@@ -168,7 +168,8 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     database = await stack.enter_async_context(open_database(settings))
     await database.require_current_schema()
     process_id = new_uuid()
-    receipts = _open_receipts(database, open_journal(settings, process_id), planner.prices, stack=stack)
+    journal = open_journal(settings, process_id)
+    receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schemas(settings))
@@ -179,6 +180,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     event_log = await open_log(settings, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
+    tasks.start_soon(delivery.work)
     memory = _open_memory(settings, tasks)
     return _Infrastructure(
         settings=settings,
@@ -311,11 +313,12 @@ def _capacity(settings: Settings) -> Capacity:
 
 def _open_receipts(
     database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
-) -> ReceiptWriter:
+) -> tuple[ReceiptQueue, ReceiptDelivery]:
     stack.callback(journal.close)
-    receipts = ReceiptWriter(database, journal, prices)
-    stack.push_async_callback(receipts.aclose)
-    return receipts
+    queue = ReceiptQueue(journal, prices)
+    delivery = ReceiptDelivery(database, queue)
+    stack.push_async_callback(delivery.aclose)
+    return queue, delivery
 
 
 @asynccontextmanager

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from app.auth.accounts import Accounts
 from app.billing.ledger import AccountTerms, CreditLedger, usd
-from app.billing.ledger_repository import CreditBalance
-from app.billing.mode import Mode
+from app.billing.payment_mode import PaymentMode
 from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.billing.records import CreditBalance
 from app.billing.repricing import reprice
 from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
@@ -54,7 +54,7 @@ async def change_credit(
 
 
 async def change_terms(
-    settings: Settings, console: Console, account: str, *, mode: Mode | None, budget: str | None
+    settings: Settings, console: Console, account: str, *, mode: PaymentMode | None, budget: str | None
 ) -> None:
     """Change how an account pays, and print it; `budget` is dollars or `none`."""
     monthly = None if budget in {None, NO_BUDGET} else _credits(budget)

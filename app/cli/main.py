@@ -10,7 +10,7 @@ from uuid import UUID
 
 import typer
 
-from app.billing.mode import Mode
+from app.billing.payment_mode import PaymentMode
 from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
 from app.cli.terminal import Terminal
 from app.settings import Settings, withdraw_secrets
@@ -162,7 +162,7 @@ def credits_adjust(account: str, usd: Usd, note: Annotated[str, typer.Option(hel
 @credit.command("terms")
 def credits_terms(
     account: str,
-    mode: Annotated[Mode | None, typer.Option(help="prepaid stops at zero.")] = None,
+    mode: Annotated[PaymentMode | None, typer.Option(help="prepaid stops at zero.")] = None,
     monthly_budget_usd: Annotated[
         str | None, typer.Option(help="Dollars a calendar month (UTC), or none.")
     ] = None,

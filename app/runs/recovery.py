@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 
 from app.billing.ledger import CreditLedger
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_queue import ReceiptQueue
 from app.billing.reports import BillingReports
 from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
@@ -58,7 +58,7 @@ class RunRecovery:
         dispatcher: RunDispatcher,
         supervisor: RunSupervisor,
         ledger: CreditLedger,
-        receipts: ReceiptWriter,
+        receipts: ReceiptQueue,
         reports: BillingReports,
         codec: RequestCodec,
         process_id: UUID,

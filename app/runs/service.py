@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID, uuid5
 
 from app.billing.ledger import CreditLedger
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_queue import ReceiptQueue
 from app.concurrency.fair_semaphore import FairSemaphore
 from app.concurrency.offload import SMALL_BYTES
 from app.db import Database, Transaction
@@ -44,8 +44,8 @@ from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
 from app.streams.idle_timeout import with_idle_timeout
 from app.streams.port import EventLog, LogEntry
+from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces
-from app.workspaces.workspace import Upload
 
 _LARGE_BYTES = 1_048_576
 _LARGE_REQUESTS_AT_ONCE = 2
@@ -81,7 +81,7 @@ class RunService:
         database: Database,
         event_log: EventLog,
         *,
-        receipts: ReceiptWriter,
+        receipts: ReceiptQueue,
         ledger: CreditLedger,
         planner: RunPlanner,
         dispatcher: RunDispatcher,

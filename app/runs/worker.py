@@ -9,7 +9,7 @@ import anyio
 import structlog
 
 from app.billing.ledger import CreditLedger
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_queue import ReceiptQueue
 from app.db import Database
 from app.errors import AppError, Unavailable
 from app.events import (
@@ -127,7 +127,7 @@ class RunWorker:
         executor: GraphExecutor,
         event_log: EventLog,
         *,
-        receipts: ReceiptWriter,
+        receipts: ReceiptQueue,
         ledger: CreditLedger,
         codec: RequestCodec,
         max_output_bytes: int,

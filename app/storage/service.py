@@ -31,7 +31,7 @@ class StorageQuota:
             )
             raise StorageFull(message)
 
-    async def add_up(self) -> None:
+    async def compact(self) -> None:
         """Keep looking up what an account keeps quick."""
         async with self._database.transaction() as tx:
             await compact_changes(tx, most=_COMPACT_BATCH)

@@ -1,8 +1,7 @@
 """The SQL of the deliverer: claim what is due, note what became of it, forget what is old."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,26 +9,11 @@ from sqlalchemy import and_, func, select, text, update
 
 from app.db import Transaction
 from app.ids import AccountId
+from app.webhooks.records import ClaimedDelivery
 from app.webhooks.retries import ReceiverResponse
 from app.webhooks.tables import webhook_deliveries, webhooks
 
 _deliveries = webhook_deliveries.c
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedDelivery:
-    """A delivery that nobody else makes until the claim ends."""
-
-    id: UUID
-    webhook_id: UUID
-    account_id: AccountId
-    url: str
-    secret: str = field(repr=False)
-    payload: Any = field(repr=False)
-    attempts: int
-    """This one included."""
-    claimed_until: datetime
-    """When the claim ends; also what tells it from a later claim of the same delivery."""
 
 
 _CLAIM = text(
@@ -60,7 +44,7 @@ _CLAIM = text(
        SET attempts = attempts + 1, next_attempt_at = clock_timestamp() + CAST(:lease AS interval)
       FROM taken WHERE delivery.id = taken.id
     RETURNING delivery.id, delivery.webhook_id, taken.account_id, taken.url, taken.secret,
-              delivery.payload, delivery.attempts, delivery.next_attempt_at
+              delivery.payload, delivery.attempts, delivery.next_attempt_at AS claimed_until
     """
 )
 """One delivery of each account at most, the longest due first: a backlog delays only its own account.
@@ -96,7 +80,7 @@ async def claim_due_deliveries(
         "excluded_webhooks": list(excluded_webhooks),
         "excluded_accounts": list(excluded_accounts),
     }
-    return [ClaimedDelivery(*row) for row in await tx.execute(_CLAIM, values)]
+    return [ClaimedDelivery(**row) for row in (await tx.execute(_CLAIM, values)).mappings()]
 
 
 async def record_delivered(tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse) -> None:

@@ -13,7 +13,6 @@ import structlog
 from app.db import Database
 from app.errors import Unavailable
 from app.webhooks.delivery_repository import (
-    ClaimedDelivery,
     claim_due_deliveries,
     delete_old_deliveries,
     has_failed_for,
@@ -22,7 +21,8 @@ from app.webhooks.delivery_repository import (
     record_final_failure,
 )
 from app.webhooks.message import sign_message
-from app.webhooks.repository import DisabledReason, disable_webhook
+from app.webhooks.records import ClaimedDelivery, DisabledReason
+from app.webhooks.repository import disable_webhook
 from app.webhooks.retries import GONE, RETRY_SCHEDULE, ReceiverResponse, retry_delay
 from app.webhooks.sender import WebhookSender
 

@@ -1,64 +1,20 @@
 """The SQL of webhooks, as accounts see and change them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import and_, delete, func, insert, select, text, tuple_, update
+from sqlalchemy.engine import RowMapping
 
 from app.db import Reader, Transaction
 from app.ids import AccountId
-from app.webhooks.message import WebhookEvent
-from app.webhooks.retries import DeliveryProblem
+from app.webhooks.records import Delivery, DisabledReason, NewWebhook, Webhook
 from app.webhooks.tables import webhook_deliveries, webhooks
 
-DisabledReason = Literal["by_request", "gone", "failing"]
-DeliveryStatus = Literal["pending", "delivered", "failed", "cancelled"]
-
 _deliveries = webhook_deliveries.c
-
-
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """A webhook, without its secret."""
-
-    id: UUID
-    account_id: AccountId
-    url: str
-    events: tuple[WebhookEvent, ...]
-    description: str | None
-    enabled: bool
-    disabled_reason: DisabledReason | None
-    disabled_at: datetime | None
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class NewWebhook:
-    """A webhook about to be registered."""
-
-    id: UUID
-    account_id: AccountId
-    url: str
-    events: tuple[WebhookEvent, ...]
-    description: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """One event on its way to one webhook."""
-
-    id: UUID
-    event: WebhookEvent
-    status: DeliveryStatus
-    attempts: int
-    next_attempt_at: datetime
-    last_status: int | None
-    last_error: DeliveryProblem | None
-    created_at: datetime
-    delivered_at: datetime | None
 
 
 async def lock_account(tx: Transaction, account_id: AccountId) -> None:
@@ -85,7 +41,7 @@ async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -
         )
         .returning(*_WEBHOOK)
     )
-    return _webhook((await tx.execute(statement)).one())
+    return _webhook((await tx.execute(statement)).mappings().one())
 
 
 async def find_webhooks(reader: Reader, account_id: AccountId) -> list[Webhook]:
@@ -95,12 +51,13 @@ async def find_webhooks(reader: Reader, account_id: AccountId) -> list[Webhook]:
         .where(webhooks.c.account_id == account_id)
         .order_by(webhooks.c.created_at.desc(), webhooks.c.id.desc())
     )
-    return [_webhook(row) for row in await reader.execute(statement)]
+    return [_webhook(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_webhook(reader: Reader, account_id: AccountId, webhook_id: UUID) -> Webhook | None:
     """The webhook of this account with this id."""
-    row = (await reader.execute(select(*_WEBHOOK).where(_is(account_id, webhook_id)))).one_or_none()
+    found = await reader.execute(select(*_WEBHOOK).where(_is(account_id, webhook_id)))
+    row = found.mappings().one_or_none()
     return None if row is None else _webhook(row)
 
 
@@ -110,14 +67,14 @@ async def lock_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID)
     found = await tx.execute(
         select(*_WEBHOOK).where(_is(account_id, webhook_id)).with_for_update(key_share=True)
     )
-    row = found.one_or_none()
+    row = found.mappings().one_or_none()
     return None if row is None else _webhook(row)
 
 
 async def update_webhook(tx: Transaction, webhook_id: UUID, changed: Mapping[str, object]) -> Webhook:
     """Change columns of a webhook that is there."""
     statement = update(webhooks).where(webhooks.c.id == webhook_id).values(changed).returning(*_WEBHOOK)
-    return _webhook((await tx.execute(statement)).one())
+    return _webhook((await tx.execute(statement)).mappings().one())
 
 
 async def disable_webhook(tx: Transaction, webhook_id: UUID, reason: DisabledReason) -> bool:
@@ -154,7 +111,7 @@ async def find_deliveries(
     if before is not None:
         moment, delivery_id = before
         statement = statement.where(tuple_(*newest) < (moment, UUID(delivery_id)))
-    return [Delivery(*row) for row in await reader.execute(statement)]
+    return [Delivery(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def replay_delivery(tx: Transaction, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
@@ -165,8 +122,8 @@ async def replay_delivery(tx: Transaction, webhook_id: UUID, delivery_id: UUID) 
         .values(_RESET)
         .returning(*_DELIVERY)
     )
-    row = (await tx.execute(statement)).one_or_none()
-    return None if row is None else Delivery(*row)
+    row = (await tx.execute(statement)).mappings().one_or_none()
+    return None if row is None else Delivery(**row)
 
 
 async def replay_failed(tx: Transaction, webhook_id: UUID, *, since: datetime, until: datetime | None) -> int:
@@ -181,28 +138,8 @@ async def replay_failed(tx: Transaction, webhook_id: UUID, *, since: datetime, u
     return (await tx.execute(statement.values(_RESET))).rowcount
 
 
-_WEBHOOK = (
-    webhooks.c.id,
-    webhooks.c.account_id,
-    webhooks.c.url,
-    webhooks.c.events,
-    webhooks.c.description,
-    webhooks.c.enabled,
-    webhooks.c.disabled_reason,
-    webhooks.c.disabled_at,
-    webhooks.c.created_at,
-)
-_DELIVERY = (
-    _deliveries.id,
-    _deliveries.event,
-    _deliveries.status,
-    _deliveries.attempts,
-    _deliveries.next_attempt_at,
-    _deliveries.last_status,
-    _deliveries.last_error,
-    _deliveries.created_at,
-    _deliveries.delivered_at,
-)
+_WEBHOOK = tuple(webhooks.c[field.name] for field in fields(Webhook))
+_DELIVERY = tuple(_deliveries[field.name] for field in fields(Delivery))
 _RESET: dict[str, Any] = {
     "status": "pending",
     "attempts": 0,
@@ -215,6 +152,5 @@ def _is(account_id: AccountId, webhook_id: UUID) -> Any:
     return and_(webhooks.c.account_id == account_id, webhooks.c.id == webhook_id)
 
 
-def _webhook(row: Any) -> Webhook:
-    columns = row._asdict()
-    return Webhook(**{**columns, "events": tuple(columns["events"])})
+def _webhook(row: RowMapping) -> Webhook:
+    return Webhook(**{**row, "events": tuple(row["events"])})

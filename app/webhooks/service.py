@@ -12,10 +12,8 @@ from app.ids import AccountId, new_uuid
 from app.pagination import Cursor
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import EVENTS, WebhookEvent, delivery_id, mint_secret
+from app.webhooks.records import Delivery, NewWebhook, Webhook
 from app.webhooks.repository import (
-    Delivery,
-    NewWebhook,
-    Webhook,
     delete_webhook,
     disable_webhook,
     find_deliveries,

@@ -1,8 +1,8 @@
 """The SQL of workspaces and of their files."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import fields
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Text, all_, and_, delete, func, insert, literal, select, tuple_, update
@@ -10,18 +10,8 @@ from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
 from app.ids import RunKey
+from app.workspaces.records import StoredFile, Upload, WorkspaceRecord
 from app.workspaces.tables import workspace_files, workspaces
-from app.workspaces.workspace import StoredFile, Upload
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceRecord:
-    """A run's workspace as it is kept."""
-
-    harvested: bool
-    truncated: bool
-    expires_at: datetime
-    expired: bool
 
 
 async def insert_workspace(tx: Transaction, run: RunKey, *, keep: timedelta) -> None:
@@ -47,7 +37,7 @@ async def record_outputs_collected(tx: Transaction, run: RunKey, *, truncated: b
 
 async def list_files(reader: Reader, run: RunKey) -> list[StoredFile]:
     """Every file of a run, by path, without its bytes."""
-    columns = [workspace_files.c[name] for name in ("path", "origin", "bytes", "sha256")]
+    columns = [workspace_files.c[field.name] for field in fields(StoredFile)]
     statement = select(*columns).where(_is(workspace_files, run)).order_by(workspace_files.c.path)
     return [StoredFile(**row) for row in (await reader.execute(statement)).mappings()]
 
@@ -100,7 +90,7 @@ async def delete_expired_files(tx: Transaction, *, most: int) -> int:
         .limit(most)
         .with_for_update(skip_locked=True)
     )
-    found = [tuple(row) for row in await tx.execute(due)]
+    found = [(row.account_id, row.run_id) for row in await tx.execute(due)]
     if found:
         of_files = tuple_(workspace_files.c.account_id, workspace_files.c.run_id).in_(found)
         of_workspaces = tuple_(workspaces.c.account_id, workspaces.c.run_id).in_(found)

@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import structlog
@@ -13,8 +12,8 @@ from app.db import Database, Transaction
 from app.errors import Gone, NotFound, Unavailable
 from app.ids import RunKey
 from app.requests import relative_path
+from app.workspaces.records import CollectedFiles, StoredFile, Upload, WorkspaceListing, WorkspaceRecord
 from app.workspaces.repository import (
-    WorkspaceRecord,
     delete_expired_files,
     delete_files,
     delete_files_except,
@@ -27,7 +26,7 @@ from app.workspaces.repository import (
     upsert_file,
 )
 from app.workspaces.spec import WorkspaceSpec
-from app.workspaces.workspace import CollectedFiles, StoredFile, Upload, Workspace
+from app.workspaces.workspace import Workspace
 
 log = structlog.get_logger(__name__)
 
@@ -50,17 +49,6 @@ class FilesExpired(Gone):
     """The files of this run are no longer kept."""
 
     code = "files_expired"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceListing:
-    """The files of a run."""
-
-    files: Sequence[StoredFile]
-    outputs_collected: bool
-    """Whether the files the run left are among them."""
-    truncated: bool
-    expires_at: datetime | None
 
 
 class Workspaces:

@@ -9,46 +9,17 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from app.workspaces.mounts import CopyBudget, FileBaseline, MountCopy, write_file
 from app.workspaces.outputs import PlainFile, ScanBudget, content_of, plain_files, sha256_of
+from app.workspaces.records import CollectedFiles, FileOrigin, StoredFile, Upload
 from app.workspaces.spec import WorkspaceSpec
-
-Origin = Literal["uploaded", "created", "changed"]
 
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _ENTRIES_PER_FILE = 4
 """Directories, links and the like that may be among the files before nobody looks any further."""
 _OVERGROWTH = 4 * _ENTRIES_PER_FILE
-
-
-class Upload(NamedTuple):
-    """A file that came with the run."""
-
-    path: str
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file as the run left it."""
-
-    path: str
-    origin: Origin
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class CollectedFiles:
-    """What a run leaves behind."""
-
-    files: Sequence[StoredFile]
-    truncated: bool
-    """Whether there was more than is kept."""
 
 
 class Workspace:
@@ -100,7 +71,7 @@ class Workspace:
                     files.append(StoredFile(found.path, "uploaded", found.size, before.sha256))
             elif budget.fits(found.size):
                 budget.take(found.size)
-                origin: Origin = "created" if before is None else "changed"
+                origin: FileOrigin = "created" if before is None else "changed"
                 files.append(StoredFile(found.path, origin, found.size, sha256_of(self.path, found.path)))
             else:
                 truncated = True

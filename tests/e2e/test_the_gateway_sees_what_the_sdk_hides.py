@@ -17,7 +17,8 @@ from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ClaudeSDKClien
 from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_delivery import ReceiptDelivery
+from app.billing.receipt_queue import ReceiptQueue
 from app.billing.reports import BillingReports
 from app.db import Database
 from app.executors.claude_agent.metering.hooks import RunMetering
@@ -134,8 +135,8 @@ async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
         )
 
     prices, journal = PriceList(), Journal(tmp_path / "journal", new_uuid())
-    writer = ReceiptWriter(database, journal, prices)
-    working = asyncio.create_task(writer.work())
+    queue = ReceiptQueue(journal, prices)
+    working = asyncio.create_task(ReceiptDelivery(database, queue).work())
     async with (
         Simulator(lambda _: Reply([Text("hello")]), accepted_keys=frozenset({PROVIDER_KEY})) as simulator,
         Upstream(base_url=simulator.url, api_key=PROVIDER_KEY) as provider,
@@ -144,7 +145,7 @@ async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
         yield Bench(
             simulator,
             gateway,
-            RunMetering(writer, CreditLedger(database), prices),
+            RunMetering(queue, CreditLedger(database), prices),
             BillingReports(database),
             RunDirectory(tmp_path),
             context,

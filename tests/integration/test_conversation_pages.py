@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.conversations.repository import Conversation, take_turn
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.transcript import TranscriptEntry

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from app.billing.pricing import PriceList
-from app.billing.repository import NewReceipt, insert_receipts
+from app.billing.records import NewReceipt
+from app.billing.repository import insert_receipts
 from app.pagination import MAX_PAGE
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
@@ -116,7 +117,7 @@ async def test_the_export_goes_on_over_many_pages(world_of: WorldOf) -> None:
     facts = [a_fact(key, f"msg_{number}") for number in range(2 * MAX_PAGE + 1)]
     charge = PriceList().charge(facts[0].model, facts[0].usage, at=datetime.now(UTC))
     async with world.services.database.transaction() as tx:
-        await insert_receipts(tx, [NewReceipt(fact, charge, "final") for fact in facts])
+        await insert_receipts(tx, [NewReceipt.of(fact, charge, "final") for fact in facts])
 
     async with (
         holder(world, "acme", "receipts:read") as tenant,

@@ -11,9 +11,10 @@ from uuid import UUID
 import httpx
 from sqlalchemy import text
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.billing.pricing import Charge, ModelPrice, OperatorPrice, PriceList, Rate
-from app.billing.repository import NewReceipt, insert_receipts
+from app.billing.records import NewReceipt
+from app.billing.repository import insert_receipts
 from app.billing.repricing import reprice
 from app.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
@@ -37,7 +38,7 @@ async def charge(world: World, *receipts: NewReceipt) -> None:
 
 def receipt(key: KeyRecord, message: str, basis: Any = "final", **fields: Any) -> NewReceipt:
     fact = a_fact(key, message, **fields)
-    return NewReceipt(fact, PriceList().charge(SONNET, fact.usage, at=NOW), basis)
+    return NewReceipt.of(fact, PriceList().charge(SONNET, fact.usage, at=NOW), basis)
 
 
 async def messages(client: httpx.AsyncClient, **wanted: Any) -> list[str]:
@@ -109,7 +110,7 @@ async def test_usage_is_split_by_a_second_group(world_of: WorldOf) -> None:
     await charge(
         world,
         *(
-            NewReceipt(a_fact(key, f"msg_{n}", model=model), Charge(Decimal(n), n, "test"), "final")
+            NewReceipt.of(a_fact(key, f"msg_{n}", model=model), Charge(Decimal(n), n, "test"), "final")
             for n, model in enumerate(models, start=1)
         ),
     )

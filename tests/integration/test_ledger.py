@@ -6,10 +6,11 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.billing.ledger import AccountTerms, CreditLedger, InsufficientCredits, ReferenceTaken
 from app.billing.pricing import Charge, PriceList
-from app.billing.repository import NewReceipt, insert_receipts
+from app.billing.records import NewReceipt
+from app.billing.repository import insert_receipts
 from app.db import Database, StatementFailed
 from app.ids import RunId, RunKey
 from tests.factories import a_fact, an_account
@@ -36,7 +37,7 @@ async def charge(database: Database, key: KeyRecord, message: str, credits_: int
     priced = PriceList().charge(fact.model, fact.usage, at=NOW)
     charged = Charge(priced.cost_usd, credits_, priced.price_version)
     async with database.transaction() as tx:
-        await insert_receipts(tx, [NewReceipt(fact, charged, "final")])
+        await insert_receipts(tx, [NewReceipt.of(fact, charged, "final")])
 
 
 async def reserve(database: Database, ledger: CreditLedger, run: RunKey, wanted: int) -> None:

@@ -11,13 +11,14 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.billing.journal import Journal
 from app.billing.pricing import ModelPrice, OperatorPrice, PriceList, Rate
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_delivery import ReceiptDelivery
+from app.billing.receipt_queue import ReceiptQueue
+from app.billing.records import ReceiptFilter
 from app.billing.reports import BillingReports
 from app.billing.repricing import reprice
-from app.billing.search_repository import ReceiptFilter
 from app.db import Database, StatementFailed
 from app.errors import Invalid
 from app.ids import new_uuid
@@ -28,17 +29,18 @@ SETTLED_S = 10.0
 
 
 @asynccontextmanager
-async def a_writer(database: Database, directory: Path) -> AsyncIterator[ReceiptWriter]:
-    """A writer at work, as a server process has one."""
+async def delivered_queue(database: Database, directory: Path) -> AsyncIterator[ReceiptQueue]:
+    """A queue whose receipts are delivered, as in a server process."""
     journal = Journal(directory, new_uuid())
-    writer = ReceiptWriter(database, journal, PriceList())
-    working = asyncio.create_task(writer.work())
+    queue = ReceiptQueue(journal, PriceList())
+    delivery = ReceiptDelivery(database, queue)
+    working = asyncio.create_task(delivery.work())
     try:
-        yield writer
+        yield queue
     finally:
         working.cancel()
         await asyncio.wait({working})
-        await writer.aclose()
+        await delivery.aclose()
         journal.close()
 
 
@@ -48,16 +50,16 @@ async def key(database: Database) -> KeyRecord:
 
 
 @pytest_asyncio.fixture
-async def writer(database: Database, tmp_path: Path) -> AsyncIterator[ReceiptWriter]:
-    async with a_writer(database, tmp_path / "journal") as writer:
-        yield writer
+async def queue(database: Database, tmp_path: Path) -> AsyncIterator[ReceiptQueue]:
+    async with delivered_queue(database, tmp_path / "journal") as queue:
+        yield queue
 
 
-async def write(writer: ReceiptWriter, *facts: UsageFact) -> None:
+async def write(queue: ReceiptQueue, *facts: UsageFact) -> None:
     for fact in facts:
-        writer.record(fact)
+        queue.record(fact)
     for run in {fact.run for fact in facts}:
-        await writer.flush(run, within_s=SETTLED_S)
+        await queue.flush(run, within_s=SETTLED_S)
 
 
 async def debits(database: Database) -> tuple[int, int]:
@@ -70,12 +72,12 @@ async def debits(database: Database) -> tuple[int, int]:
 
 
 async def test_a_second_delivery_writes_nothing(
-    database: Database, key: KeyRecord, writer: ReceiptWriter
+    database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
     fact = a_fact(key)
 
     for _ in range(3):
-        await write(writer, fact)
+        await write(queue, fact)
 
     (receipt,) = await BillingReports(database).of_run(fact.run)
     assert receipt.source_reference == "run-1/0/msg_1"
@@ -86,8 +88,8 @@ async def test_a_second_delivery_writes_nothing(
     assert await debits(database) == (1, 45_000)
 
 
-async def test_attempts_are_kept_apart(database: Database, key: KeyRecord, writer: ReceiptWriter) -> None:
-    await write(writer, a_fact(key, attempt=0), a_fact(key, attempt=1))
+async def test_attempts_are_kept_apart(database: Database, key: KeyRecord, queue: ReceiptQueue) -> None:
+    await write(queue, a_fact(key, attempt=0), a_fact(key, attempt=1))
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
 
@@ -104,13 +106,13 @@ async def test_the_same_ids_in_two_accounts_are_charged_to_both(
         crashed.complete_message(a_fact(owner, "msg_dead"))
     crashed.close()
 
-    async with a_writer(database, tmp_path / "journal") as writer:
+    async with delivered_queue(database, tmp_path / "journal") as queue:
         for owner in (key, other):
-            writer.start_message(a_fact(owner))
+            queue.start_message(a_fact(owner))
         for owner in (key, other):
-            writer.record(a_fact(owner, model="claude-unheard-of-9"))
+            queue.record(a_fact(owner, model="claude-unheard-of-9"))
         for owner in (key, other):
-            await writer.recover_run(a_fact(owner).run, within_s=SETTLED_S)
+            await queue.recover_run(a_fact(owner).run, within_s=SETTLED_S)
     rate = Rate(Decimal(1))
     price = ModelPrice("file x", rate, rate, rate, rate, rate)
     own = OperatorPrice("claude-unheard-of-9", a_fact(key).at - timedelta(days=1), price)
@@ -147,14 +149,14 @@ async def test_concurrent_deliveries_and_broken_connections_charge_once(
 
     sabotage = asyncio.create_task(saboteur())
     async with AsyncExitStack() as stack:
-        writers = [
-            await stack.enter_async_context(a_writer(database, tmp_path / "journal")) for _ in range(4)
+        queues = [
+            await stack.enter_async_context(delivered_queue(database, tmp_path / "journal")) for _ in range(4)
         ]
         for number, fact in enumerate(deliveries):
-            dice.choice(writers).record(fact)
+            dice.choice(queues).record(fact)
             if number % 5 == 0:
                 await asyncio.sleep(dice.random() / 100)
-        for each in writers:
+        for each in queues:
             await each.flush(facts[0].run, within_s=SETTLED_S)
         done.set()
         await sabotage
@@ -217,8 +219,8 @@ async def test_a_receipt_the_database_refuses_does_not_hold_up_the_others(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     refused = a_fact(key, "msg_bad", model="claude-\x00-1")
-    async with a_writer(database, tmp_path / "journal") as writer:
-        await write(writer, a_fact(key, "msg_1"), refused, a_fact(key, "msg_2"))
+    async with delivered_queue(database, tmp_path / "journal") as queue:
+        await write(queue, a_fact(key, "msg_1"), refused, a_fact(key, "msg_2"))
         receipts = await BillingReports(database).of_run(refused.run)
 
     assert [receipt.usage_unit_id for receipt in receipts] == ["msg_1", "msg_2"]
@@ -228,13 +230,13 @@ async def test_a_receipt_the_database_refuses_does_not_hold_up_the_others(
 
 
 async def test_what_nobody_stated_is_charged_when_the_run_ends(
-    database: Database, key: KeyRecord, writer: ReceiptWriter
+    database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
-    writer.start_message(a_fact(key, "msg_open", basis="partial", output_estimated=True))
-    writer.start_message(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
-    writer.complete_message(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
+    queue.start_message(a_fact(key, "msg_open", basis="partial", output_estimated=True))
+    queue.start_message(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
+    queue.complete_message(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
 
-    await writer.flush(a_fact(key).run, within_s=SETTLED_S)
+    await queue.flush(a_fact(key).run, within_s=SETTLED_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_tokens) for r in receipts] == [
@@ -254,10 +256,10 @@ async def test_what_a_dead_process_left_is_delivered(
     crashed.acknowledge([a_fact(key, "msg_done").key])
     crashed.close()
 
-    async with a_writer(database, tmp_path / "journal") as writer:
+    async with delivered_queue(database, tmp_path / "journal") as queue:
         while not await BillingReports(database).of_run(a_fact(key).run):
             await asyncio.sleep(0.01)
-        await writer.flush(a_fact(key).run, within_s=SETTLED_S)
+        await queue.flush(a_fact(key).run, within_s=SETTLED_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_estimated) for r in receipts] == [
@@ -268,10 +270,10 @@ async def test_what_a_dead_process_left_is_delivered(
 
 
 async def test_a_message_without_a_price_is_priced_later_and_once(
-    database: Database, key: KeyRecord, writer: ReceiptWriter
+    database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
     fact = a_fact(key, model="claude-unheard-of-9")
-    await write(writer, fact)
+    await write(queue, fact)
     (receipt,) = await BillingReports(database).of_run(fact.run)
     assert receipt.basis == "unpriced"
     assert receipt.cost_usd == 0
@@ -302,9 +304,9 @@ async def test_a_message_without_a_price_is_priced_later_and_once(
     "statement", ["UPDATE {} SET account_id = NULL", "DELETE FROM {}", "TRUNCATE {} CASCADE"]
 )
 async def test_what_was_charged_is_never_changed(
-    database: Database, key: KeyRecord, writer: ReceiptWriter, table: str, statement: str
+    database: Database, key: KeyRecord, queue: ReceiptQueue, table: str, statement: str
 ) -> None:
-    await write(writer, a_fact(key))
+    await write(queue, a_fact(key))
 
     with pytest.raises(StatementFailed, match="never changed or deleted"):
         async with database.transaction() as tx:
@@ -314,18 +316,18 @@ async def test_what_was_charged_is_never_changed(
 
 
 async def test_pages_are_stable_while_receipts_arrive(
-    database: Database, key: KeyRecord, writer: ReceiptWriter
+    database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
     reports = BillingReports(database)
     for number in range(7):
-        await write(writer, a_fact(key, f"msg_{number}"))
+        await write(queue, a_fact(key, f"msg_{number}"))
 
     seen: list[str] = []
     cursor: str | None = None
     while True:
         page, cursor = await reports.search(key.account_id, ReceiptFilter(), limit=3, cursor=cursor)
         seen += [receipt.usage_unit_id for receipt in page]
-        await write(writer, a_fact(key, f"msg_late_{len(seen)}"))
+        await write(queue, a_fact(key, f"msg_late_{len(seen)}"))
         if cursor is None:
             break
 
@@ -333,9 +335,9 @@ async def test_pages_are_stable_while_receipts_arrive(
 
 
 async def test_another_account_has_no_receipts_here(
-    database: Database, key: KeyRecord, writer: ReceiptWriter
+    database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
-    await write(writer, a_fact(key))
+    await write(queue, a_fact(key))
     stranger = await an_account(database, "stranger")
     reports = BillingReports(database)
 

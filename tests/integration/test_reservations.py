@@ -7,7 +7,7 @@ from pathlib import Path
 from app.billing.journal import Journal
 from app.billing.ledger import AccountTerms, CreditLedger
 from app.billing.pricing import PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AiEvent
@@ -69,7 +69,7 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
         database,
         TakenForDead(database, ledger),
         log,
-        receipts=ReceiptWriter(database, journal, PriceList()),
+        receipts=ReceiptQueue(journal, PriceList()),
         ledger=ledger,
         codec=RequestCodec(Offload()),
         max_output_bytes=2**20,

@@ -10,7 +10,7 @@ import pytest
 from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
@@ -43,7 +43,7 @@ async def commands_over(
     database: Database, directory: Path, limits: MessageLimits
 ) -> AsyncIterator[RunCommands]:
     log, journal = MemoryEventLog(), Journal(directory, new_uuid())
-    receipts = ReceiptWriter(database, journal, PriceList())
+    receipts = ReceiptQueue(journal, PriceList())
     async with anyio.create_task_group() as tasks:
         worker = RunWorker(
             database,

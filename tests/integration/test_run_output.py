@@ -6,7 +6,7 @@ from pathlib import Path
 from app.billing.journal import Journal
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AiEvent, AssistantFinal, MeterReport, TextDelta, UsageReport
@@ -55,7 +55,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         await insert_run(tx, new)
     context = a_context(run=run, attribution=Attribution(key.id, graph, None))
     journal, log = Journal(directory, new_uuid()), MemoryEventLog()
-    receipts = ReceiptWriter(database, journal, PriceList())
+    receipts = ReceiptQueue(journal, PriceList())
     worker = RunWorker(
         database,
         Chatterbox(UsageReport(a_fact(key)), deltas=deltas),

@@ -20,9 +20,9 @@ from app.runs.repository import NewRun, find_run, finish_run, insert_run, mark_r
 from app.runs.worker import with_positions
 from app.storage.repository import stored_bytes
 from app.storage.service import StorageFull, StorageQuota
+from app.workspaces.records import Upload
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec
-from app.workspaces.workspace import Upload
 from tests.factories import an_account
 
 KB = 1024

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
+from app.billing.records import GroupBy, UsageFilter
 from app.billing.reports import BillingReports, UsageQuery
-from app.billing.usage_repository import GroupBy, UsageFilter
 from app.db import Database
 from app.errors import Invalid
 from tests.factories import an_account

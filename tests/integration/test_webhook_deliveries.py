@@ -8,16 +8,16 @@ import asyncpg
 import pytest_asyncio
 from sqlalchemy import text
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.db import Database
 from app.webhooks.delivery_repository import (
-    ClaimedDelivery,
     claim_due_deliveries,
     record_delivered,
     record_failed_attempt,
     record_final_failure,
 )
 from app.webhooks.delivery_worker import DeliveryConfig
+from app.webhooks.records import ClaimedDelivery
 from app.webhooks.retries import ReceiverResponse
 from tests.e2e.stories import until as until_so
 from tests.factories import an_account
@@ -83,7 +83,7 @@ async def test_after_the_last_attempt_a_delivery_has_failed(database: Database, 
         await charge(database, key, "msg_1")
         (delivery,) = await settled(database, webhook)
 
-    assert (delivery.status, delivery.attempts) == ("failed", len(QUICK.schedule) + 1)
+    assert (delivery.status, delivery.attempts) == ("failed", len(QUICK.retry_schedule) + 1)
     assert (delivery.last_status, delivery.last_error) == (500, "bad_status")
     assert (await webhooks_over(database).get(key.account_id, str(webhook.id))).enabled
 
@@ -135,7 +135,7 @@ async def test_days_without_one_success_disable(database: Database, key: KeyReco
 
 
 async def test_one_success_is_a_new_beginning(database: Database, key: KeyRecord) -> None:
-    failing = [500] * (len(QUICK.schedule) + 1)
+    failing = [500] * (len(QUICK.retry_schedule) + 1)
     async with a_receiver(*failing, 200, 500) as receiver, delivering(database):
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -334,7 +334,7 @@ async def test_a_database_that_is_away_is_waited_for(
             )
             # It arrives, and nobody can write that down.
             receiver.let_go.set()
-            await until_so(lambda: not deliverer._under_way)
+            await until_so(lambda: not deliverer._active)
             await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
             (delivery,) = await settled(database, webhook, status="delivered")
     finally:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.db import Database
 from app.errors import Invalid
 from app.webhooks.addresses import AddressPolicy

@@ -10,11 +10,12 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.billing.journal import Journal
 from app.billing.ledger import AccountTerms, CreditLedger
 from app.billing.pricing import PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_delivery import ReceiptDelivery
+from app.billing.receipt_queue import ReceiptQueue
 from app.db import Database
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
@@ -62,10 +63,10 @@ async def test_a_receipt_is_told_once_however_often_it_is_delivered(
     webhook, _ = await register(database, key)
     fact = a_fact(key)
     journal = Journal(tmp_path / "journal", new_uuid())
-    writers = [ReceiptWriter(database, journal, PriceList()) for _ in range(3)]
-    for writer in writers * 3:
-        writer.record(fact)
-        await writer.aclose()
+    queues = [ReceiptQueue(journal, PriceList()) for _ in range(3)]
+    for queue in queues * 3:
+        queue.record(fact)
+        await ReceiptDelivery(database, queue).aclose()
     journal.close()
 
     (delivery,) = await deliveries(database, webhook)

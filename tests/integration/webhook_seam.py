@@ -8,15 +8,16 @@ from typing import Any
 
 from sqlalchemy import text
 
-from app.auth.repository import KeyRecord
+from app.auth.records import KeyRecord
 from app.billing.ledger import usd
 from app.billing.pricing import Charge
-from app.billing.repository import NewReceipt, insert_receipts
+from app.billing.records import NewReceipt
+from app.billing.repository import insert_receipts
 from app.db import Database, Transaction
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker
 from app.webhooks.message import EVENTS, WebhookEvent
-from app.webhooks.repository import Delivery, Webhook
+from app.webhooks.records import Delivery, Webhook
 from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Registration, Webhooks
 from tests.factories import a_fact
@@ -50,7 +51,7 @@ async def charge(database: Database, key: KeyRecord, *messages: str, credits_: i
 async def charge_within(tx: Transaction, key: KeyRecord, *messages: str, credits_: int = 45_000) -> None:
     """The same, in somebody's transaction."""
     price = Charge(usd(credits_), credits_, price_version="test")
-    await insert_receipts(tx, [NewReceipt(a_fact(key, each), price, "final") for each in messages])
+    await insert_receipts(tx, [NewReceipt.of(a_fact(key, each), price, "final") for each in messages])
 
 
 @asynccontextmanager

@@ -18,9 +18,10 @@ from app.billing.journal import Journal
 from app.billing.ledger import AccountTerms, CreditLedger
 from app.billing.ledger_repository import lock_balance
 from app.billing.pricing import CREDITS_PER_DOLLAR, PriceList
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_delivery import ReceiptDelivery
+from app.billing.receipt_queue import ReceiptQueue
+from app.billing.records import Receipt
 from app.billing.reports import BillingReports
-from app.billing.repository import Receipt
 from app.db import Database
 from app.executors.claude_agent.metering.hooks import RunMetering
 from app.gateway.channel import Channel
@@ -47,7 +48,7 @@ class Shop:
     """A gateway, its billing over a real database, and agents that call it."""
 
     database: Database
-    receipts: ReceiptWriter
+    receipts: ReceiptQueue
     ledger: CreditLedger
     billing: RunMetering
     gateway: Gateway
@@ -107,8 +108,9 @@ async def a_shop(database_url: str, directory: Path, provider_url: str) -> Async
     journal = Journal(directory / "journal", new_uuid())
     database = await Database.open(database_url)
     prices = PriceList()
-    receipts, ledger = ReceiptWriter(database, journal, prices), CreditLedger(database)
-    working = asyncio.create_task(receipts.work())
+    receipts, ledger = ReceiptQueue(journal, prices), CreditLedger(database)
+    delivery = ReceiptDelivery(database, receipts)
+    working = asyncio.create_task(delivery.work())
     try:
         async with (
             Upstream(base_url=provider_url, api_key="sk-provider") as provider,
@@ -119,7 +121,7 @@ async def a_shop(database_url: str, directory: Path, provider_url: str) -> Async
     finally:
         working.cancel()
         await asyncio.wait({working})
-        await receipts.aclose()
+        await delivery.aclose()
         journal.close()
         await database.aclose()
 

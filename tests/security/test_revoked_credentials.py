@@ -13,7 +13,8 @@ import httpx
 
 from app.auth.accounts import Accounts
 from app.billing.pricing import Charge
-from app.billing.repository import NewReceipt, insert_receipts
+from app.billing.records import NewReceipt
+from app.billing.repository import insert_receipts
 from app.db import Database
 from app.ids import ApiKeyId
 from app.runs.revocation.service import KeyRevocation
@@ -65,7 +66,7 @@ async def many_receipts(target: Target, key: str) -> None:
         charge = Charge(Decimal("0.01"), 100_000, "test")
         facts = (a_fact(record, f"msg_{n}", run=f"run-{n}", note=LONG_NOTE) for n in range(RECEIPTS))
         async with database.transaction() as tx:
-            await insert_receipts(tx, [NewReceipt(fact, charge, "final") for fact in facts])
+            await insert_receipts(tx, [NewReceipt.of(fact, charge, "final") for fact in facts])
     finally:
         await database.aclose()
 

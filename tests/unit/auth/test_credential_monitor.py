@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.auth.browser_session_repository import Credential
 from app.auth.credential_monitor import CredentialMonitor, CredentialRevoked
+from app.auth.records import Credential
 from app.errors import Unavailable
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.principal import Principal

@@ -6,8 +6,8 @@ from standardwebhooks import Webhook as Signature
 from standardwebhooks import WebhookVerificationError
 
 from app.ids import AccountId
-from app.webhooks.delivery_repository import ClaimedDelivery
 from app.webhooks.message import delivery_id, message_id, mint_secret, sign_message
+from app.webhooks.records import ClaimedDelivery
 
 PAYLOAD = {"type": "run.completed", "data": {"runId": "über-1", "costUsd": "0.0045000000"}}
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from app.workspaces.mounts import WorkspaceTooLarge
+from app.workspaces.records import Upload
 from app.workspaces.spec import Mount, WorkspaceSpec
-from app.workspaces.workspace import Upload, Workspace
+from app.workspaces.workspace import Workspace
 
 
 def a_workspace(parent: Path, *uploads: Upload, spec: WorkspaceSpec | None = None) -> Workspace:

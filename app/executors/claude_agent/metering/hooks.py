@@ -11,7 +11,7 @@ import structlog
 
 from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList, UnknownPrice
-from app.billing.receipts import ReceiptWriter
+from app.billing.receipt_queue import ReceiptQueue
 from app.errors import Unavailable
 from app.executors.claude_agent.metering.meters import fact_of
 from app.executors.port import RunContext
@@ -41,7 +41,7 @@ class MeteringHooks(Protocol):
 class RunMetering:
     """Prices, credit and receipts, as lanes need them."""
 
-    receipts: ReceiptWriter
+    receipts: ReceiptQueue
     ledger: CreditLedger
     prices: PriceList
 

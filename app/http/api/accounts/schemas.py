@@ -5,11 +5,11 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
-from app.auth.repository import AccountRecord
+from app.auth.records import AccountRecord
 from app.billing.ledger import AccountTerms
-from app.billing.ledger_repository import CreditBalance
-from app.billing.mode import Mode
+from app.billing.payment_mode import PaymentMode
 from app.billing.pricing import CREDITS_PER_DOLLAR
+from app.billing.records import CreditBalance
 from app.http.api.balance.schemas import BalanceResponse, balance_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
@@ -125,12 +125,12 @@ class Adjustment(_Amount):
 class TermsChange(InputModel):
     """How an account pays; omitted fields stay unchanged."""
 
-    mode: Annotated[Mode | None, NEVER_NULL] = None
+    mode: Annotated[PaymentMode | None, NEVER_NULL] = None
     monthly_budget_usd: Annotated[WholeCredits, Field(ge=0), WithJsonSchema(_NOT_NEGATIVE)] | None = None
 
     @field_validator("mode")
     @classmethod
-    def _is_a_mode(cls, mode: Mode | None) -> Mode | None:
+    def _is_a_mode(cls, mode: PaymentMode | None) -> PaymentMode | None:
         # Validators run only for fields that were sent: null is no mode.
         if mode is None:
             message = "must be 'prepaid' or 'postpaid'"

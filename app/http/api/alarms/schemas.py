@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.billing.search_repository import UnpricedReceipts
+from app.billing.records import UnpricedReceipts
 from app.http.api.runs.schemas import MetersResponse
 from app.http.response_model import Moment, ResponseModel
 from app.runs.repository import DriftedRuns, RunRecord

@@ -3,15 +3,15 @@
 from datetime import UTC, datetime
 
 from app.billing.ledger import usd
-from app.billing.ledger_repository import CreditBalance
-from app.billing.mode import Mode
+from app.billing.payment_mode import PaymentMode
+from app.billing.records import CreditBalance
 from app.http.response_model import Money, ResponseModel
 
 
 class BalanceResponse(ResponseModel):
     """An account's credit. `available` is null where there is no limit."""
 
-    mode: Mode
+    mode: PaymentMode
     granted: int
     adjusted: int
     spent: int

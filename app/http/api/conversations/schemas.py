@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.billing.repository import RunTotals
+from app.billing.records import RunTotals
 from app.conversations.repository import Conversation
 from app.conversations.transcript import MessageType
 from app.http.response_model import Moment, Money, ResponseModel

@@ -4,8 +4,7 @@ import mimetypes
 from collections.abc import Sequence
 
 from app.http.response_model import Moment, ResponseModel
-from app.workspaces.service import WorkspaceListing
-from app.workspaces.workspace import StoredFile, Origin
+from app.workspaces.records import FileOrigin, StoredFile, WorkspaceListing
 
 _UNKNOWN = "application/octet-stream"
 
@@ -17,7 +16,7 @@ class RunFileResponse(ResponseModel):
     bytes: int
     sha256: str
     media_type: str
-    origin: Origin
+    origin: FileOrigin
 
     @classmethod
     def of(cls, file: StoredFile) -> "RunFileResponse":

@@ -24,7 +24,9 @@ async def list_keys(
     cursor: str | None = None,
 ) -> Page[ApiKeyResponse]:
     """Keys of the key's account, newest first; receipts refer to them in `apiKeyId`."""
-    found, next_cursor = await services.accounts.list_account_keys(caller.account_id, limit=limit, cursor=cursor)
+    found, next_cursor = await services.accounts.list_account_keys(
+        caller.account_id, limit=limit, cursor=cursor
+    )
     return Page[ApiKeyResponse](
         items=[ApiKeyResponse.model_validate(key) for key in found], next_cursor=next_cursor
     )

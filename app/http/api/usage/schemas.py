@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from app.billing.reports import UsageBreakdown, UsageQuery
-from app.billing.usage_repository import GroupBy, UsageSums
+from app.billing.records import GroupBy, UsageBreakdown, UsageSums
+from app.billing.reports import UsageQuery
 from app.http.response_model import Money, ResponseModel
 
 

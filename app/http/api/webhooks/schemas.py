@@ -10,7 +10,7 @@ from app.http.parameters import NEVER_NULL, MomentParam
 from app.http.response_model import Moment, ResponseModel
 from app.requests import InputModel
 from app.webhooks.message import WebhookEvent, message_id
-from app.webhooks.repository import Delivery, DeliveryStatus, DisabledReason, Webhook
+from app.webhooks.records import Delivery, DeliveryStatus, DisabledReason, Webhook
 from app.webhooks.retries import DeliveryProblem
 from app.webhooks.service import Registration
 

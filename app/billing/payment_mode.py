@@ -2,5 +2,5 @@
 
 from typing import Literal, TypeAlias
 
-Mode: TypeAlias = Literal["prepaid", "postpaid"]
+PaymentMode: TypeAlias = Literal["prepaid", "postpaid"]
 """Prepaid stops when the credit is used up; postpaid goes on and counts."""

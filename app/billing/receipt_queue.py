@@ -1,0 +1,209 @@
+"""ReceiptQueue: journals usage facts, prices them and holds the receipts until the database has them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import islice
+
+import structlog
+
+from app.billing.journal import Journal, JournalUnavailable
+from app.billing.pricing import Charge, PriceList, UnknownPrice
+from app.billing.records import NewReceipt
+from app.ids import AccountId, RunKey
+from app.usage import UsageFact
+
+log = structlog.get_logger(__name__)
+
+_UNPRICED = Charge(cost_usd=Decimal(0), charged_credits=0, price_version="none")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingReceipt:
+    """A receipt that is not in the database yet, and the fact it was made from."""
+
+    fact: UsageFact
+    receipt: NewReceipt
+
+
+class ReceiptQueue:
+    """Turns each usage fact into one receipt for `ReceiptDelivery`.
+
+    A message goes through three states: started, completed, and reported by the executor (`record`).
+    Messages that are never reported are queued when their run ends (`flush`).
+    """
+
+    def __init__(self, journal: Journal, prices: PriceList) -> None:
+        self._journal = journal
+        self._prices = prices
+        self._unreported: dict[RunKey, dict[str, UsageFact]] = {}
+        self._in_progress: set[str] = set()
+        self._pending: dict[str, PendingReceipt] = {}
+        self._pending_by_run: Counter[RunKey] = Counter()
+        self._credits_by_account: Counter[AccountId] = Counter()
+        self._not_empty = asyncio.Event()
+        self._delivered = asyncio.Condition()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the journal can be written."""
+        return self._journal.problem is None
+
+    def require_ready(self) -> None:
+        """Try the journal again after a failure; raise `JournalUnavailable` if it still cannot be written."""
+        self._journal.probe()
+        if self._journal.problem is not None:
+            raise _unavailable(self._journal.problem)
+
+    def start_message(self, fact: UsageFact, replaces: UsageFact | None = None) -> None:
+        """Journal a message that has started: if this process dies, its receipt will be `partial`.
+
+        `replaces` is the fact that stood for the message until now; it is not charged. Raises
+        `JournalUnavailable` if the journal cannot be written: the message must not be passed on then.
+        """
+        if replaces is not None:
+            self._take_unreported(replaces)
+        self._unreported.setdefault(fact.run, {})[fact.key] = fact
+        self._in_progress.add(fact.key)
+        self._journal.start_message(fact, replaces=None if replaces is None else replaces.key)
+        if self._journal.problem is not None:
+            self._enqueue(replace(fact, basis="partial", output_estimated=True))
+            raise _unavailable(self._journal.problem)
+
+    def complete_message(self, fact: UsageFact) -> None:
+        """Journal a message's final usage: if this process dies, its receipt will be `recovered`."""
+        self._unreported.setdefault(fact.run, {})[fact.key] = fact
+        self._in_progress.discard(fact.key)
+        self._journal.complete_message(fact)
+        if self._journal.problem is not None:
+            # It is not on disk: into the database at once.
+            self._enqueue(fact)
+
+    def void_message(self, fact: UsageFact) -> None:
+        """Do not charge a message that was started."""
+        self._take_unreported(fact)
+        self._journal.acknowledge([fact.key])
+
+    def record(self, fact: UsageFact) -> None:
+        """Journal a fact and queue its receipt. Recording the same message again changes nothing."""
+        journalled = self._take_unreported(fact)
+        if journalled != fact:
+            self._journal.complete_message(fact)
+        self._enqueue(fact)
+
+    async def flush(self, run: RunKey, *, within_s: float) -> None:
+        """Queue the unreported messages of a run that has ended and wait until its receipts are stored.
+
+        After `within_s` it waits only until they are synced to the journal.
+        """
+        for fact in self._unreported.pop(run, {}).values():
+            self._in_progress.discard(fact.key)
+            log.error("receipt.message_unreported", source_reference=fact.source_reference)
+            self._enqueue(fact)
+        try:
+            async with asyncio.timeout(within_s), self._delivered:
+                await self._delivered.wait_for(lambda: self._pending_by_run[run] == 0)
+        except TimeoutError:
+            await self.sync()
+
+    def recover(self) -> None:
+        """Queue the receipts in journals of processes that died."""
+        for fact in self._journal.recover():
+            try:
+                self._enqueue(fact)
+            except Exception:
+                # One that cannot be priced must not block the others.
+                log.critical("receipt.recovery_failed", source_reference=fact.source_reference, exc_info=True)
+
+    async def recover_run(self, run: RunKey, *, within_s: float) -> None:
+        """Queue the receipts of processes that died, and `flush` a run that one of them executed."""
+        self.recover()
+        await self.flush(run, within_s=within_s)
+
+    def pending_credits(self, run: RunKey) -> int:
+        """Credits that the database does not have yet.
+
+        Those of the run's completed messages and of all queued receipts of its account. Unreported messages
+        of other runs are covered by the reservations of those runs.
+        """
+        completed = (
+            self._charge(fact)
+            for key, fact in self._unreported.get(run, {}).items()
+            if key not in self._pending and key not in self._in_progress
+        )
+        credits_ = sum(charge.charged_credits for charge in completed if charge is not None)
+        return self._credits_by_account[run.account_id] + credits_
+
+    async def wait_delivered(self, account_id: AccountId, *, within_s: float) -> None:
+        """Wait until no receipt of an account with a charge is queued, `within_s` at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), self._delivered:
+                await self._delivered.wait_for(lambda: not self._credits_by_account[account_id])
+
+    async def wait_not_empty(self) -> None:
+        """Wait until a receipt is queued."""
+        await self._not_empty.wait()
+
+    def first(self, limit: int) -> list[PendingReceipt]:
+        """The receipts queued longest; they stay queued."""
+        return list(islice(self._pending.values(), limit))
+
+    async def acknowledge(self, stored: Sequence[PendingReceipt]) -> None:
+        """Remove receipts that are in the database."""
+        self._journal.acknowledge(each.fact.key for each in stored)
+        await self.remove(stored)
+
+    async def remove(self, refused: Sequence[PendingReceipt]) -> None:
+        """Remove receipts that the database refuses; they stay in the journal."""
+        for each in refused:
+            self._pending.pop(each.fact.key)
+            self._pending_by_run[each.fact.run] -= 1
+            self._credits_by_account[each.fact.run.account_id] -= each.receipt.charged_credits
+        self._pending_by_run, self._credits_by_account = +self._pending_by_run, +self._credits_by_account
+        if not self._pending:
+            self._not_empty.clear()
+        async with self._delivered:
+            self._delivered.notify_all()
+
+    def probe(self) -> None:
+        """Try to write the journal again if it could not be written."""
+        self._journal.probe()
+
+    async def sync(self) -> None:
+        """Return when everything journalled so far would survive a power failure."""
+        await self._journal.sync()
+
+    def _take_unreported(self, fact: UsageFact) -> UsageFact | None:
+        self._in_progress.discard(fact.key)
+        return self._unreported.get(fact.run, {}).pop(fact.key, None)
+
+    def _enqueue(self, fact: UsageFact) -> None:
+        if fact.key in self._pending:
+            return
+        charge = self._charge(fact)
+        if charge is None:
+            # The API served a model that was not requested. The tokens are recorded; an operator must act.
+            log.critical("receipt.unpriced", model=fact.model, source_reference=fact.source_reference)
+            receipt = NewReceipt.of(fact, _UNPRICED, "unpriced")
+        else:
+            receipt = NewReceipt.of(fact, charge, fact.basis)
+        self._pending[fact.key] = PendingReceipt(fact, receipt)
+        self._pending_by_run[fact.run] += 1
+        self._credits_by_account[fact.run.account_id] += receipt.charged_credits
+        self._not_empty.set()
+
+    def _charge(self, fact: UsageFact) -> Charge | None:
+        try:
+            return self._prices.charge(fact.model, fact.usage, at=fact.at)
+        except UnknownPrice:
+            return None
+
+
+def _unavailable(problem: str) -> JournalUnavailable:
+    return JournalUnavailable(f"Receipts cannot be stored safely now ({problem}); try again later.")

@@ -1,0 +1,72 @@
+"""The data of webhooks and their deliveries."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from app.ids import AccountId
+from app.webhooks.message import WebhookEvent
+from app.webhooks.retries import DeliveryProblem
+
+DisabledReason = Literal["by_request", "gone", "failing"]
+
+
+DeliveryStatus = Literal["pending", "delivered", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook, without its secret."""
+
+    id: UUID
+    account_id: AccountId
+    url: str
+    events: tuple[WebhookEvent, ...]
+    description: str | None
+    enabled: bool
+    disabled_reason: DisabledReason | None
+    disabled_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewWebhook:
+    """A webhook about to be registered."""
+
+    id: UUID
+    account_id: AccountId
+    url: str
+    events: tuple[WebhookEvent, ...]
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event on its way to one webhook."""
+
+    id: UUID
+    event: WebhookEvent
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime
+    last_status: int | None
+    last_error: DeliveryProblem | None
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDelivery:
+    """A delivery that nobody else makes until the claim ends."""
+
+    id: UUID
+    webhook_id: UUID
+    account_id: AccountId
+    url: str
+    secret: str = field(repr=False)
+    payload: Any = field(repr=False)
+    attempts: int
+    """This one included."""
+    claimed_until: datetime
+    """When the claim ends; also what tells it from a later claim of the same delivery."""

@@ -1,0 +1,151 @@
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.billing.journal import Journal
+from app.billing.pricing import PriceList
+from app.billing.receipt_queue import ReceiptQueue
+from app.ids import RunId, RunKey
+from tests.unit.billing.journals import ACCOUNT, PATIENCE_S, Place, a_fact, recovered
+
+RUN = a_fact().run
+
+
+@pytest.fixture
+def journal(place: Place) -> Iterator[Journal]:
+    journal = place.journal()
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def queue(journal: Journal) -> ReceiptQueue:
+    return ReceiptQueue(journal, PriceList())
+
+
+def queued(queue: ReceiptQueue) -> list[tuple[str, str]]:
+    return [(each.fact.message_id, each.receipt.basis) for each in queue.first(100)]
+
+
+async def test_a_message_recorded_twice_is_queued_once(queue: ReceiptQueue) -> None:
+    queue.record(a_fact())
+    queue.record(a_fact())
+
+    assert queued(queue) == [("msg_1", "final")]
+
+
+async def test_messages_that_no_executor_reported_are_queued_when_the_run_is_flushed(
+    queue: ReceiptQueue,
+) -> None:
+    queue.start_message(replace(a_fact("msg_1"), basis="partial"))
+    queue.start_message(a_fact("msg_2"))
+    queue.complete_message(a_fact("msg_2", output=9))
+
+    with capture_logs() as logs:
+        await queue.flush(RUN, within_s=0)
+
+    assert queued(queue) == [("msg_1", "partial"), ("msg_2", "final")]
+    assert [entry["event"] for entry in logs] == ["receipt.message_unreported"] * 2
+
+
+async def test_a_flush_returns_as_soon_as_the_runs_receipts_are_stored(queue: ReceiptQueue) -> None:
+    queue.record(a_fact("msg_1"))
+    other = replace(a_fact("msg_2"), run=RunKey(ACCOUNT, RunId("run-2")))
+    queue.record(other)
+
+    async with asyncio.timeout(PATIENCE_S):
+        flushing = asyncio.create_task(queue.flush(RUN, within_s=10 * PATIENCE_S))
+        await queue.acknowledge(queue.first(1))
+        await flushing
+
+    assert queued(queue) == [("msg_2", "final")]
+
+
+async def test_a_voided_message_is_neither_charged_nor_recovered(queue: ReceiptQueue, place: Place) -> None:
+    queue.start_message(a_fact())
+    queue.void_message(a_fact())
+
+    await queue.flush(RUN, within_s=0)
+
+    assert queued(queue) == []
+    assert place.remaining() == []
+
+
+async def test_a_refused_receipt_leaves_the_queue_and_stays_in_the_journal(place: Place) -> None:
+    journal = place.journal()
+    queue = ReceiptQueue(journal, PriceList())
+    queue.record(a_fact("msg_1"))
+    queue.record(a_fact("msg_2"))
+    first, second = queue.first(2)
+
+    await queue.remove([first])
+    await queue.acknowledge([second])
+    journal.close()
+
+    assert len(queue) == 0
+    assert place.remaining() == [recovered(first.fact)]
+
+
+async def test_pending_credits_are_those_of_completed_and_of_queued_messages(queue: ReceiptQueue) -> None:
+    queue.start_message(a_fact("in progress"))
+    nothing = queue.pending_credits(RUN)
+    queue.complete_message(a_fact("msg_1"))
+    completed = queue.pending_credits(RUN)
+    queue.record(a_fact("msg_1"))
+    recorded = queue.pending_credits(RUN)
+    elsewhere = queue.pending_credits(RunKey(ACCOUNT, RunId("run-2")))
+    await queue.acknowledge(queue.first(1))
+
+    assert nothing == 0
+    assert completed == recorded == elsewhere > 0
+    assert queue.pending_credits(RUN) == 0
+
+
+async def test_waiting_for_delivery_ends_after_its_time(queue: ReceiptQueue) -> None:
+    queue.record(a_fact())
+
+    async with asyncio.timeout(PATIENCE_S):
+        await queue.wait_delivered(ACCOUNT, within_s=0.01)
+        waiting = asyncio.create_task(queue.wait_delivered(ACCOUNT, within_s=10 * PATIENCE_S))
+        await queue.acknowledge(queue.first(1))
+        await waiting
+
+    assert len(queue) == 0
+
+
+async def test_the_queue_wakes_its_delivery_only_while_it_holds_receipts(queue: ReceiptQueue) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await queue.wait_not_empty()
+    queue.record(a_fact())
+    async with asyncio.timeout(PATIENCE_S):
+        await queue.wait_not_empty()
+    await queue.acknowledge(queue.first(1))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await queue.wait_not_empty()
+
+
+async def test_a_message_without_a_price_is_queued_for_nothing(queue: ReceiptQueue) -> None:
+    with capture_logs() as logs:
+        queue.record(replace(a_fact(), model="claude-unheard-of-9"))
+
+    (pending,) = queue.first(1)
+    assert (pending.receipt.basis, pending.receipt.charged_credits) == ("unpriced", 0)
+    assert [entry["event"] for entry in logs] == ["receipt.unpriced"]
+
+
+async def test_receipts_of_a_crashed_process_are_queued(place: Place) -> None:
+    crashed = place.journal()
+    crashed.complete_message(a_fact())
+    crashed.close()
+    journal = place.journal()
+    queue = ReceiptQueue(journal, PriceList())
+
+    await queue.recover_run(RUN, within_s=0)
+
+    assert queued(queue) == [("msg_1", "recovered")]
+    journal.close()

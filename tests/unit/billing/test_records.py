@@ -1,0 +1,56 @@
+from dataclasses import fields
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from app.billing.pricing import Charge
+from app.billing.records import NewReceipt, Receipt, UsageSums
+from app.billing.repository import _INSERT
+from app.billing.tables import charge_receipts, usage_rollups
+from app.http.api.receipts.schemas import ReceiptResponse
+from app.usage import TokenUsage
+from tests.unit.billing.journals import a_fact
+
+CHARGE = Charge(Decimal("0.5"), 5, "v1", Decimal("0.1"))
+
+
+def test_table_insert_and_response_have_the_columns_of_a_receipt() -> None:
+    columns = [field.name for field in fields(Receipt)]
+
+    assert [column.name for column in charge_receipts.c] == columns
+    assert set(_INSERT.compile().params) == {*columns} - {"created_at"}
+    assert set(ReceiptResponse.model_fields) == {*columns}
+
+
+def test_sums_are_columns_of_receipts_and_of_rollups() -> None:
+    summed = {field.name for field in fields(UsageSums)} - {"receipts"}
+
+    assert summed <= {*charge_receipts.c.keys()}
+    assert summed <= {*usage_rollups.c.keys()}
+
+
+def test_a_receipt_has_the_values_of_its_fact_and_its_charge() -> None:
+    fact = a_fact(output=7)
+
+    receipt = NewReceipt.of(fact, CHARGE, "final")
+
+    assert receipt.source_reference == fact.source_reference
+    assert (receipt.account_id, receipt.run_id) == fact.run
+    assert (receipt.api_key_id, receipt.graph_id) == (
+        fact.attribution.api_key_id,
+        fact.attribution.graph_id,
+    )
+    assert receipt.usage == fact.usage
+    assert (receipt.cost_usd, receipt.charged_credits) == (Decimal("0.5"), 5)
+    assert (receipt.price_version, receipt.cache_savings_usd) == ("v1", Decimal("0.1"))
+
+
+def test_an_adjustment_charges_the_same_message_without_counting_its_tokens_again() -> None:
+    new = NewReceipt.of(a_fact(), Charge(Decimal(0), 0, "none"), "unpriced")
+    values = {field.name: getattr(new, field.name) for field in fields(NewReceipt)}
+    unpriced = Receipt(**values, created_at=datetime.now(UTC))
+
+    adjustment = unpriced.adjustment(CHARGE, source_system="later")
+
+    assert (adjustment.source_system, adjustment.source_reference) == ("later", new.source_reference)
+    assert (adjustment.basis, adjustment.charged_credits, adjustment.usage) == ("adjustment", 5, TokenUsage())
+    assert adjustment.id != new.id
