@@ -33,7 +33,8 @@ from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.ids import AccountId
 from app.pagination import Cursor
-from app.runs.repository import DriftedRuns, drifted_runs
+from app.runs.records import DriftedRuns
+from app.runs.repository import drifted_runs
 
 Sums: TypeAlias = list[UsageBreakdown]
 Result = TypeVar("Result")

@@ -50,9 +50,9 @@ async def grouped_usage(
     time_zone: str,
 ) -> list[UsageBreakdown]:
     """Sums by group, in the groups' order; one nameless group without `group_by`."""
-    rows = _matching_rows(account_id, filters)
-    group = _group(rows.c, group_by, time_zone)
-    statement = select(group.label("group"), *_summed(rows)).group_by(group).order_by(group)
+    usage = _matching_rows(account_id, filters)
+    group = _group(usage.c, group_by, time_zone)
+    statement = select(group.label("group"), *_summed(usage)).group_by(group).order_by(group)
     found = (await reader.execute(statement)).mappings()
     return [UsageBreakdown(row["group"], _sums(row)) for row in found]
 
@@ -68,10 +68,12 @@ async def split_usage(
     time_zone: str,
 ) -> list[UsageBreakdown]:
     """Sums by group and, within it, by another; of that only the `top` most charged, the rest as None."""
-    rows = _matching_rows(account_id, filters)
-    group, split = _group(rows.c, group_by, time_zone), _group(rows.c, split_by, time_zone)
+    usage = _matching_rows(account_id, filters)
+    group, split = _group(usage.c, group_by, time_zone), _group(usage.c, split_by, time_zone)
     pairs = (
-        select(group.label("group"), split.label("split"), *_summed(rows)).group_by(group, split).cte("pairs")
+        select(group.label("group"), split.label("split"), *_summed(usage))
+        .group_by(group, split)
+        .cte("pairs")
     )
     leaders = (
         select(pairs.c.split)
@@ -94,8 +96,8 @@ def _matching_rows(account_id: AccountId, filters: UsageFilter) -> Subquery:
     return union_all(_whole_buckets(account_id, filters), *_partial_buckets(account_id, filters)).subquery()
 
 
-def _summed(rows: FromClause) -> list[ColumnElement[Any]]:
-    return [func.sum(rows.c[name]).label(name) for name in _SUMMED]
+def _summed(usage: FromClause) -> list[ColumnElement[Any]]:
+    return [func.sum(usage.c[name]).label(name) for name in _SUMMED]
 
 
 def _whole_buckets(account_id: AccountId, filters: UsageFilter) -> Select[Any]:

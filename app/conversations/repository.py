@@ -1,14 +1,15 @@
 """SQL for conversations and their transcripts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
-from uuid import UUID, uuid4
+from typing import Any
+from uuid import uuid4
 
 from sqlalchemy import delete, exists, func, select, tuple_
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import RowMapping
 
+from app.conversations.records import Conversation, StoredEntry, Transcript
 from app.conversations.tables import session_entries, sessions
 from app.conversations.transcript import TranscriptEntry
 from app.db import Reader, Transaction, json_text
@@ -17,35 +18,6 @@ from app.ids import AccountId
 _entries = session_entries.c
 _BATCH = 1000
 _BATCH_BYTES = 2 * 2**20
-
-
-class Transcript(NamedTuple):
-    """The key of a transcript: a session's own (`subpath` empty) or one of its subagents'."""
-
-    project_key: str
-    session_id: str
-    subpath: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """A conversation's row."""
-
-    account_id: AccountId
-    state_key: str
-    session_id: UUID
-    title: str | None
-    """The beginning of its first question; None if unknown."""
-    turns: int
-    forked_from: str | None
-    forked_at: str | None
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def transcript(self) -> Transcript:
-        """The key of its transcript."""
-        return Transcript(str(self.account_id), str(self.session_id))
 
 
 async def take_turn(
@@ -72,7 +44,7 @@ async def take_turn(
         )
         .returning(sessions)
     )
-    return _session((await tx.execute(statement)).one())
+    return _conversation((await tx.execute(statement)).mappings().one())
 
 
 async def insert_conversation(tx: Transaction, conversation: Conversation) -> bool:
@@ -97,15 +69,16 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> bo
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
     """The account's conversation with this key."""
-    row = (await reader.execute(select(sessions).where(_is(account_id, state_key)))).one_or_none()
-    return None if row is None else _session(row)
+    found = await reader.execute(select(sessions).where(_is(account_id, state_key)))
+    row = found.mappings().one_or_none()
+    return None if row is None else _conversation(row)
 
 
 async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: str) -> Conversation | None:
     """The conversation, locked so that it gets no turn before the transaction ends."""
     statement = select(sessions).where(_is(account_id, state_key)).with_for_update()
-    row = (await tx.execute(statement)).one_or_none()
-    return None if row is None else _session(row)
+    row = (await tx.execute(statement)).mappings().one_or_none()
+    return None if row is None else _conversation(row)
 
 
 async def newest_conversations(
@@ -124,7 +97,7 @@ async def newest_conversations(
     )
     if before is not None:
         statement = statement.where(tuple_(sessions.c.updated_at, sessions.c.state_key) < before)
-    return [_session(row) for row in await reader.execute(statement)]
+    return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def delete_conversation(tx: Transaction, conversation: Conversation) -> None:
@@ -151,13 +124,6 @@ async def append_entries(tx: Transaction, transcript: Transcript, entries: Seque
     ]
     if rows:
         await tx.execute(postgresql.insert(session_entries).on_conflict_do_nothing(), rows)
-
-
-class StoredEntry(NamedTuple):
-    """A line of a transcript and its position."""
-
-    position: int
-    entry: TranscriptEntry
 
 
 async def page_of_entries(
@@ -192,14 +158,14 @@ async def load_entries(reader: Reader, transcript: Transcript) -> list[Transcrip
 
 async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:
     """The position of each run's first line in a transcript."""
-    first = func.min(_entries.position)
+    first = func.min(_entries.position).label("first")
     statement = (
         select(_entries.run_id, first)
         .where(_in(transcript), _entries.run_id.is_not(None))
         .group_by(_entries.run_id)
         .order_by(first)
     )
-    return {row[0]: row[1] for row in await reader.execute(statement)}
+    return {row.run_id: row.first for row in await reader.execute(statement)}
 
 
 async def run_at(reader: Reader, transcript: Transcript, position: int) -> str | None:
@@ -225,11 +191,11 @@ async def has_user_messages(reader: Reader, transcript: Transcript) -> bool:
 async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, datetime]]:
     """The sessions of a project and the time of their last entry, without subagents."""
     statement = (
-        select(_entries.session_id, func.max(_entries.written_at))
+        select(_entries.session_id, func.max(_entries.written_at).label("last_written"))
         .where(_entries.project_key == project_key, _entries.subpath == "")
         .group_by(_entries.session_id)
     )
-    return [(row[0], row[1]) for row in await reader.execute(statement)]
+    return [(row.session_id, row.last_written) for row in await reader.execute(statement)]
 
 
 async def subpaths_of(reader: Reader, project_key: str, session_id: str) -> list[str]:
@@ -240,7 +206,7 @@ async def subpaths_of(reader: Reader, project_key: str, session_id: str) -> list
         .distinct()
         .order_by(_entries.subpath)
     )
-    return [row[0] for row in await reader.execute(statement)]
+    return list((await reader.execute(statement)).scalars())
 
 
 async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
@@ -265,6 +231,6 @@ def _in(transcript: Transcript) -> Any:
     )
 
 
-def _session(row: Any) -> Conversation:
-    columns = row._asdict()
-    return Conversation(**{**columns, "account_id": AccountId(columns["account_id"])})
+def _conversation(row: RowMapping) -> Conversation:
+    columns: dict[str, Any] = dict(row)
+    return Conversation(**columns)

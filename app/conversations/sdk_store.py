@@ -17,9 +17,8 @@ from claude_agent_sdk import (
     fork_session_via_store,
 )
 
+from app.conversations.records import Conversation, Transcript
 from app.conversations.repository import (
-    Conversation,
-    Transcript,
     append_entries,
     delete_entries,
     load_entries,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
-from app.conversations.repository import Conversation
+from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
 from app.graphs.spec import GraphSpec

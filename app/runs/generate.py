@@ -29,7 +29,7 @@ from app.requests import (
     Message,
     ResponseFormat,
 )
-from app.runs.repository import RunRecord
+from app.runs.records import RunRecord
 from app.runs.response_schema import check_response_schema
 from app.runs.service import RunService
 

@@ -20,8 +20,8 @@ from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatcher import RunDispatcher
 from app.runs.event_codec import encode_events
 from app.runs.planner import RunPlanner
+from app.runs.records import RunRecord
 from app.runs.repository import (
-    RunRecord,
     claim_run,
     finish_run,
     record_heartbeat,

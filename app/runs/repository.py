@@ -1,7 +1,7 @@
 """SQL for runs and their stored events."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -26,12 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.conversations.repository import Conversation
+from app.conversations.records import Conversation
 from app.db import Json, Reader, Transaction
 from app.events import MeterReport
-from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.ids import AccountId, RunId, RunKey
 from app.requests import GraphFinal, RunStatus
 from app.runs.event_codec import StoredEvents
+from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord
 from app.runs.tables import run_events, runs
 from app.usage import Meters
 
@@ -41,67 +42,6 @@ QUESTION_CHARS = 16 * 1024
 STORED_BYTES = 256 * 1024
 """How much of a run's stored events is read at once."""
 _ROWS = 500
-
-UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A run's row without its request and events."""
-
-    key: RunKey
-    api_key_id: ApiKeyId
-    graph_id: str
-    model: str
-    status: RunStatus
-    attempt: int
-    request_hash: bytes
-    request_id: str | None
-    state_key: str | None
-    turn: int | None
-    interruption: dict[str, Any] | None
-    """The last `interrupted` event, and its time."""
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    final: GraphFinal | None
-    meters: Meters | None
-    tool_failures: int | None
-    """How many tool calls failed; None until the run has ended."""
-    contents_deleted_at: datetime | None
-    """When its request, events and answer were deleted."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether it has ended, with or without an answer."""
-        return self.status not in UNFINISHED
-
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """The values of a new run's row."""
-
-    key: RunKey
-    api_key_id: ApiKeyId
-    graph_id: str
-    model: str
-    request: str
-    """As JSON."""
-    question: str
-    """The beginning of the last message's text."""
-    request_hash: bytes
-    request_id: str | None
-    process_id: UUID
-    conversation: Conversation | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DriftedRuns:
-    """Runs for which the SDK's and the gateway's meter disagreed."""
-
-    runs: int
-    messages: int
-    newest: Sequence[RunRecord]
 
 
 async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
@@ -182,11 +122,12 @@ async def drifted_runs(
         true() if until is None else runs.c.ended_at < until,
     )
     drift = func.coalesce(func.sum(literal_column("(meters ->> 'drift')::int", Integer)), 0)
-    count, messages = (await reader.execute(select(func.count(), drift).where(within))).one()
+    counted = select(func.count().label("runs"), drift.label("messages")).where(within)
+    counts = (await reader.execute(counted)).one()
     newest = (
         select(*_COLUMNS).where(within).order_by(runs.c.ended_at.desc(), runs.c.run_id.desc()).limit(limit)
     )
-    return DriftedRuns(count, messages, [_record(row) for row in await reader.execute(newest)])
+    return DriftedRuns(counts.runs, counts.messages, [_record(row) for row in await reader.execute(newest)])
 
 
 async def mark_running(tx: Transaction, key: RunKey) -> None:

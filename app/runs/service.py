@@ -25,17 +25,8 @@ from app.runs.deletion.service import RunDeleted
 from app.runs.dispatcher import RETRY_AFTER_S, RunDispatcher
 from app.runs.event_codec import decode_events
 from app.runs.planner import RunPlanner
-from app.runs.repository import (
-    QUESTION_CHARS,
-    DriftedRuns,
-    NewRun,
-    RunRecord,
-    drifted_runs,
-    find_run,
-    insert_run,
-    newest_runs,
-    stored_events,
-)
+from app.runs.records import DriftedRuns, NewRun, RunRecord
+from app.runs.repository import QUESTION_CHARS, drifted_runs, find_run, insert_run, newest_runs, stored_events
 from app.runs.request_codec import RequestCodec
 from app.runs.response_schema import check_response_schema
 from app.runs.supervisor import RunSupervisor

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import structlog
 from anyio.abc import TaskGroup
 
-from app.conversations.repository import Conversation
+from app.conversations.records import Conversation
 from app.db import Database
 from app.errors import AppError, Unavailable
 from app.events import Queued

@@ -21,6 +21,9 @@ PLANTS = {
     "settings": {"app/billing/planted.py": "import app.settings"},
     "tables": {"app/billing/planted.py": "import app.billing.tables"},
     "sql": {"app/runs/planted.py": "import sqlalchemy\nimport asyncpg"},
+    "repositories": {
+        "app/http/planted.py": "import app.runs.repository\nimport app.billing.usage_repository"
+    },
     "vendors": {
         "app/tools/planted.py": "\n".join(
             f"import {vendor}" for vendor in CONTRACTS["vendors"]["forbidden_modules"]

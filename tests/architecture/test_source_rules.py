@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.architecture.tree import parsed, shown, sources
@@ -77,3 +78,41 @@ def test_nothing_is_mocked() -> None:
 
     assert {shown(path) for path in tests if imports(path) & {"mock", "unittest.mock"}} == set()
     assert {shown(path) for path in tests if calls(path, "setattr")} == set()
+
+
+def repositories() -> list[Path]:
+    found = [path for path in sources("app") if path.stem.endswith("repository")]
+    assert len(found) > 10
+    return found
+
+
+def test_a_repository_defines_no_data() -> None:
+    defined = {
+        shown(path): [node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
+        for path in repositories()
+    }
+
+    assert {name: classes for name, classes in defined.items() if classes} == {}
+
+
+def positional_reads(path: Path) -> Iterator[int]:
+    """The lines on which a row is unpacked, spread into arguments or indexed by a number."""
+    for node in ast.walk(parsed(path)):
+        match node:
+            case ast.For(target=ast.Tuple(), iter=rows) | ast.comprehension(target=ast.Tuple(), iter=rows):
+                if isinstance(rows, ast.Await) or "row" in ast.unparse(rows):
+                    yield rows.lineno
+            case ast.Call(args=[*_, ast.Starred(value=ast.Name(id="row"))]):
+                yield node.lineno
+            case ast.Assign(targets=[ast.Tuple()], value=value) if "row" in ast.unparse(value):
+                yield node.lineno
+            case ast.Assign(targets=[ast.Tuple()], value=ast.Call(func=ast.Attribute(attr="one" | "first"))):
+                yield node.lineno
+            case ast.Subscript(value=ast.Name(id="row"), slice=ast.Constant(value=int())):
+                yield node.lineno
+
+
+def test_rows_are_mapped_by_name() -> None:
+    found = {shown(path): list(positional_reads(path)) for path in repositories()}
+
+    assert {name: lines for name, lines in found.items() if lines} == {}

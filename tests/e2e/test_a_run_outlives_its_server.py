@@ -8,7 +8,8 @@ from sqlalchemy import text
 from app.billing.ledger import AccountTerms, CreditLedger
 from app.db import Database
 from app.ids import RunId, RunKey
-from app.runs.repository import NewRun, insert_run
+from app.runs.records import NewRun
+from app.runs.repository import insert_run
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
 from tests.e2e.office import TASK, WORKER, office, settings

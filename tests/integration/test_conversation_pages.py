@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from app.auth.records import KeyRecord
-from app.conversations.repository import Conversation, take_turn
+from app.conversations.records import Conversation
+from app.conversations.repository import take_turn
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.transcript import TranscriptEntry
 from app.db import Database
@@ -16,7 +17,8 @@ from app.principal import Principal
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.runs.conversations.page import PAGE_BYTES
 from app.runs.conversations.service import ConversationFull, ConversationService
-from app.runs.repository import NewRun, finish_run, insert_run
+from app.runs.records import NewRun
+from app.runs.repository import finish_run, insert_run
 from app.storage.service import StorageQuota
 from tests.factories import an_account
 

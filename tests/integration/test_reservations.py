@@ -15,7 +15,8 @@ from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.runs.publisher import RunEventPublisher
-from app.runs.repository import NewRun, finish_run, insert_run
+from app.runs.records import NewRun
+from app.runs.repository import finish_run, insert_run
 from app.runs.request_codec import RequestCodec
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog

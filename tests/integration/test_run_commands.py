@@ -19,7 +19,8 @@ from app.ids import RunId, RunKey, new_uuid
 from app.runs.commands.repository import answer_command, commands_for, pending_commands
 from app.runs.commands.service import ChangeMode, RunCommands, Send
 from app.runs.dispatcher import Capacity, RunDispatcher
-from app.runs.repository import NewRun, insert_run
+from app.runs.records import NewRun
+from app.runs.repository import insert_run
 from app.runs.request_codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker

@@ -14,7 +14,8 @@ from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphFinal, GraphRunRequest, Message
 from app.runs.publisher import RunEventPublisher
-from app.runs.repository import NewRun, find_run, insert_run, stored_events
+from app.runs.records import NewRun
+from app.runs.repository import find_run, insert_run, stored_events
 from app.runs.request_codec import RequestCodec
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog

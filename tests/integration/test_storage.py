@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from app.conversations.repository import Transcript
+from app.conversations.records import Transcript
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.transcript import TranscriptEntry
 from app.db import Database
@@ -16,7 +16,8 @@ from app.requests import FinalUsage, GraphFinal
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeletion, RunNotEnded
 from app.runs.event_codec import encode_events
-from app.runs.repository import NewRun, find_run, finish_run, insert_run, mark_running, stored_events
+from app.runs.records import NewRun
+from app.runs.repository import find_run, finish_run, insert_run, mark_running, stored_events
 from app.runs.worker import with_positions
 from app.storage.repository import stored_bytes
 from app.storage.service import StorageFull, StorageQuota

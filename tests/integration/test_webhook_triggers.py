@@ -19,7 +19,8 @@ from app.billing.receipt_queue import ReceiptQueue
 from app.db import Database
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
-from app.runs.repository import NewRun, finish_run, insert_run, mark_running
+from app.runs.records import NewRun
+from app.runs.repository import finish_run, insert_run, mark_running
 from tests.factories import a_fact, an_account
 from tests.integration.webhook_seam import (
     charge,

@@ -15,7 +15,7 @@ import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from app.conversations.history_merge import HistoryConflict, new_messages
-from app.conversations.repository import Conversation
+from app.conversations.records import Conversation
 from app.conversations.sdk_store import PostgresSessionStore, RunSessionStore
 from app.conversations.transcript import TranscriptEntry, has_question_of, has_user_entries, messages_of
 from app.errors import Unavailable

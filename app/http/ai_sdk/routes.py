@@ -30,7 +30,7 @@ from app.http.streaming.sse import ReaderScope, split_batch, stream_chunks
 from app.ids import STATE_KEY_PATTERN, RunKey
 from app.principal import Principal
 from app.runs.commands.service import Decide, RunNotFound
-from app.runs.repository import RunRecord
+from app.runs.records import RunRecord
 from app.runs.service import RunIdTaken
 from app.streams.port import LogEntry
 

@@ -1,7 +1,6 @@
 """SQL for commands to runs that another process executes."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,40 +10,22 @@ from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunId, RunKey
+from app.runs.commands.records import PendingCommands, StoredCommand
 from app.runs.tables import run_commands, runs
 
 _commands = run_commands.c
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCommand:
-    """A command that has no answer yet."""
-
-    id: int
-    run: RunKey
-    command: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCommands:
-    """The commands of a run that have no answer yet."""
-
-    count: int
-    size: int
-    """In bytes."""
-    stops: dict[str, int]
-    """The ids of stop commands, by their kind."""
-
-
 async def pending_commands(tx: Transaction, run: RunKey) -> PendingCommands:
     """Count and size of the run's commands without an answer."""
     kind = case((_commands.command["type"].as_string() == "stop", _commands.command["kind"].as_string()))
-    statement = select(_commands.id, func.octet_length(cast(_commands.command, Text)), kind).where(
+    size = func.octet_length(cast(_commands.command, Text))
+    statement = select(_commands.id, size.label("size"), kind.label("stop_kind")).where(
         _commands.account_id == run.account_id, _commands.run_id == run.run_id, _commands.answer.is_(None)
     )
     rows = (await tx.execute(statement)).all()
-    stops = {kind: command_id for command_id, _, kind in rows if kind is not None}
-    return PendingCommands(len(rows), sum(size for _, size, _ in rows), stops)
+    stops = {row.stop_kind: row.id for row in rows if row.stop_kind is not None}
+    return PendingCommands(len(rows), sum(row.size for row in rows), stops)
 
 
 async def insert_command(tx: Transaction, run: RunKey, command: dict[str, Any]) -> int:

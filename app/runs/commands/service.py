@@ -15,15 +15,16 @@ from app.executors.control import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.ids import RunKey
 from app.principal import ScopeMissing
 from app.requests import Message, PermissionMode, Priority, SentMessage, WireModel
+from app.runs.commands.records import StoredCommand
 from app.runs.commands.repository import (
-    StoredCommand,
     answer_command,
     command_answer,
     commands_for,
     insert_command,
     pending_commands,
 )
-from app.runs.repository import RunRecord, find_run
+from app.runs.records import RunRecord
+from app.runs.repository import find_run
 from app.runs.supervisor import ActiveRun, RunSupervisor
 
 log = structlog.get_logger(__name__)

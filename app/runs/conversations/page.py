@@ -5,12 +5,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC
 
-from app.conversations.repository import Conversation, StoredEntry, first_positions, page_of_entries, run_at
+from app.conversations.records import Conversation, StoredEntry
+from app.conversations.repository import first_positions, page_of_entries, run_at
 from app.conversations.transcript import ConversationMessage, messages_of
 from app.db import Reader
 from app.errors import Invalid
 from app.events import ToolCallResult
-from app.runs.conversations.repository import TurnRecord, find_turns, stored_results, turns_of
+from app.runs.conversations.records import TurnRecord
+from app.runs.conversations.repository import find_turns, stored_results, turns_of
 from app.runs.event_codec import decode_events
 
 PAGE_BYTES = 2 * 2**20

@@ -1,34 +1,16 @@
 """SQL for the runs of a conversation as its turns; the messages are in app/conversations."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Boolean, cast, select
 
-from app.conversations.repository import Conversation
+from app.conversations.records import Conversation
 from app.db import Reader, json_text
 from app.ids import AccountId, RunId, RunKey
-from app.requests import ErrorCode, FinishReason
+from app.runs.conversations.records import TurnRecord
 from app.runs.event_codec import StoredEvents
 from app.runs.tables import run_events, runs
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
-    """A run of a conversation; `ok`, `error` and `finish_reason` are None while it has not ended."""
-
-    key: RunKey
-    graph_id: str
-    state_key: str | None
-    turn: int | None
-    created_at: datetime
-    question: str
-    """The beginning of its last message."""
-    ok: bool | None
-    error: ErrorCode | None
-    finish_reason: FinishReason | None
 
 
 async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecord]:
@@ -62,7 +44,8 @@ async def stored_results(
         json_text(run_events.c.data, "type") == "tool_call_result",
         json_text(run_events.c.data, "toolCallId").in_(calls),
     )
-    return [StoredEvents(*row) for row in await reader.execute(statement)]
+    found = await reader.execute(statement)
+    return [StoredEvents(row.position, row.last_position, row.data) for row in found]
 
 
 _COLUMNS = (

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from app.conversations.history_merge import new_messages
+from app.conversations.records import Conversation
 from app.conversations.repository import (
-    Conversation,
     delete_conversation,
     find_conversation,
     has_user_messages,
@@ -25,7 +25,8 @@ from app.pagination import Cursor
 from app.principal import Principal, ScopeMissing
 from app.requests import GraphRunRequest
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page
-from app.runs.repository import RunRecord, find_runs, unfinished_turns
+from app.runs.records import RunRecord
+from app.runs.repository import find_runs, unfinished_turns
 from app.runs.revocation.repository import is_shared
 from app.storage.service import StorageQuota
 

@@ -2,10 +2,10 @@
 
 from sqlalchemy import select
 
-from app.conversations.repository import Conversation
+from app.conversations.records import Conversation
 from app.db import Reader
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
-from app.runs.repository import UNFINISHED
+from app.runs.records import UNFINISHED
 from app.runs.tables import runs
 
 

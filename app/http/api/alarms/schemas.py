@@ -6,7 +6,7 @@ from uuid import UUID
 from app.billing.records import UnpricedReceipts
 from app.http.api.runs.schemas import MetersResponse
 from app.http.response_model import Moment, ResponseModel
-from app.runs.repository import DriftedRuns, RunRecord
+from app.runs.records import DriftedRuns, RunRecord
 
 
 class DriftedRun(ResponseModel):

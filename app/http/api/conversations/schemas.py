@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from app.billing.records import RunTotals
-from app.conversations.repository import Conversation
+from app.conversations.records import Conversation
 from app.conversations.transcript import MessageType
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests import ErrorCode, FinishReason, InputModel
 from app.runs.conversations.page import ConversationPage, PageEntry
-from app.runs.conversations.repository import TurnRecord
+from app.runs.conversations.records import TurnRecord
 
 
 class ConversationResponse(ResponseModel):

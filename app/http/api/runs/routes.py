@@ -32,7 +32,7 @@ from app.http.streaming.sse import stream_events
 from app.pagination import MAX_PAGE
 from app.principal import Principal
 from app.requests import GraphFinal, GraphRunRequest
-from app.runs.repository import RunRecord
+from app.runs.records import RunRecord
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
 

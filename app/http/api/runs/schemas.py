@@ -4,7 +4,7 @@ from app.billing.records import RunTotals
 from app.events import StopKind, StopState
 from app.http.response_model import Moment, Money, ResponseModel
 from app.requests import GraphFinal, RunStatus
-from app.runs.repository import RunRecord
+from app.runs.records import RunRecord
 from app.usage import Meters
 
 

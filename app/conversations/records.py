@@ -1,0 +1,45 @@
+"""The data of conversations and their transcripts."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from app.conversations.transcript import TranscriptEntry
+from app.ids import AccountId
+
+
+class Transcript(NamedTuple):
+    """The key of a transcript: a session's own (`subpath` empty) or one of its subagents'."""
+
+    project_key: str
+    session_id: str
+    subpath: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation's row."""
+
+    account_id: AccountId
+    state_key: str
+    session_id: UUID
+    title: str | None
+    """The beginning of its first question; None if unknown."""
+    turns: int
+    forked_from: str | None
+    forked_at: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def transcript(self) -> Transcript:
+        """The key of its transcript."""
+        return Transcript(str(self.account_id), str(self.session_id))
+
+
+class StoredEntry(NamedTuple):
+    """A line of a transcript and its position."""
+
+    position: int
+    entry: TranscriptEntry

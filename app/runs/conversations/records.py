@@ -1,0 +1,23 @@
+"""The data of a run as a turn of its conversation."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.ids import RunKey
+from app.requests import ErrorCode, FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A run of a conversation; `ok`, `error` and `finish_reason` are None while it has not ended."""
+
+    key: RunKey
+    graph_id: str
+    state_key: str | None
+    turn: int | None
+    created_at: datetime
+    question: str
+    """The beginning of its last message."""
+    ok: bool | None
+    error: ErrorCode | None
+    finish_reason: FinishReason | None

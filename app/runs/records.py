@@ -1,0 +1,73 @@
+"""The data of runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from app.conversations.records import Conversation
+from app.ids import ApiKeyId, RunKey
+from app.requests import GraphFinal, RunStatus
+from app.usage import Meters
+
+UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run's row without its request and events."""
+
+    key: RunKey
+    api_key_id: ApiKeyId
+    graph_id: str
+    model: str
+    status: RunStatus
+    attempt: int
+    request_hash: bytes
+    request_id: str | None
+    state_key: str | None
+    turn: int | None
+    interruption: dict[str, Any] | None
+    """The last `interrupted` event, and its time."""
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    final: GraphFinal | None
+    meters: Meters | None
+    tool_failures: int | None
+    """How many tool calls failed; None until the run has ended."""
+    contents_deleted_at: datetime | None
+    """When its request, events and answer were deleted."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended, with or without an answer."""
+        return self.status not in UNFINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """The values of a new run's row."""
+
+    key: RunKey
+    api_key_id: ApiKeyId
+    graph_id: str
+    model: str
+    request: str
+    """As JSON."""
+    question: str
+    """The beginning of the last message's text."""
+    request_hash: bytes
+    request_id: str | None
+    process_id: UUID
+    conversation: Conversation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DriftedRuns:
+    """Runs for which the SDK's and the gateway's meter disagreed."""
+
+    runs: int
+    messages: int
+    newest: Sequence[RunRecord]
