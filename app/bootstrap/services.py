@@ -33,6 +33,7 @@ from app.graphs.catalog import GraphCatalog
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.models.registry import ModelRegistry
+from app.runs.chats import ChatRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
@@ -74,6 +75,7 @@ class Services:
     runs: RunService
     commands: RunCommands
     conversations: ConversationService
+    chats: ChatRuns
     generator: Generator
     previewer: RunPreviewer
     billing: BillingReports
@@ -145,6 +147,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             runs=runs,
             commands=commands,
             conversations=conversations,
+            chats=ChatRuns(runs, commands, conversations),
             generator=Generator(runs, planner.models, infra.schemas),
             previewer=RunPreviewer(planner, executor, infra.schemas),
             billing=infra.billing,

@@ -1,7 +1,7 @@
-"""The wire of AG-UI, the Agent-User Interaction protocol: HTTP with server-sent events."""
+"""AgUiEncoder: the wire of AG-UI, the Agent-User Interaction protocol, over server-sent events."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ag_ui.core import (
     PROTOCOL_VERSION,
@@ -18,20 +18,25 @@ from ag_ui.core import (
 
 from app.errors import Unauthenticated
 from app.events import TextDelta, ThinkingDelta
-from app.http.ag_ui.interrupt import OURS
+from app.http.ag_ui.interrupt import METADATA_KEY
 from app.http.ag_ui.mapper import AgUiEventMapper
 from app.http.streaming.encoder import EVENT_STREAM, RETRY_FRAME, REVOKED_MESSAGE
 from app.storable import is_storable
 from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
 
+PAUSE_AFTER_S: Final = 0.25
+"""A run that waits for a person emits nothing more once it has been idle for this long."""
+
+PAUSE_IN_STEP_AFTER_S: Final = 3.0
+"""The same while the model may be writing further calls: the calls of a step are decided together."""
+
 
 class AgUiEncoder:
-    """One run of AG-UI's: a run of ours up to where it waits for a person, or what follows after.
+    """Encodes one AG-UI run: a run up to where it waits for a person, or the part after a decision.
 
-    It must hear the run's entries from the first, also those it says nothing of. Frames carry no
-    `id`: the protocol knows no resumption; a client that comes back hears its run from the first
-    event.
+    Needs the run's entries from the first, including those of earlier AG-UI runs. Frames have no `id`:
+    the protocol has no resumption, and a client that reconnects receives its AG-UI run from the start.
     """
 
     content_type: ClassVar[str] = EVENT_STREAM
@@ -45,67 +50,64 @@ class AgUiEncoder:
         run_id: str,
         our_run_id: str,
         after: int = 0,
-        restated: Sequence[Message] | None = None,
+        snapshot: Sequence[Message] | None = None,
     ) -> None:
-        """`after` is the position this run of AG-UI's goes on from.
+        """`after` is the last position of the previous AG-UI run.
 
-        `restated` is the conversation as it was there, for a client that has heard some of what
-        follows already: told again without that, it would append it to what it has.
+        `snapshot` holds the messages up to there, for a client that has already received some of what
+        follows: without it, the client would append those messages a second time.
         """
-        self._story = AgUiEventMapper(thread_id=thread_id, run_id=run_id, our_run_id=our_run_id)
+        self._mapper = AgUiEventMapper(thread_id=thread_id, run_id=run_id, our_run_id=our_run_id)
         self._after = after
-        metadata = {OURS: {"runId": our_run_id}}
+        metadata = {METADATA_KEY: {"runId": our_run_id}}
         self._start: list[BaseEvent] = [
             RunStartedEvent(
                 thread_id=thread_id, run_id=run_id, protocol_version=PROTOCOL_VERSION, metadata=metadata
             )
         ]
-        if restated is not None:
-            self._start.append(MessagesSnapshotEvent(messages=list(restated)))
+        if snapshot is not None:
+            self._start.append(MessagesSnapshotEvent(messages=list(snapshot)))
 
     @property
     def ended(self) -> bool:
-        """Whether this run of AG-UI's is over."""
-        return self._story.ended
+        """Whether this AG-UI run has ended."""
+        return self._mapper.ended
 
     @property
-    def asking(self) -> bool:
-        """Whether a person must decide about something."""
-        return self._story.asking
-
-    @property
-    def in_step(self) -> bool:
-        """Whether the agent has begun a step and not ended it: there may be more to decide about."""
-        return self._story.in_step
+    def pause_after_s(self) -> float | None:
+        """Seconds of idle time before the interrupt; None if no tool call waits for a person."""
+        if not self._mapper.needs_decision:
+            return None
+        return PAUSE_IN_STEP_AFTER_S if self._mapper.in_step else PAUSE_AFTER_S
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """The frames of these entries, as one chunk."""
+        """The frames of these entries as one chunk."""
         return _frames(event for entry in entries for event in self._events(entry))
 
-    def interrupt(self) -> bytes:
-        """The end where nothing follows for now: a person must decide."""
-        return _frames(self._story.interrupt())
+    def encode_pause(self) -> bytes:
+        """End the AG-UI run with the outcome `interrupt`."""
+        return _frames(self._mapper.interrupt())
 
     def encode_revoked(self) -> bytes:
-        """The end for a reader who may hear no more; the run itself goes on."""
+        """End the response of a reader whose credential was revoked; the run continues."""
         return _frames([RunErrorEvent(message=REVOKED_MESSAGE, code=Unauthenticated.code)])
 
-    def minted(self, entries: Sequence[LogEntry]) -> set[str]:
-        """The ids of the messages a client has from these entries, all of them or some."""
+    def message_ids(self, entries: Sequence[LogEntry]) -> set[str]:
+        """The ids of all messages that these entries result in."""
         events = (event for entry in entries for event in self._events(entry))
         return {message_id for event in events for message_id in _messages_of(event)}
 
     def _events(self, entry: LogEntry) -> Iterator[BaseEvent]:
-        told = self._story.tell(_whole(entry))
+        events = self._mapper.map(_sanitized(entry))
         if entry.position <= self._after:
-            # Said in an earlier run of theirs: only what it leaves behind counts.
-            for _ in told:
+            # Sent in an earlier AG-UI run: mapped only for its effect on the mapper's state.
+            for _ in events:
                 pass
-            self._story.start_over()
+            self._mapper.reset()
             return
         yield from self._start
         self._start.clear()
-        yield from told
+        yield from events
 
 
 def _frames(events: Iterable[BaseEvent]) -> bytes:
@@ -113,8 +115,8 @@ def _frames(events: Iterable[BaseEvent]) -> bytes:
     return "".join(frames).encode("ascii")
 
 
-def _whole(entry: LogEntry) -> LogEntry:
-    """Without what JSON cannot say; text, of which there is most, is looked at only."""
+def _sanitized(entry: LogEntry) -> LogEntry:
+    """The entry without values that JSON cannot represent; deltas, the most frequent, are only checked."""
     position, event = entry
     if isinstance(event, TextDelta | ThinkingDelta) and is_storable(event.delta):
         return entry
@@ -126,7 +128,7 @@ def _messages_of(event: BaseEvent) -> list[str]:
         case TextMessageStartEvent() | ReasoningMessageStartEvent() | ToolCallResultEvent():
             return [event.message_id]
         case ToolCallStartEvent():
-            # The message a call of its own is put in.
+            # Clients put a call without a parent message into a message of its own.
             return [event.tool_call_id]
         case _:
             return []

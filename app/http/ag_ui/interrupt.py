@@ -1,4 +1,4 @@
-"""A request for consent as an interrupt of AG-UI, and what may be answered."""
+"""Permission requests as AG-UI interrupts, and the schema of their answers."""
 
 import re
 from typing import Any, Final, NamedTuple, Self
@@ -8,8 +8,8 @@ from ag_ui.core import Interrupt
 from app.events import PermissionRequest
 from app.ids import RUN_ID_PATTERN
 
-OURS: Final = "runtally"
-"""The key of what is ours in their `metadata` and `forwardedProps`."""
+METADATA_KEY: Final = "runtally"
+"""Our key in `metadata` and `forwardedProps`."""
 
 ANSWER_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -20,13 +20,13 @@ ANSWER_SCHEMA: Final[dict[str, Any]] = {
     },
     "required": ["approved"],
 }
-"""What a person may answer, as AG-UI spells approvals."""
+"""JSON schema of a decision, in AG-UI's form of approvals."""
 
 _ID: Final = re.compile(rf"({RUN_ID_PATTERN[1:-1]})/([0-9]{{1,9}})/([^/]{{1,128}})")
 
 
 class InterruptId(NamedTuple):
-    """Names a request for consent and how far its client has heard the run; all of it ours to read back."""
+    """A permission request and the last position its client has received; clients send it back."""
 
     run_id: str
     position: int
@@ -36,14 +36,16 @@ class InterruptId(NamedTuple):
         return f"{self.run_id}/{self.position}/{self.request_id}"
 
     @classmethod
-    def read(cls, text: str) -> Self | None:
-        """The one this names; None when it names none. Run ids hold no slash."""
+    def parse(cls, text: str) -> Self | None:
+        """Parse an id; None if it is malformed. Run ids contain no slash."""
         found = _ID.fullmatch(text)
         return None if found is None else cls(found[1], int(found[2]), found[3])
 
 
-def interrupt_of(interrupt_id: InterruptId, request: PermissionRequest, *, subagent: str | None) -> Interrupt:
-    """What the client of a run is asked; `subagent` is the invocation that made the call."""
+def build_interrupt(
+    interrupt_id: InterruptId, request: PermissionRequest, *, subagent: str | None
+) -> Interrupt:
+    """The interrupt of a permission request; `subagent` is the tool call that started the caller."""
     return Interrupt(
         id=str(interrupt_id),
         reason="tool_call",
@@ -51,6 +53,6 @@ def interrupt_of(interrupt_id: InterruptId, request: PermissionRequest, *, subag
         tool_call_id=request.tool_call_id,
         response_schema=ANSWER_SCHEMA,
         expires_at=request.expires_at,
-        metadata={OURS: {"toolName": request.tool_name, "args": request.args}},
+        metadata={METADATA_KEY: {"toolName": request.tool_name, "args": request.args}},
         subagent_run_id=subagent,
     )

@@ -1,4 +1,4 @@
-"""What one speaker of a run says, in the events of AG-UI: the agent, or one of its subagents."""
+"""MessageBuilder: the AG-UI message events of the agent or of one subagent."""
 
 from collections.abc import Iterator
 
@@ -16,17 +16,17 @@ from ag_ui.core import (
 
 
 class MessageBuilder:
-    """Has one thing open at most: a message, or a span of reasoning."""
+    """Keeps at most one message or one span of reasoning open."""
 
     def __init__(self, subagent: str | None) -> None:
-        """`subagent` is the invocation, None the agent itself."""
+        """`subagent` is the id of the tool call that started it; None is the agent itself."""
         self._subagent = subagent
         self._message: str | None = None
         self._reasoning: str | None = None
-        self._reasoning_of: str | None = None
+        self._reasoning_message: str | None = None
 
-    def say(self, message_id: str, delta: str) -> Iterator[BaseEvent]:
-        """More text of a message, opened first unless it is open."""
+    def add_text(self, message_id: str, delta: str) -> Iterator[BaseEvent]:
+        """Text of a message, which is opened unless it is open."""
         if self._message != message_id:
             yield from self.close()
             self._message = message_id
@@ -35,11 +35,11 @@ class MessageBuilder:
             )
         yield TextMessageContentEvent(message_id=message_id, delta=delta, subagent_run_id=self._subagent)
 
-    def think(self, message_id: str, delta: str, *, position: int) -> Iterator[BaseEvent]:
-        """More thinking of a message; where it begins gives the span its id."""
-        if self._reasoning is None or self._reasoning_of != message_id:
+    def add_reasoning(self, message_id: str, delta: str, *, position: int) -> Iterator[BaseEvent]:
+        """Reasoning of a message; the position of its first delta is part of the span's id."""
+        if self._reasoning is None or self._reasoning_message != message_id:
             yield from self.close()
-            self._reasoning, self._reasoning_of = f"{message_id}:thinking:{position}", message_id
+            self._reasoning, self._reasoning_message = f"{message_id}:thinking:{position}", message_id
             yield ReasoningStartEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
             yield ReasoningMessageStartEvent(message_id=self._reasoning, subagent_run_id=self._subagent)
         yield ReasoningMessageContentEvent(
@@ -47,7 +47,7 @@ class MessageBuilder:
         )
 
     def close(self) -> Iterator[BaseEvent]:
-        """End what is open."""
+        """Close the open message or reasoning."""
         if self._message is not None:
             yield TextMessageEndEvent(message_id=self._message, subagent_run_id=self._subagent)
         if self._reasoning is not None:

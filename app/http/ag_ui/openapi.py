@@ -1,4 +1,4 @@
-"""What AG-UI's clients are told, in the words of the OpenAPI document."""
+"""OpenAPI schemas of the AG-UI wire."""
 
 from functools import cache
 from typing import Annotated, Any, Final
@@ -29,11 +29,14 @@ from ag_ui.core import (
 )
 from pydantic import Field, TypeAdapter
 
+from app.http.openapi.document import server_sent
+from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+
 AG_UI_EVENT: Final = "AgUiEvent"
 AG_UI_INPUT: Final = "AgUiRunAgentInput"
-"""What is posted; it is there because RUN_STARTED could repeat it."""
+"""The posted input; `RUN_STARTED` has a field of this type, so it is among the schemas."""
 
-_SAID: TypeAdapter[Any] = TypeAdapter(
+_EMITTED_EVENTS: TypeAdapter[Any] = TypeAdapter(
     Annotated[
         RunStartedEvent
         | RunFinishedEvent
@@ -60,25 +63,42 @@ _SAID: TypeAdapter[Any] = TypeAdapter(
         Field(discriminator="type"),
     ]
 )
-"""Of AG-UI's events those that are said here."""
+"""The AG-UI events that the mapper emits."""
+
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The events of AG-UI 1.0, from `RUN_STARTED` to `RUN_FINISHED` or `RUN_ERROR`.",
+        "content": server_sent(AG_UI_EVENT),
+    }
+}
+INPUT: dict[str, Any] = {
+    "allOf": [{"$ref": f"#/components/schemas/{AG_UI_INPUT}"}],
+    "properties": {
+        "threadId": {"pattern": STATE_KEY_PATTERN},
+        "runId": {"pattern": RUN_ID_PATTERN},
+        "messages": {"minItems": 1},
+        "tools": {"maxItems": 0},
+    },
+}
+"""OpenAPI schema of the body; `AgUiInput` validates it."""
 
 _NULL: Final = {"type": "null"}
 
 
 @cache
 def ag_ui_schemas() -> dict[str, Any]:
-    """The schema of each of these events, of what is in them, and of all of them as `AgUiEvent`."""
-    schema = _SAID.json_schema(
+    """Schemas of these events and their parts, and their union as `AgUiEvent`."""
+    schema = _EMITTED_EVENTS.json_schema(
         ref_template="#/components/schemas/AgUi{model}", mode="serialization", by_alias=True
     )
     models = schema.pop("$defs")
     for model in models.values():
-        _mend(model)
+        _tighten(model)
     return {**{f"AgUi{name}": model for name, model in models.items()}, AG_UI_EVENT: schema}
 
 
-def _mend(model: dict[str, Any]) -> None:
-    """What says which kind it is, is always there; what may be left out is never null."""
+def _tighten(model: dict[str, Any]) -> None:
+    """Make discriminators required, and optional fields not nullable."""
     for name, schema in model.get("properties", {}).items():
         if "const" in schema and name not in model.setdefault("required", []):
             model["required"].append(name)

@@ -1,8 +1,8 @@
-"""The Vercel AI SDK's wire: its UI message stream, version 1."""
+"""AiSdkEncoder: the UI message stream of the Vercel AI SDK, version 1."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from app.errors import Unauthenticated
 from app.events import Done, PermissionRequest
@@ -10,69 +10,79 @@ from app.http.ai_sdk.mapper import AiSdkMessageMapper, Part
 from app.http.streaming.encoder import EVENT_STREAM
 from app.streams.port import LogEntry
 
+PAUSE_AFTER_S: Final = 0.05
+"""Long enough to receive all stored events: a replay may contain the decision of a pending request."""
+
 _DONE = "data: [DONE]\n\n"
 
 
 class AiSdkEncoder:
-    """A run is one assistant message, whose id is the run's.
+    """Encodes a run as one assistant message with the run's id.
 
-    A response ends with the run, or with `approvals` also where `waits`: `pause` is its end then. The
-    client posts the message again with what was `answered`, and is told what came after that.
+    A response ends with the run or, with `approvals`, where a tool call waits for a person. The client then
+    posts the message again with the decisions, and receives the parts that follow the decided requests.
     """
 
     content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1"}
-    # The SDK's clients do not come back by themselves.
+    # The SDK's clients do not reconnect automatically.
     preamble: ClassVar[bytes] = b""
 
     def __init__(
-        self, run_id: str, *, approvals: bool = False, answered: frozenset[str] = frozenset()
+        self, run_id: str, *, approvals: bool = False, decided: frozenset[str] = frozenset()
     ) -> None:
-        """`answered` are requests for consent; nothing is said up to the last one of them."""
-        self._message = AiSdkMessageMapper(run_id, approvals)
-        self._answered = answered
-        self._unheard = set(answered)
+        """`decided` are request ids; nothing is sent up to the last of these requests."""
+        self._mapper = AiSdkMessageMapper(run_id, approvals)
+        self._decided = decided
+        self._requests_to_skip = set(decided)
+        self._ended = False
         self._started = False
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
-        """The frames of these entries, as one chunk."""
+        """The frames of these entries as one chunk."""
         return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
 
     @property
-    def waits(self) -> bool:
-        """Whether a person has to answer before the run goes on, and the client will post that."""
-        open_requests = self._message.asked.keys() - self._answered
-        return self._message.approvals and not self._unheard and bool(open_requests)
+    def ended(self) -> bool:
+        """Whether the run's end has been encoded."""
+        return self._ended
 
-    def pause(self) -> bytes:
-        """The end of a response to a run that waits."""
-        finish = {"type": "finish", "messageMetadata": self._message.metadata}
+    @property
+    def pause_after_s(self) -> float | None:
+        """Seconds of idle time before the pause; None if no request waits for a decision of this client."""
+        undecided = self._mapper.pending.keys() - self._decided
+        pauses = self._mapper.approvals and not self._requests_to_skip and bool(undecided)
+        return PAUSE_AFTER_S if pauses else None
+
+    def encode_pause(self) -> bytes:
+        """The last frames of a response to a run that waits for a person."""
+        finish = {"type": "finish", "messageMetadata": self._mapper.metadata}
         return "".join([_frame({"type": "finish-step"}), _frame(finish), _DONE]).encode("ascii")
 
     def encode_revoked(self) -> bytes:
-        """The end for a reader who may hear no more; the run itself goes on."""
+        """End the response of a reader whose credential was revoked; the run continues."""
         error = {"type": "error", "errorText": Unauthenticated.code}
         return (_frame(error) + _DONE).encode("ascii")
 
     def _frames(self, entry: LogEntry) -> Iterator[str]:
-        silent = bool(self._unheard)
-        parts = list(self._message.feed(entry))
+        is_skipped = bool(self._requests_to_skip)
+        parts = list(self._mapper.map(entry))
         if isinstance(entry.event, PermissionRequest):
-            self._unheard.discard(entry.event.request_id)
-        ended = isinstance(entry.event, Done)
-        if silent and not ended:
+            self._requests_to_skip.discard(entry.event.request_id)
+        self._ended = isinstance(entry.event, Done)
+        if is_skipped and not self._ended:
             return
         if not self._started:
             self._started = True
             yield _frame(
                 {
                     "type": "start",
-                    "messageId": self._message.run_id,
-                    "messageMetadata": self._message.metadata,
+                    "messageId": self._mapper.run_id,
+                    "messageMetadata": self._mapper.metadata,
                 }
             )
         yield from map(_frame, parts)
-        if ended:
+        if self._ended:
             yield _DONE
 
 

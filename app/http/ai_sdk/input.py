@@ -1,4 +1,4 @@
-"""What the AI SDK's chats post, and what of it becomes a message of ours."""
+"""ChatRequest: what `useChat` posts, and its conversion to a `GraphRunRequest`."""
 
 import re
 from collections.abc import Iterator
@@ -23,6 +23,8 @@ from app.requests import (
     TextPart,
     UploadedFile,
 )
+from app.runs.chats import Chat, ChatMessage
+from app.runs.commands.service import Decide
 from app.runs.planner import SystemMessageRefused
 
 _DATA_URL = re.compile(r"data:(?P<type>[a-z]+/[a-z0-9.+-]+);base64,(?P<data>.*)", re.DOTALL)
@@ -30,13 +32,13 @@ _IMAGES: tuple[str, ...] = get_args(ImageMediaType)
 
 
 class _Posted(BaseModel):
-    """Every release adds fields and kinds of parts; only those that count are read."""
+    """Unknown fields are ignored: every release of the SDK adds some."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
 
 class UiApproval(_Posted):
-    """A person's answer to a `tool-approval-request`."""
+    """A person's decision on a `tool-approval-request`."""
 
     id: str
     approved: Annotated[bool, Field(strict=True)] | None = None
@@ -61,20 +63,28 @@ class UiMessage(_Posted):
     parts: list[UiPart]
 
     @property
-    def answers(self) -> list[UiApproval]:
-        """What a person has answered in it and the run may not know yet."""
-        return [part.approval for part in self.parts if part.approval and part.state == "approval-responded"]
+    def decisions(self) -> list[Decide]:
+        """The person's decisions in this message that the run may not have received yet."""
+        return [
+            Decide(
+                request_id=part.approval.id,
+                decision="allow" if part.approval.approved else "deny",
+                message=part.approval.reason or None,
+            )
+            for part in self.parts
+            if part.approval and part.state == "approval-responded"
+        ]
 
 
 class ChatRequest(InputModel):
-    """What `DefaultChatTransport` posts, and the fields of a run that its `body` may add."""
+    """The body of `DefaultChatTransport`, and the fields of a run that its option `body` can add."""
 
     id: Annotated[str, Field(pattern=STATE_KEY_PATTERN)]
     """The chat; the conversation's `stateKey`."""
     messages: Annotated[list[UiMessage], Field(min_length=1)]
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     message_id: str | None = None
-    """The message that is answered, posted once more or changed; none for a new one."""
+    """The message that is regenerated or edited; null for a new one."""
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     tool_ids: list[str] | None = None
     on_conflict: OnConflict = "enqueue"
@@ -83,21 +93,21 @@ class ChatRequest(InputModel):
     files: tuple[UploadedFile, ...] = ()
 
     @property
-    def answered(self) -> UiMessage | None:
-        """The assistant's message whose requests for consent are answered by this; None for a question."""
+    def decided_message(self) -> UiMessage | None:
+        """The assistant's message with a person's decisions; None if this posts a user message."""
         named = [each for each in self.messages if each.id == self.message_id]
         for message in (*named, self.messages[-1]):
-            if message.role == "assistant" and message.answers:
+            if message.role == "assistant" and message.decisions:
                 return message
         return None
 
     @property
-    def question(self) -> UiMessage:
-        """The user's message; raises `Invalid` where that is not the last."""
+    def user_message(self) -> UiMessage:
+        """The last message; raises `Invalid` if it is not the user's."""
         last = self.messages[-1]
         if last.role != "user":
             field = f"messages.{len(self.messages) - 1}"
-            raise Invalid.field(field, "must be the user's, or answer a request for consent")
+            raise Invalid.field(field, "must be the user's, or hold a decision on an approval request")
         return last
 
     def require_no_system(self, spec: GraphSpec) -> None:
@@ -108,25 +118,36 @@ class ChatRequest(InputModel):
             if message.role == "system":
                 raise SystemMessageRefused.at(index, spec)
 
-    def to_run(self, graph_id: str, run_id: str | None, *, whole: bool) -> GraphRunRequest:
-        """The run it asks for, with the history or only with what is new.
+    def chat_message(self, graph_id: str) -> ChatMessage:
+        """The user's message to answer; raises `Invalid` if the last one is not the user's."""
+        return ChatMessage(
+            chat=Chat(graph_id, self.id),
+            message_id=self.user_message.id,
+            regenerate=self.trigger == "regenerate-message",
+            build_request=lambda run_id, with_history: self.build_request(
+                graph_id, run_id, with_history=with_history
+            ),
+        )
 
-        Raises `Invalid` naming the part that cannot be a message of ours.
+    def build_request(self, graph_id: str, run_id: str | None, *, with_history: bool) -> GraphRunRequest:
+        """The run of the last message, with or without the earlier messages.
+
+        Raises `Invalid` naming a part that cannot be converted.
         """
         last = len(self.messages) - 1
-        if (asked := _message(last, self.question)) is None:
+        if (new := _message(last, self.user_message)) is None:
             field = f"messages.{last}.parts"
             raise Invalid.field(field, "hold no text and no image")
         earlier = [
             message
             for index, posted in enumerate(self.messages[:last])
-            if whole or posted.role == "system"
+            if with_history or posted.role == "system"
             if (message := _message(index, posted)) is not None
         ]
         return GraphRunRequest.of(
             run_id=run_id,
             graph_id=graph_id,
-            messages=[*earlier, asked],
+            messages=[*earlier, new],
             model=self.model,
             tool_ids=self.tool_ids,
             state_key=self.id,
@@ -138,7 +159,7 @@ class ChatRequest(InputModel):
 
 
 def _message(index: int, posted: UiMessage) -> Message | None:
-    """The message, unless nothing in it can be said to a model; of an agent's, only its texts."""
+    """The message with its texts and a user's images; None if there are none."""
     content = [
         part
         for number, ui_part in enumerate(posted.parts)
@@ -164,7 +185,7 @@ def _content(part: UiPart, role: str, *, field: str) -> Iterator[ContentPart]:
 
 
 def _image(url: str, *, field: str) -> ImagePart:
-    """The image in a data: URL, of the media type that stands there: outside, some name only its kind."""
+    """The image in a data: URL; the part's own `mediaType` may be only `image/*`."""
     if (named := _DATA_URL.fullmatch(url)) is None:
         raise Invalid.field(field, "must be a data: URL in base64; files elsewhere are not fetched")
     if named["type"] not in _IMAGES:

@@ -1,14 +1,13 @@
-"""A run as the parts of one AI SDK UI message; a fold without I/O.
+"""AiSdkMessageMapper: maps a run to the parts of one UI message of the AI SDK, without I/O.
 
-The parts are those of `ai` 5.0.0, whose schemas refuse every other part and field; only where
-approvals are wanted, two more that came with 6.0.0. In its words a step is one turn of the model
-with the tool calls of that turn.
+The parts are those of `ai` 5.0.0, whose schemas reject all other parts and fields; with approvals, also
+two parts of 6.0.0. A step of the AI SDK is one turn of the model with its tool calls.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
@@ -39,90 +38,104 @@ Part: TypeAlias = dict[str, Any]
 
 @dataclass(slots=True)
 class _Call:
-    """A tool call that was told and has no output yet."""
+    """A tool call that has been sent and has no output yet."""
 
     name: str
     step: int
-    asked: bool = False
+    needs_approval: bool = False
 
 
 @dataclass(slots=True)
 class AiSdkMessageMapper:
-    """Feed every entry in order; each call yields the parts a client hears of it."""
+    """Maps each entry of a run, in order, to parts."""
 
     run_id: str
     approvals: bool
-    """Whether consent is asked for by a part that the client answers by posting again.
+    """Whether permission requests are parts that the client answers by posting the message again.
 
-    It posts once every call of the last step is answered or done. So a call is told only when the
-    ones before it are done, and one that must be asked for beside others gets a step of its own.
+    The client posts it once every call of the last step is decided or has an output. So a call is deferred
+    until earlier ones have their outputs, and a call that needs approval beside others gets its own step.
     """
-    asked: dict[str, PermissionRequest] = field(default_factory=dict)
-    """What waits for a person, by request id."""
+    pending: dict[str, PermissionRequest] = field(default_factory=dict)
+    """Undecided requests by id."""
     _step: int = 0
-    _stepping: bool = False
-    _turn_over: bool = False
-    _speaker: str | None = None
+    _in_step: bool = False
+    _turn_ended: bool = False
+    _message: str | None = None
     _block: tuple[Literal["text", "reasoning"], str] | None = None
     _open: dict[str, _Call] = field(default_factory=dict)
-    _held: dict[str, ToolCallStart] = field(default_factory=dict)
-    _denied: bool = False
-    """Whether a call of this step was denied: 6.0.0 would not count the step as answered any more."""
+    _deferred: dict[str, ToolCallStart] = field(default_factory=dict)
+    _has_denied_call: bool = False
+    """Whether a call of this step was denied: 6.0.0 would not post the step's other decisions."""
     _error: ErrorCode | None = None
-
-    def feed(self, entry: LogEntry) -> Iterator[Part]:
-        """The parts of one entry."""
-        position, event = entry
-        match event:
-            case ToolCallResult() if event.tool_call_id in self._open.keys() | self._held.keys():
-                yield from self._result(event)
-            case _ if event.parent_tool_call_id is not None:
-                yield _data("subagent", json.loads(to_json(event)), transient=True)
-            case TextDelta() | ThinkingDelta():
-                yield from self._say(event, position)
-            case ToolCallStart():
-                yield from self._call(event)
-            case PermissionRequest():
-                yield from self._ask(event)
-            case PermissionResolved():
-                yield from self._resolve(event)
-            case _:
-                yield from self._note(event)
 
     @property
     def metadata(self) -> Part:
-        """What is known of the run from its first event on."""
+        """Metadata of the message, known from the first event on."""
         return {"runId": self.run_id}
 
-    def _note(self, event: ClientEvent) -> Iterator[Part]:
+    def map(self, entry: LogEntry) -> Iterator[Part]:
+        """The parts of one entry."""
+        position, event = entry
+        if (
+            isinstance(event, ToolCallResult)
+            and event.tool_call_id in self._open.keys() | self._deferred.keys()
+        ):
+            yield from self._result(event)
+        elif event.parent_tool_call_id is not None:
+            yield _data("subagent", json.loads(to_json(event)), transient=True)
+        else:
+            yield from self._map(event, position)
+
+    def _map(self, event: ClientEvent, position: int) -> Iterator[Part]:
         match event:
-            case Queued() | Status() | Interrupted():
-                yield _data(event.type, _fields(event), transient=True)
-            case Step():
-                self._turn_over = True
-                yield _data("step", _fields(event), transient=True)
-            case UserMessageDelivered():
-                yield from self._close_block()
-                yield _data("user-message", _fields(event), part_id=event.message_id)
-            case AssistantFinal():
-                yield from self._final(event)
+            case TextDelta() | ThinkingDelta():
+                yield from self._delta(event, position)
+            case ToolCallStart():
+                yield from self._call(event)
+            case ToolCallResult():
+                # The result of a denied call, or of a call of an earlier attempt.
+                return
+            case PermissionRequest() | PermissionResolved():
+                yield from self._permission(event)
+            case Queued() | Status() | Interrupted() | Step() | UserMessageDelivered():
+                yield from self._data_part(event)
+            case RunStarted() | AssistantFinal() | RunError() | Done():
+                yield from self._lifecycle(event)
+            case _:
+                assert_never(event)
+
+    def _data_part(
+        self, event: Queued | Status | Interrupted | Step | UserMessageDelivered
+    ) -> Iterator[Part]:
+        if isinstance(event, UserMessageDelivered):
+            yield from self._close_block()
+            yield _data("user-message", _fields(event), part_id=event.message_id)
+            return
+        if isinstance(event, Step):
+            self._turn_ended = True
+        yield _data(event.type, _fields(event), transient=True)
+
+    def _lifecycle(self, event: RunStarted | AssistantFinal | RunError | Done) -> Iterator[Part]:
+        match event:
             case RunStarted():
-                # Nobody finishes what an attempt before this one had begun.
-                yield from self._close()
+                # A later attempt: what the earlier one left open has no end.
+                yield from self._close_all()
+            case AssistantFinal():
+                yield from self._close_block()
+                if event.structured_output is not None:
+                    yield _data("structured-output", _fields(event)["structuredOutput"])
             case RunError():
                 self._error = event.error
             case Done():
                 yield from self._end(event)
-            case _:
-                # The result of a call that was denied, or that an earlier attempt had begun.
-                return
 
-    def _say(self, event: TextDelta | ThinkingDelta, position: int) -> Iterator[Part]:
+    def _delta(self, event: TextDelta | ThinkingDelta, position: int) -> Iterator[Part]:
         kind: Literal["text", "reasoning"] = "text" if isinstance(event, TextDelta) else "reasoning"
-        if self._speaker not in {None, event.message_id}:
-            self._turn_over = True
-        yield from self._take_step()
-        self._speaker = event.message_id
+        if self._message not in {None, event.message_id}:
+            self._turn_ended = True
+        yield from self._ensure_step()
+        self._message = event.message_id
         if self._block is None or self._block[0] != kind:
             yield from self._close_block()
             self._block = (kind, f"{kind}-{position}")
@@ -131,18 +144,22 @@ class AiSdkMessageMapper:
 
     def _call(self, event: ToolCallStart) -> Iterator[Part]:
         yield from self._close_block()
-        yield from self._take_step()
+        yield from self._ensure_step()
         if self.approvals and self._open:
-            self._held[event.tool_call_id] = event
+            self._deferred[event.tool_call_id] = event
         else:
-            yield from self._tell(event)
+            yield from self._open_call(event)
 
-    def _tell(self, call: ToolCallStart | PermissionRequest) -> Iterator[Part]:
-        if self._denied:
+    def _open_call(self, call: ToolCallStart | PermissionRequest) -> Iterator[Part]:
+        if self._has_denied_call:
             yield from self._close_step()
         yield from self._open_step()
         self._open[call.tool_call_id] = _Call(call.tool_name, self._step)
         yield self._input(call.tool_call_id, _fields(call)["args"])
+
+    def _open_deferred_call(self) -> Iterator[Part]:
+        if self._deferred and not self._open:
+            yield from self._open_call(self._deferred.pop(next(iter(self._deferred))))
 
     def _input(self, call_id: str, args: JsonValue) -> Part:
         part = {
@@ -151,91 +168,85 @@ class AiSdkMessageMapper:
             "toolName": self._open[call_id].name,
             "input": args,
         }
-        # What clients are told to be run elsewhere, 6.0.0 does not post the approval of.
+        # 6.0.0 does not post approvals of calls that are marked as executed by the provider.
         return part if self.approvals else {**part, "providerExecuted": True}
 
     def _result(self, event: ToolCallResult) -> Iterator[Part]:
-        if (held := self._held.pop(event.tool_call_id, None)) is not None:
-            yield from self._tell(held)
+        if (deferred := self._deferred.pop(event.tool_call_id, None)) is not None:
+            yield from self._open_call(deferred)
         del self._open[event.tool_call_id]
         result = _fields(event)["result"]
         if event.is_error:
             yield _failed(event.tool_call_id, _reason(result))
         else:
             yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": result}
-        yield from self._tell_next()
+        yield from self._open_deferred_call()
 
-    def _tell_next(self) -> Iterator[Part]:
-        if self._held and not self._open:
-            yield from self._tell(self._held.pop(next(iter(self._held))))
+    def _permission(self, event: PermissionRequest | PermissionResolved) -> Iterator[Part]:
+        if isinstance(event, PermissionRequest):
+            yield from self._request(event)
+        elif (request := self.pending.pop(event.request_id, None)) is not None:
+            yield from self._resolve(request, event)
 
-    def _ask(self, event: PermissionRequest) -> Iterator[Part]:
-        self.asked[event.request_id] = event
+    def _request(self, event: PermissionRequest) -> Iterator[Part]:
+        self.pending[event.request_id] = event
         if not self.approvals:
-            yield self._permission(event, state="requested")
+            yield self._permission_data(event, state="requested")
             return
         yield from self._close_block()
         if event.tool_call_id not in self._open:
-            self._held.pop(event.tool_call_id, None)
-            if any(not call.asked for call in self._open.values()):
+            self._deferred.pop(event.tool_call_id, None)
+            if any(not call.needs_approval for call in self._open.values()):
                 yield from self._close_step()
-            yield from self._tell(event)
-        self._open[event.tool_call_id].asked = True
+            yield from self._open_call(event)
+        self._open[event.tool_call_id].needs_approval = True
         yield {
             "type": "tool-approval-request",
             "approvalId": event.request_id,
             "toolCallId": event.tool_call_id,
         }
 
-    def _resolve(self, event: PermissionResolved) -> Iterator[Part]:
-        request = self.asked.pop(event.request_id, None)
-        if request is None:
-            return
+    def _resolve(self, request: PermissionRequest, event: PermissionResolved) -> Iterator[Part]:
         if not self.approvals:
             state = "allowed" if event.decision == "allow" else "denied"
-            yield self._permission(request, state=state, reason=event.reason)
+            yield self._permission_data(request, state=state, reason=event.reason)
         call = self._open.get(request.tool_call_id)
         if call is None:
             return
-        call.asked = False
+        call.needs_approval = False
         if self.approvals and event.decision == "deny":
             del self._open[request.tool_call_id]
-            self._denied = True
+            self._has_denied_call = True
             yield {"type": "tool-output-denied", "toolCallId": request.tool_call_id}
-            yield from self._tell_next()
+            yield from self._open_deferred_call()
         elif event.args is not None and call.step == self._step:
-            # In an earlier step 7 would not find the call, and show it twice.
+            # Version 7 looks for the call in the current step only, and would show it twice.
             yield self._input(request.tool_call_id, _fields(event)["args"])
 
-    def _permission(self, request: PermissionRequest, **state: str) -> Part:
+    def _permission_data(self, request: PermissionRequest, **state: str) -> Part:
         data = {**_fields(request), "runId": self.run_id, **state}
         return _data("permission", data, part_id=request.request_id)
 
-    def _final(self, event: AssistantFinal) -> Iterator[Part]:
-        yield from self._close_block()
-        if event.structured_output is not None:
-            yield _data("structured-output", _fields(event)["structuredOutput"])
-
     def _end(self, event: Done) -> Iterator[Part]:
-        yield from self._close()
+        yield from self._close_all()
         metadata = {**self.metadata, "usage": _fields(event)["usage"], "finishReason": event.finish_reason}
         if self._error == "aborted":
             yield {"type": "abort"}
         elif self._error is not None:
             metadata["error"] = self._error
-            # A chat reads nothing after an error.
+            # Sent before the error: clients read nothing after it.
             yield {"type": "message-metadata", "messageMetadata": metadata}
             yield {"type": "error", "errorText": f"The run did not succeed: {self._error}."}
         yield {"type": "finish", "messageMetadata": metadata}
 
-    def _close(self) -> Iterator[Part]:
-        for held in list(self._held.values()):
-            yield from self._tell(held)
+    def _close_all(self) -> Iterator[Part]:
+        for deferred in list(self._deferred.values()):
+            yield from self._open_call(deferred)
         for call_id in self._open:
             yield _failed(call_id, "interrupted")
-        self._held.clear()
+        self._deferred.clear()
         self._open.clear()
-        self.asked.clear()
+        self.pending.clear()
         yield from self._close_step()
 
     def _close_block(self) -> Iterator[Part]:
@@ -244,34 +255,34 @@ class AiSdkMessageMapper:
             self._block = None
             yield {"type": f"{kind}-end", "id": block_id}
 
-    def _take_step(self) -> Iterator[Part]:
-        if self._turn_over:
+    def _ensure_step(self) -> Iterator[Part]:
+        if self._turn_ended:
             yield from self._close_step()
-            self._turn_over, self._speaker = False, None
+            self._turn_ended, self._message = False, None
         yield from self._open_step()
 
     def _open_step(self) -> Iterator[Part]:
-        if not self._stepping:
-            self._stepping = True
+        if not self._in_step:
+            self._in_step = True
             yield {"type": "start-step"}
 
     def _close_step(self) -> Iterator[Part]:
         yield from self._close_block()
-        if self._stepping:
-            self._stepping = self._denied = False
+        if self._in_step:
+            self._in_step = self._has_denied_call = False
             self._step += 1
             yield {"type": "finish-step"}
 
 
 def _fields(event: ClientEvent) -> dict[str, Any]:
-    """The event as our own wire says it, without its type."""
+    """The event's fields on the native wire, without its type."""
     fields: dict[str, Any] = json.loads(to_json(event))
     del fields["type"]
     return fields
 
 
 def _data(name: str, data: JsonValue, *, part_id: str | None = None, transient: bool = False) -> Part:
-    """A data part; clients keep it in the message unless it is transient, one for each id."""
+    """A data part; clients keep it in the message unless it is transient, one per id."""
     part: Part = {"type": f"data-{name}", "data": data}
     if part_id is not None:
         part["id"] = part_id

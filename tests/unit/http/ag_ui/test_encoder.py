@@ -25,9 +25,9 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
-from app.http.ag_ui.encoder import AgUiEncoder
+from app.http.ag_ui.encoder import PAUSE_AFTER_S, PAUSE_IN_STEP_AFTER_S, AgUiEncoder
 from app.http.ag_ui.interrupt import InterruptId
-from app.http.ag_ui.mapper import SENTENCES
+from app.http.ag_ui.mapper import ERROR_MESSAGES
 from app.http.streaming.encoder import Encoder
 from app.requests import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
@@ -178,7 +178,7 @@ def test_a_failure_is_our_code_and_a_sentence() -> None:
 
 
 def test_every_failure_has_a_sentence() -> None:
-    assert SENTENCES.keys() == set(get_args(ErrorCode)) - {"aborted"}
+    assert ERROR_MESSAGES.keys() == set(get_args(ErrorCode)) - {"aborted"}
 
 
 def test_a_run_that_was_stopped_has_not_failed() -> None:
@@ -205,7 +205,7 @@ def test_a_later_attempt_begins_with_nothing_open() -> None:
     encoder = an_encoder()
     encoder.encode(with_positions([STARTED, CALL, REQUEST, STARTED]))
 
-    assert not encoder.asking
+    assert encoder.pause_after_s is None
     assert kinds(said).count("TEXT_MESSAGE_START") == kinds(said).count("TEXT_MESSAGE_END") == 2
 
 
@@ -242,11 +242,10 @@ class TestConsent:
         text = TextDelta(message_id="m", delta="x")
         before = parsed(encoder.encode(with_positions([STARTED, text, CALL, REQUEST])))
 
-        assert encoder.asking
-        assert encoder.in_step
+        assert encoder.pause_after_s == PAUSE_IN_STEP_AFTER_S
         after = parsed(encoder.encode([LogEntry(5, Step(step_index=1, step_budget=None))]))
-        assert not encoder.in_step
-        (end,) = parsed(encoder.interrupt())
+        assert encoder.pause_after_s == PAUSE_AFTER_S
+        (end,) = parsed(encoder.encode_pause())
 
         assert kinds(before)[-1] == "TOOL_CALL_END"
         assert kinds(after) == ["STEP_FINISHED"]
@@ -267,7 +266,7 @@ class TestConsent:
         encoder = an_encoder()
         encoder.encode(with_positions([STARTED, TextDelta(message_id="m", delta="x"), REQUEST]))
 
-        end = parsed(encoder.interrupt())
+        end = parsed(encoder.encode_pause())
 
         assert kinds(end) == ["TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"]
 
@@ -276,7 +275,7 @@ class TestConsent:
 
         said = parsed(encoder.encode(with_positions([STARTED, CALL, REQUEST, RESOLVED])))
 
-        assert not encoder.asking
+        assert encoder.pause_after_s is None
         assert said[-1]["value"] == {"requestId": "p-1", "decision": "allow", "reason": "decided"}
 
     def test_what_follows_is_a_run_of_its_own(self) -> None:
@@ -297,12 +296,12 @@ class TestConsent:
         "text", ["", "x", "a/b/c", "a//1", "a/1/", "/1/p", "a/1/p/q", "a/-1/p", "a\n/1/p"]
     )
     def test_what_names_no_interrupt_is_none(self, text: str) -> None:
-        assert InterruptId.read(text) is None
+        assert InterruptId.parse(text) is None
 
     def test_an_interrupt_is_read_as_it_is_written(self) -> None:
         interrupt = InterruptId("r:1.x", 1_000_002, "p-1")
 
-        assert InterruptId.read(str(interrupt)) == interrupt
+        assert InterruptId.parse(str(interrupt)) == interrupt
 
 
 class TestSubagents:
@@ -338,7 +337,7 @@ class TestSubagents:
         encoder = an_encoder()
         encoder.encode(with_positions(events))
 
-        *_, suspended, _, end = parsed(encoder.interrupt())
+        *_, suspended, _, end = parsed(encoder.encode_pause())
         on = told([*events, RESOLVED, self.THEIRS, self.ANSWERED, DONE], after=5)
 
         assert suspended["outcome"] == {"type": "suspended", "interruptIds": ["r-1/5/p-1"]}
@@ -356,14 +355,14 @@ class TestComingBack:
     def test_the_conversation_is_restated_first(self) -> None:
         user = UserMessage(id="u", role="user", content="hi")
 
-        said = told(A_RUN, restated=[user])
+        said = told(A_RUN, snapshot=[user])
 
         assert kinds(said)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
         assert said[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
         assert [said[0], *said[2:]] == parsed(GOLDEN)
 
     def test_the_messages_a_client_may_have_are_known(self) -> None:
-        minted = an_encoder().minted(with_positions(A_RUN))
+        minted = an_encoder().message_ids(with_positions(A_RUN))
 
         assert minted == {"msg_1:thinking:4", "msg_1", "toolu_1", "toolu_1:result", "u-1", "msg_2"}
-        assert an_encoder(after=9).minted(with_positions(A_RUN)) == {"u-1", "msg_2"}
+        assert an_encoder(after=9).message_ids(with_positions(A_RUN)) == {"u-1", "msg_2"}

@@ -136,9 +136,9 @@ def test_a_run_interrupted_and_resumed_loses_nothing(events: list[ClientEvent]) 
     for cut in range(1, len(log)):
         encoder = an_encoder()
         head = encoder.encode(log[:cut])
-        if not encoder.asking:
+        if encoder.pause_after_s is None:
             continue
-        first = parsed(head + encoder.interrupt())
+        first = parsed(head + encoder.encode_pause())
         second = parsed(an_encoder(after=cut).encode(log))
 
         require_order(first)

@@ -21,8 +21,8 @@ def a_chat(*messages: dict[str, Any], **fields: Any) -> ChatRequest:
     return ChatRequest.model_validate({"id": "chat-1", "messages": list(messages), **fields})
 
 
-def run_of(*messages: dict[str, Any], whole: bool = True, **fields: Any) -> GraphRunRequest:
-    return a_chat(*messages, **fields).to_run(GRAPH, "r-1", whole=whole)
+def run_of(*messages: dict[str, Any], with_history: bool = True, **fields: Any) -> GraphRunRequest:
+    return a_chat(*messages, **fields).build_request(GRAPH, "r-1", with_history=with_history)
 
 
 def spoken(messages: list[Message]) -> list[tuple[str, str]]:
@@ -69,7 +69,10 @@ def test_of_a_history_only_what_was_said_is_sent_along() -> None:
         ("user", "again"),
         ("user", "and now"),
     ]
-    assert spoken(run_of(*messages, whole=False).messages) == [("system", "Be brief."), ("user", "and now")]
+    assert spoken(run_of(*messages, with_history=False).messages) == [
+        ("system", "Be brief."),
+        ("user", "and now"),
+    ]
 
 
 @pytest.mark.parametrize("media_type", ["image/png", "image"])
@@ -107,7 +110,7 @@ def test_other_files_are_refused_by_their_place(url: str | None, said: str) -> N
 def test_a_file_of_an_earlier_turn_matters_only_where_that_turn_is_sent() -> None:
     file = {"id": "u1", "role": "user", "parts": [{"type": "file", "url": "https://example.org/x"}]}
 
-    assert spoken(run_of(file, says("go on", "u2"), whole=False).messages) == [("user", "go on")]
+    assert spoken(run_of(file, says("go on", "u2"), with_history=False).messages) == [("user", "go on")]
     assert refused(file, says("go on", "u2"))[0] == "messages.0.parts.0.url"
 
 
@@ -135,18 +138,18 @@ def consents(message_id: str, *states: str) -> dict[str, Any]:
 def test_an_answer_to_a_request_for_consent_is_known_by_its_state() -> None:
     asked = consents("a1", "output-available", "approval-responded", "approval-requested")
 
-    message = a_chat(says("hi"), asked).answered
+    message = a_chat(says("hi"), asked).decided_message
 
     assert message is not None
-    assert [answer.id for answer in message.answers] == ["a1-approval-responded"]
+    assert [decision.request_id for decision in message.decisions] == ["a1-approval-responded"]
 
 
 def test_an_earlier_message_is_answered_where_it_is_named() -> None:
     history = (says("hi"), consents("a1", "approval-responded"), says("ho", "u2"))
 
-    named = a_chat(*history, messageId="a1").answered
+    named = a_chat(*history, messageId="a1").decided_message
 
     assert named is not None
     assert named.id == "a1"
-    assert a_chat(*history).answered is None
-    assert a_chat(*history, messageId="u2").answered is None
+    assert a_chat(*history).decided_message is None
+    assert a_chat(*history, messageId="u2").decided_message is None

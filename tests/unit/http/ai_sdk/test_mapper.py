@@ -42,11 +42,11 @@ def test_version_6_is_asked_by_parts_of_its_own_and_waits() -> None:
     assert parts[-1] == {"type": "tool-approval-request", "approvalId": "p-t", "toolCallId": "t"}
     # Version 6 would not post the approval of what is run elsewhere.
     assert "providerExecuted" not in parts[-2]
-    assert encoder.waits
-    assert kinds_of(parts_in(encoder.pause())) == ["finish-step", "finish"]
-    assert encoder.pause().endswith(b"data: [DONE]\n\n")
+    assert encoder.pause_after_s is not None
+    assert kinds_of(parts_in(encoder.encode_pause())) == ["finish-step", "finish"]
+    assert encoder.encode_pause().endswith(b"data: [DONE]\n\n")
     assert kinds_of(parts_in(encoder.encode(entries[3:]))) == ["tool-output-available t"]
-    assert not encoder.waits
+    assert encoder.pause_after_s is None
 
 
 def test_a_denied_call_is_denied_and_has_no_other_output() -> None:
@@ -56,7 +56,7 @@ def test_a_denied_call_is_denied_and_has_no_other_output() -> None:
 
 
 def test_a_client_that_answered_hears_only_what_came_after_the_request() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True, answered=frozenset({"p-t"}))
+    encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
 
     before = encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
     after = encoder.encode([LogEntry(4, answers("t")), LogEntry(5, ends("t")), LogEntry(6, STOPPED)])
@@ -66,10 +66,10 @@ def test_a_client_that_answered_hears_only_what_came_after_the_request() -> None
 
 
 def test_what_was_answered_is_not_waited_for_until_it_is_resolved() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True, answered=frozenset({"p-t"}))
+    encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
     encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
 
-    assert not encoder.waits
+    assert encoder.pause_after_s is None
 
 
 def test_calls_that_come_together_are_asked_for_one_after_the_other() -> None:

@@ -1,0 +1,102 @@
+"""Both foreign wires end a response where a person must decide."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+
+from app.events import (
+    ClientEvent,
+    Done,
+    PermissionRequest,
+    PermissionResolved,
+    RunStarted,
+    TextDelta,
+    ToolCallResult,
+    ToolCallStart,
+)
+from app.http.ag_ui.encoder import AgUiEncoder
+from app.http.ai_sdk.encoder import AiSdkEncoder
+from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
+from app.requests import FinalUsage
+from app.streams.port import LogEntry
+
+STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
+CALL = ToolCallStart(tool_call_id="t", tool_name="mail", args={})
+REQUEST = PermissionRequest(request_id="p", tool_call_id="t", tool_name="mail", args={}, expires_at="later")
+DECISION = PermissionResolved(request_id="p", decision="allow", reason="decided")
+RESULT = ToolCallResult(tool_call_id="t", result="sent", is_error=False)
+DONE = Done(usage=FinalUsage(), finish_reason="stop")
+
+PAUSE = {"ag_ui": b'"outcome":{"type":"interrupt"', "ai_sdk": b"[DONE]"}
+
+
+class Run:
+    """Yields its batches; then waits for more until it is closed, unless it has ended."""
+
+    def __init__(self, *batches: Sequence[ClientEvent]) -> None:
+        self.batches: list[list[LogEntry]] = []
+        position = 0
+        for batch in batches:
+            self.batches.append([LogEntry(position + index, event) for index, event in enumerate(batch, 1)])
+            position += len(batch)
+        self.closed = False
+
+    async def follow(self) -> AsyncGenerator[Sequence[LogEntry], None]:
+        try:
+            for batch in self.batches:
+                yield batch
+                # Stored batches need a few turns of the event loop.
+                for _ in range(5):
+                    await asyncio.sleep(0)
+            if not isinstance(self.batches[-1][-1].event, Done):
+                await asyncio.Event().wait()
+        finally:
+            self.closed = True
+
+
+def an_encoder(wire: str) -> PausingEncoder:
+    if wire == "ag_ui":
+        return AgUiEncoder(thread_id="t-1", run_id="theirs", our_run_id="r-1")
+    return AiSdkEncoder("r-1", approvals=True)
+
+
+async def response_of(run: Run, encoder: PausingEncoder) -> bytes:
+    async with asyncio.timeout(5):
+        return b"".join([chunk async for chunk in chunks_until_pause(run.follow(), encoder)])
+
+
+wires = pytest.mark.parametrize("wire", PAUSE)
+
+
+@wires
+async def test_a_response_ends_where_a_person_must_decide(wire: str) -> None:
+    run = Run([STARTED, CALL, REQUEST])
+
+    response = await response_of(run, an_encoder(wire))
+
+    assert response.count(PAUSE[wire]) == 1
+    assert run.closed
+
+
+@wires
+async def test_a_stored_decision_is_read_before_a_response_would_end(wire: str) -> None:
+    """A replay comes in batches; one may end with a request whose decision is in the next."""
+    run = Run([STARTED, CALL, REQUEST], [DECISION, RESULT], [TextDelta(message_id="m", delta="Sent."), DONE])
+
+    response = await response_of(run, an_encoder(wire))
+
+    assert b"Sent." in response
+    assert response.count(b"[DONE]") == (1 if wire == "ai_sdk" else 0)
+    assert b"interrupt" not in response
+
+
+@wires
+async def test_a_run_that_ends_while_it_waits_is_not_paused(wire: str) -> None:
+    run = Run([STARTED, CALL, REQUEST], [DONE])
+
+    response = await response_of(run, an_encoder(wire))
+
+    assert b'"interrupt"' not in response
+    assert b"finishReason" in response or b"RUN_FINISHED" in response
+    assert run.closed
