@@ -27,7 +27,7 @@ import httpx
 
 from app.billing.journal import Journal
 from app.billing.pricing import PriceList
-from app.gateway.call import CallCost, ChannelHooks, Refusal
+from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import MESSAGES, Upstream
@@ -76,11 +76,11 @@ async def gateway(ready: Connection, base_url: str, directory: Path) -> None:
     journal = Journal(directory, new_uuid())
     limits = ChannelLimits(deadline=asyncio.get_running_loop().time() + LASTS_S)
     async with Upstream(base_url=base_url, api_key="simulated") as upstream, Gateway(upstream) as door:
-        ready.send(door.open("run-1", limits, _links(journal)).url)
+        ready.send(door.open_channel("run-1", limits, _hooks(journal)).url)
         await asyncio.sleep(LASTS_S)
 
 
-def _links(journal: Journal) -> ChannelHooks:
+def _hooks(journal: Journal) -> MeteringHooks:
     prices = PriceList()
     run = RunKey(AccountId(new_uuid()), RunId("run-1"))
     attribution = Attribution(ApiKeyId(new_uuid()), "claude_agents:assistant", None)
@@ -97,23 +97,23 @@ def _links(journal: Journal) -> ChannelHooks:
             at=message.at,
         )
 
-    def closed(message: MessageUsage) -> None:
+    def on_usage(message: MessageUsage) -> None:
         journal.complete_message(fact(message))
         journal.acknowledge([fact(message).key])
 
-    def opened(message: MessageUsage, instead_of: MessageUsage | None) -> None:
+    def on_start(message: MessageUsage, instead_of: MessageUsage | None) -> None:
         journal.start_message(fact(message), replaces=None if instead_of is None else fact(instead_of).key)
 
-    async def no_objection(_under_way: CallCost) -> Refusal | None:
+    async def always_covered(_under_way: CallCost) -> Refusal | None:
         return None
 
     def cost_of(model: str, usage: TokenUsage) -> Decimal:
         return prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
 
-    def voided(message: MessageUsage) -> None:
+    def on_void(message: MessageUsage) -> None:
         journal.acknowledge([fact(message).key])
 
-    return ChannelHooks(cost_of, no_objection, opened, closed, voided)
+    return MeteringHooks(cost_of, always_covered, on_start, on_usage, on_void)
 
 
 def _serve(server: Server, *given: Any) -> None:
@@ -192,11 +192,11 @@ async def main(*, rounds: int, bursts: int) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="runtally-bench-") as directory,
         running(provider) as direct_url,
-        running(gateway, direct_url, Path(directory)) as lane_url,
+        running(gateway, direct_url, Path(directory)) as channel_url,
     ):
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=2 * STREAMS)
         async with httpx.AsyncClient(trust_env=False, timeout=60, limits=limits) as http:
-            urls = (direct_url, lane_url)
+            urls = (direct_url, channel_url)
             small = await compared(lambda url: asked(http, url, SMALL), urls, rounds)
             burst = await compared(lambda url: asked(http, url, BURST), urls, bursts)
             many = await compared(lambda url: at_once(http, url), urls, bursts)

@@ -10,13 +10,13 @@ from uuid import UUID
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
-from app.executors.claude_agent.metering.hooks import MeteringHooks
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
-from app.executors.claude_agent.process.directory import own_directory
+from app.executors.claude_agent.process.directory import server_directory
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
-from app.executors.claude_agent.sandbox.probe import Sandbox
+from app.executors.claude_agent.sandbox.probe import SandboxProbe
 from app.executors.claude_agent.starter import CliStarter
+from app.executors.metering import Metering
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
@@ -33,15 +33,15 @@ class Agent:
     """The Claude Agent SDK with everything it stands on."""
 
     executor: ClaudeAgentExecutor
-    access: ModelAuth
+    auth: ModelAuth
     starter: CliStarter
-    sandbox: Sandbox
+    sandbox_probe: SandboxProbe
 
 
 @asynccontextmanager
 async def open_agent(
     settings: Settings,
-    billing: MeteringHooks,
+    metering: Metering,
     sessions: PostgresSessionStore,
     *,
     workspaces: Workspaces,
@@ -51,26 +51,26 @@ async def open_agent(
     """Run graphs of `claude_agents` while the body runs."""
     cli = cli or Cli(bundled_cli())
     async with AsyncExitStack() as stack:
-        directory = stack.enter_context(own_directory(settings.data_dir.absolute() / "runs"))
-        access = await stack.enter_async_context(open_access(settings, cli, directory))
-        sandbox = Sandbox(behind_gateway=access.login is None)
-        starter = CliStarter(cli, directory, access, sessions, warm=settings.warm_pool)
+        directory = stack.enter_context(server_directory(settings.data_dir.absolute() / "runs"))
+        auth = await stack.enter_async_context(open_auth(settings, cli, directory))
+        sandbox_probe = SandboxProbe(behind_gateway=auth.login is None)
+        starter = CliStarter(cli, directory, auth, sessions, pool_size=settings.warm_pool)
         stack.push_async_callback(starter.aclose)
         executor = ClaudeAgentExecutor(
-            access=access,
-            billing=billing,
+            auth=auth,
+            metering=metering,
             starter=starter,
             servers=McpConnector(settings.mcp_secrets, schemas),
             workspaces=workspaces,
-            sandbox=sandbox,
+            sandbox_probe=sandbox_probe,
             schemas=schemas,
             groups=await asyncio.to_thread(ControlGroups.delegated),
         )
-        yield Agent(executor, access, starter, sandbox)
+        yield Agent(executor, auth, starter, sandbox_probe)
 
 
 @asynccontextmanager
-async def open_access(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAuth]:
+async def open_auth(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAuth]:
     """How CLIs reach their model, as RUNTALLY_CLAUDE_AUTH says."""
     if settings.claude_auth == "local_session":
         yield LoginAuth(cli, Login.of(settings.claude_config_dir), directory)
@@ -93,7 +93,7 @@ def open_schemas(settings: Settings) -> SchemaChecker:
 def warm_up(starter: CliStarter, planner: RunPlanner) -> None:
     """Have a process ready for the simplest run of the first graphs; later ones follow demand."""
     nobody = RunKey(AccountId(UUID(int=0)), RunId("none"))
-    for graph in planner.graphs.all()[: starter.warm]:
+    for graph in planner.graphs.all()[: starter.pool_size]:
         hello = Message.of(role="user", content="hello")
         request = GraphRunRequest.of(graph_id=graph.id, messages=[hello])
         key = ApiKeyId(UUID(int=0))

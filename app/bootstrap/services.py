@@ -25,10 +25,10 @@ from app.concurrency.offload import Offload
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
-from app.executors.claude_agent.metering.hooks import RunMetering
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.claude_agent.tools.names import tool_id_of
+from app.executors.metering import BilledMetering
 from app.graphs.catalog import GraphCatalog
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
@@ -86,7 +86,7 @@ class Services:
     tools: ToolCatalog
     log: EventLog
     webhooks: Webhooks
-    access: ReadinessProbe
+    readiness: ReadinessProbe
     workspaces: Workspaces
     contents: RunDeletion
     memory: MemoryCeiling
@@ -129,14 +129,14 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
         webhooks = await stack.enter_async_context(_open_webhooks(settings, infra.database))
         accounts = Accounts(infra.database)
         runs, commands, conversations = await _open_runs(infra, stack, executor, accounts=accounts)
-        if infra.agent.access.missing is None:
+        if infra.agent.auth.unavailable_reason is None:
             warm_up(infra.agent.starter, planner)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
         credentials = CredentialMonitor(accounts.find_valid_credentials)
         infra.tasks.start_soon(credentials.watch)
-        access = ReadinessProbe(infra.agent.access)
-        infra.tasks.start_soon(access.watch)
+        readiness = ReadinessProbe(infra.agent.auth)
+        infra.tasks.start_soon(readiness.run)
         yield Services(
             settings=settings,
             database=infra.database,
@@ -158,7 +158,7 @@ async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncI
             tools=planner.tools,
             log=infra.log,
             webhooks=webhooks,
-            access=access,
+            readiness=readiness,
             workspaces=infra.workspaces,
             contents=_open_contents(infra),
             memory=infra.memory,
@@ -176,9 +176,9 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schemas(settings))
-    billing = RunMetering(receipts, ledger, planner.prices)
+    metering = BilledMetering(receipts, ledger, planner.prices)
     agent = await stack.enter_async_context(
-        open_agent(settings, billing, sessions, workspaces=workspaces, schemas=schemas, cli=cli)
+        open_agent(settings, metering, sessions, workspaces=workspaces, schemas=schemas, cli=cli)
     )
     event_log = await open_log(settings, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -246,7 +246,7 @@ async def _open_runs(
         memory=infra.memory,
         codec=codec,
         storage=infra.storage,
-        require_sandbox=infra.agent.sandbox.require,
+        require_sandbox=infra.agent.sandbox_probe.require,
         require_live_key=accounts.require_active_key,
         process_id=infra.process_id,
     )
@@ -269,7 +269,7 @@ async def _open_runs(
     infra.tasks.start_soon(commands.watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if any(graph.native_tools for graph in infra.planner.graphs.all()):
-        infra.tasks.start_soon(infra.agent.sandbox.look)
+        infra.tasks.start_soon(infra.agent.sandbox_probe.look)
     return runs, commands, conversations
 
 

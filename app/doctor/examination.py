@@ -3,18 +3,18 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
-from app.bootstrap.agent import open_access, open_agent, open_schemas
+from app.bootstrap.agent import open_agent, open_auth, open_schemas
 from app.bootstrap.storage import attach_database, open_log
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
-from app.doctor.probe import ProbeBilling, probe
+from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.report import Check, Report, without_secrets
 from app.doctor.variables import check_variables
 from app.errors import AppError, OperatorError
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
-from app.executors.claude_agent.process.directory import own_directory
+from app.executors.claude_agent.process.directory import server_directory
 from app.graphs.spec import GraphSpec
 from app.settings import Settings
 from app.tools.mcp_servers import McpConnector, McpServerUnavailable, remote_ids
@@ -91,18 +91,18 @@ class _Examination:
         return [await check_journal(self._settings)]
 
     async def cli(self) -> list[Check]:
-        with own_directory(self._settings.data_dir.absolute() / "runs") as directory:
+        with server_directory(self._settings.data_dir.absolute() / "runs") as directory:
             return [await check_cli(self._cli, directory)]
 
     async def auth(self) -> list[Check]:
         """The key or the login; with a key also the gateway, which listens meanwhile."""
-        with own_directory(self._settings.data_dir.absolute() / "runs") as directory:
-            async with open_access(self._settings, self._cli, directory) as access:
-                problem = await access.problem()
-        found = [] if access.login else [Check("gateway", "ok", "listens on loopback")]
+        with server_directory(self._settings.data_dir.absolute() / "runs") as directory:
+            async with open_auth(self._settings, self._cli, directory) as auth:
+                problem = await auth.problem()
+        found = [] if auth.login else [Check("gateway", "ok", "listens on loopback")]
         if problem is not None:
             return [*found, Check("auth", "error", problem)]
-        message = "the machine's own login" if access.login else "ANTHROPIC_API_KEY was not refused"
+        message = "the machine's own login" if auth.login else "ANTHROPIC_API_KEY was not refused"
         return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {message}")]
 
     async def mcp_servers(self) -> list[Check]:
@@ -115,7 +115,7 @@ class _Examination:
     async def probe(self) -> list[Check]:
         if self._database is None or self._catalogs.models is None:
             return [Check("probe", "error", "not made: it needs the database and the models")]
-        billing = ProbeBilling(self._catalogs.prices)
+        billing = UnbilledMetering(self._catalogs.prices)
         sessions = PostgresSessionStore(self._database)
         alone = self._settings.model_copy(update={"warm_pool": 0})
         async with AsyncExitStack() as stack:

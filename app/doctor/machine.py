@@ -8,7 +8,7 @@ from pathlib import Path
 from app.bootstrap.storage import open_journal
 from app.doctor.report import Check
 from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli
-from app.executors.claude_agent.sandbox.probe import Sandbox, limits_in_force
+from app.executors.claude_agent.sandbox.probe import SandboxProbe, limits_in_force
 from app.graphs.spec import GraphSpec
 from app.ids import new_uuid
 from app.settings import Settings
@@ -26,7 +26,7 @@ async def check_cli(cli: Cli, directory: Path) -> Check:
 
 async def check_sandbox(settings: Settings, graphs: Sequence[GraphSpec]) -> Check:
     """Whether agents with native tools can be confined; matters to graphs that have some."""
-    problem = await Sandbox(behind_gateway=settings.claude_auth == "api_key").problem()
+    problem = await SandboxProbe(behind_gateway=settings.claude_auth == "api_key").problem()
     needing = ", ".join(graph.id for graph in graphs if graph.native_tools)
     if problem is None:
         return Check("sandbox", "ok", f"native tools can be confined; {limits_in_force()}")

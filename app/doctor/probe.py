@@ -11,16 +11,14 @@ from app.billing.pricing import PriceList, UnknownPrice
 from app.doctor.report import Check
 from app.events import AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
-from app.executors.claude_agent.metering.hooks import lane_limits
 from app.executors.port import ExecutionFailed, RunContext
-from app.gateway.call import CallCost, ChannelHooks
-from app.gateway.channel import ChannelLimits
+from app.gateway.call import CallCost, MeteringHooks
 from app.gateway.wire import MessageUsage
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry
 from app.requests import GraphRunRequest, Message, RunLimits
-from app.usage import Attribution, Meters, TokenUsage, UsageFact
+from app.usage import Attribution, ExecutorType, Meters, TokenUsage, UsageFact
 
 _GRAPH = GraphSpec(
     name="doctor", description="Answers with one word.", system_prompt="Answer with the word ok."
@@ -32,15 +30,15 @@ _NOBODY = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeBilling:
+class UnbilledMetering:
     """Knows the prices, and charges nobody."""
 
     prices: PriceList
 
-    def lane(self, context: RunContext) -> tuple[ChannelLimits, ChannelHooks]:
+    def hooks_for(self, context: RunContext, *, executor_type: ExecutorType) -> MeteringHooks:  # noqa: ARG002
         """See the protocol."""
-        return lane_limits(context), ChannelHooks(
-            self.cost_of, _allow_call, opened=_ignore_usage, closed=_ignore_usage, voided=_ignore_usage
+        return MeteringHooks(
+            self.cost_of, _allow_call, on_start=_ignore_usage, on_usage=_ignore_usage, on_void=_ignore_usage
         )
 
     def cost_of(self, model: str, usage: TokenUsage) -> Decimal:
@@ -48,7 +46,9 @@ class ProbeBilling:
         return self.prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
 
 
-async def probe(executor: ClaudeAgentExecutor, models: ModelRegistry, billing: ProbeBilling) -> list[Check]:
+async def probe(
+    executor: ClaudeAgentExecutor, models: ModelRegistry, billing: UnbilledMetering
+) -> list[Check]:
     """Run one turn without tools; say what it cost and whether the meters agree."""
     context = _context(models)
     request = GraphRunRequest(graphId=_GRAPH.id, messages=[Message(role="user", content="Say ok.")])
@@ -94,7 +94,7 @@ def _context(models: ModelRegistry) -> RunContext:
     )
 
 
-def _cost_check(facts: list[UsageFact], billing: ProbeBilling, what: str) -> Check:
+def _cost_check(facts: list[UsageFact], billing: UnbilledMetering, what: str) -> Check:
     prompt, output = (
         sum(fact.usage.prompt_tokens for fact in facts),
         sum(fact.usage.output_tokens for fact in facts),
@@ -118,9 +118,9 @@ def _meter_checks(meters: Meters | None) -> list[Check]:
     return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {message}")]
 
 
-async def _allow_call(_under_way: CallCost) -> None:
-    """Nobody pays, so nobody objects."""
+async def _allow_call(_in_progress: CallCost) -> None:
+    """The probe has no account whose credit could be checked."""
 
 
 def _ignore_usage(*messages: MessageUsage | None) -> None:
-    """What a probe used is told, not noted."""
+    """The probe's usage is reported to the operator, not charged."""

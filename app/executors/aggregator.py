@@ -1,4 +1,4 @@
-"""ExecutorAggregator: "claude_agents:planner" -> the executor of claude_agents."""
+"""ExecutorAggregator: routes "claude_agents:planner" to the executor of claude_agents."""
 
 from collections.abc import AsyncGenerator, Mapping
 
@@ -15,11 +15,11 @@ class ExecutorAggregator:
         self._executors = executors
 
     def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
-        """See the port; raises `GraphNotFound` for a provider nobody serves."""
+        """See the port; raises `GraphNotFound` for a unknown provider."""
         return self._executor_of(request).run(request, context)
 
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
-        """See the port; raises `GraphNotFound` for a provider nobody serves."""
+        """See the port; raises `GraphNotFound` for a unknown provider."""
         return self._executor_of(request).preview(request, context)
 
     def _executor_of(self, request: GraphRunRequest) -> GraphExecutor:

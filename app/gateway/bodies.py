@@ -29,7 +29,7 @@ class BodyRefused(Exception):
         super().__init__(status)
 
 
-class Bodies:
+class RequestBodies:
     """What is held of the bodies of requests under way."""
 
     def __init__(self, *, within_s: float = BODY_S) -> None:

@@ -23,61 +23,61 @@ REPEATED = "the provider used this message id before"
 class CallCost:
     """Dollars that calls may cost."""
 
-    most: Decimal
-    least: Decimal
+    maximum: Decimal
+    minimum: Decimal
     """What has to be there, should the rest be missing: the new call's prompt, and all of the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelHooks:
+class MeteringHooks:
     """What a lane asks and tells: prices, credit, and what was seen of a message."""
 
     cost_of: Callable[[str, TokenUsage], Decimal]
     """Dollars of a model's tokens."""
-    objection: Callable[[CallCost], Awaitable[Refusal | None]]
+    check_credit: Callable[[CallCost], Awaitable[Refusal | None]]
     """Why the account may not spend now, if it may not; asked with what the run's calls under way
     may cost in all, which is set aside as far as it is there, unless there is an objection."""
-    opened: Callable[[MessageUsage, MessageUsage | None], None]
+    on_start: Callable[[MessageUsage, MessageUsage | None], None]
     """A message has begun, perhaps instead of the one that stood for its call until then. Called
     before anybody can hear of it; raises when nobody may."""
-    closed: Callable[[MessageUsage], None]
+    on_usage: Callable[[MessageUsage], None]
     """A message's numbers are known; a second call corrects the first."""
-    voided: Callable[[MessageUsage], None]
+    on_void: Callable[[MessageUsage], None]
     """A message that was opened costs nothing."""
 
 
 @dataclass(slots=True)
-class MessageNames:
+class MessageIds:
     """The ids of a lane's messages: a provider may use one twice."""
 
-    _taken: set[str] = field(default_factory=set)
+    _reserved: set[str] = field(default_factory=set)
     _unanswered: int = 0
 
-    def of_unanswered(self) -> MessageId:
+    def new_unanswered(self) -> MessageId:
         """An id for a message that may never have one."""
         self._unanswered += 1
-        return self.take(f"unanswered-{self._unanswered}")
+        return self.reserve(f"unanswered-{self._unanswered}")
 
-    def take(self, message_id: str) -> MessageId:
+    def reserve(self, message_id: str) -> MessageId:
         """This id, or one like it that nobody has."""
         name, number = message_id, 1
-        while name in self._taken:
+        while name in self._reserved:
             number += 1
             name = f"{message_id}~{number}"
-        self._taken.add(name)
+        self._reserved.add(name)
         return MessageId(name)
 
 
 @dataclass(slots=True)
-class CreditReservation:
+class Spending:
     """What a call may use, or calls have used."""
 
     tokens: int = 0
     usd: Decimal = Decimal(0)
 
-    def plus(self, other: "CreditReservation") -> "CreditReservation":
+    def plus(self, other: "Spending") -> "Spending":
         """Both."""
-        return CreditReservation(self.tokens + other.tokens, self.usd + other.usd)
+        return Spending(self.tokens + other.tokens, self.usd + other.usd)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,53 +85,53 @@ class Call:
     """One call that was let through."""
 
     size: CallSize
-    reserved: CreditReservation
-    links: ChannelHooks
-    names: MessageNames
+    reserved: Spending
+    hooks: MeteringHooks
+    ids: MessageIds
     close_message: Callable[[MessageUsage], None]
-    bar: Callable[[Refusal], None]
+    block: Callable[[Refusal], None]
     """Let no more calls of the run through."""
     task: asyncio.Task[None] | None
     covered: bool = False
     """Whether credit for it is set aside."""
     _unanswered: MessageUsage | None = None
-    _name: MessageId | None = None
+    _own_id: MessageId | None = None
 
     @property
     def unanswered(self) -> bool:
         """Whether the provider has the prompt and has neither answered nor refused it."""
         return self._unanswered is not None
 
-    def sent(self) -> None:
+    def on_sent(self) -> None:
         """The provider has been given the whole prompt: should nothing else be heard, it is charged."""
         self._unanswered = MessageUsage(
-            self.names.of_unanswered(),
+            self.ids.new_unanswered(),
             self.size.model,
-            self.size.about,
+            self.size.estimate,
             complete=False,
             output_estimated=True,
             note=ESTIMATED,
         )
-        self.links.opened(self._unanswered, None)
+        self.hooks.on_start(self._unanswered, None)
 
-    def refused(self) -> None:
+    def on_refused(self) -> None:
         """The provider has said that it does not answer: nothing is charged."""
         if self._unanswered is not None:
-            self.links.voided(self._unanswered)
+            self.hooks.on_void(self._unanswered)
             self._unanswered = None
 
-    def opened(self, message: MessageUsage) -> None:
+    def on_start(self, message: MessageUsage) -> None:
         """The answer has begun."""
         instead_of, self._unanswered = self._unanswered, None
-        self.links.opened(self._named(message), instead_of)
+        self.hooks.on_start(self._with_own_id(message), instead_of)
 
-    def closed(self, message: MessageUsage) -> None:
+    def on_usage(self, message: MessageUsage) -> None:
         """The answer's numbers are known."""
         if self._unanswered is not None:
-            self.opened(message)
-        self.close_message(self._named(message))
+            self.on_start(message)
+        self.close_message(self._with_own_id(message))
 
-    def given_up(self, *, counted: int | None) -> None:
+    def abandoned(self, *, counted: int | None) -> None:
         """Nothing more will be heard; `counted`: how many tokens the prompt has, where somebody knows."""
         message, self._unanswered = self._unanswered, None
         if message is not None and counted is not None:
@@ -139,9 +139,9 @@ class Call:
         if message is not None:
             self.close_message(message)
 
-    def _named(self, message: MessageUsage) -> MessageUsage:
-        if self._name is None:
-            self._name = self.names.take(message.message_id)
-        if self._name == message.message_id:
+    def _with_own_id(self, message: MessageUsage) -> MessageUsage:
+        if self._own_id is None:
+            self._own_id = self.ids.reserve(message.message_id)
+        if self._own_id == message.message_id:
             return message
-        return replace(message, message_id=self._name, repeats=message.message_id, note=REPEATED)
+        return replace(message, message_id=self._own_id, duplicate_of=message.message_id, note=REPEATED)

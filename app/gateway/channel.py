@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import structlog
 
-from app.gateway.call import Call, CallCost, ChannelHooks, CreditReservation, MessageNames, Refusal
+from app.gateway.call import Call, CallCost, MessageIds, MeteringHooks, Refusal, Spending
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
@@ -45,7 +45,7 @@ class ChannelLimits:
         """Whether it matters what calls use."""
         return self.max_total_tokens is not None or self.max_budget_usd is not None
 
-    def reached_by(self, used: CreditReservation) -> bool:
+    def reached_by(self, used: Spending) -> bool:
         """Whether this much reaches a budget."""
         tokens, usd = self.max_total_tokens, self.max_budget_usd
         return (tokens is not None and used.tokens >= tokens) or (usd is not None and used.usd >= usd)
@@ -61,25 +61,25 @@ class Channel:
     url: str
     """What the agent takes for the API's base URL."""
     limits: ChannelLimits
-    links: ChannelHooks
+    hooks: MeteringHooks
     messages: dict[MessageId, MessageUsage] = field(default_factory=dict)
     """Messages whose numbers are known."""
     refused: Refusal | None = None
     """Why the first call that was refused was."""
     ended: bool = False
-    _barred: Refusal | None = None
-    _names: MessageNames = field(default_factory=MessageNames)
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _blocked: Refusal | None = None
+    _ids: MessageIds = field(default_factory=MessageIds)
+    _credit_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _calls: list[Call] = field(default_factory=list)
-    _change: asyncio.Event = field(default_factory=asyncio.Event)
+    _change_event: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def budget_used(self) -> bool:
+    def budget_exhausted(self) -> bool:
         """Whether what was used has reached a budget."""
         return self.limits.reached_by(self._spent())
 
     @property
-    def used_up(self) -> Refusal | None:
+    def exhausted_limit(self) -> Refusal | None:
         """The limit that is reached, if one is."""
         refusal = self._refusal()
         # The tools of the last turn are part of it.
@@ -90,31 +90,31 @@ class Channel:
         """Let one call through; raises `CallRefused`. Waits while others may use up the budget."""
         call = await self._admit(size)
         try:
-            if (objection := await self._objection(call) or self._refusal()) is not None:
-                raise self._refuse(objection)
+            if (check_credit := await self._check_credit(call) or self._refusal()) is not None:
+                raise self._refuse(check_credit)
             yield call
         finally:
             self._calls.remove(call)
-            self._changed()
+            self._notify_waiters()
 
     def close_message(self, message: MessageUsage) -> None:
         """Note what a message used; the last word counts."""
         self.messages[message.message_id] = message
-        self.links.closed(message)
+        self.hooks.on_usage(message)
 
-    def bar(self, reason: Refusal) -> None:
+    def block(self, reason: Refusal) -> None:
         """Let no more calls through, for this reason; those under way go on."""
-        self._barred = self._barred or reason
+        self._blocked = self._blocked or reason
         self.refused = self.refused or reason
 
     async def close(self) -> None:
         """The run has ended: no more calls, and those under way end here. Nothing is noted later."""
         self.ended = True
-        self._changed()
+        self._notify_waiters()
         try:
             async with asyncio.timeout(GRACE_S):
                 while self._calls:
-                    await self._change.wait()
+                    await self._change_event.wait()
         except TimeoutError:
             log.warning("calls outlived their run", calls=len(self._calls))
         while self._calls:
@@ -124,43 +124,43 @@ class Channel:
             await asyncio.wait(tasks)
 
     async def _admit(self, size: CallSize) -> Call:
-        reserved = CreditReservation(size.longest.total_tokens, self.links.cost_of(size.model, size.longest))
+        reserved = Spending(size.maximum.total_tokens, self.hooks.cost_of(size.model, size.maximum))
         while (refusal := self._refusal()) is None and self._must_wait():
-            await self._change.wait()
+            await self._change_event.wait()
         if refusal is not None:
             raise self._refuse(refusal)
         call = Call(
             size,
             reserved,
-            links=self.links,
-            names=self._names,
+            hooks=self.hooks,
+            ids=self._ids,
             close_message=self.close_message,
-            bar=self.bar,
+            block=self.block,
             task=asyncio.current_task(),
         )
         self._calls.append(call)
         return call
 
-    async def _objection(self, call: Call) -> Refusal | None:
-        prompt = self.links.cost_of(call.size.model, call.size.about)
+    async def _check_credit(self, call: Call) -> Refusal | None:
+        prompt = self.hooks.cost_of(call.size.model, call.size.estimate)
         # One at a time: each answer is about all that the calls before it may cost.
-        async with self._asking:
+        async with self._credit_lock:
             while True:
-                change = self._change
+                change = self._change_event
                 covered = sum((other.reserved.usd for other in self._calls if other.covered), Decimal(0))
-                cost = CallCost(most=covered + call.reserved.usd, least=covered + prompt)
-                objection = await self.links.objection(cost)
-                if objection != "credit" or not covered or self._refusal() is not None:
+                cost = CallCost(maximum=covered + call.reserved.usd, minimum=covered + prompt)
+                check_credit = await self.hooks.check_credit(cost)
+                if check_credit != "credit" or not covered or self._refusal() is not None:
                     break
                 # The calls before it may cost less than was set aside for them.
                 await change.wait()
-            call.covered = objection is None
-        return objection
+            call.covered = check_credit is None
+        return check_credit
 
-    def _changed(self) -> None:
+    def _notify_waiters(self) -> None:
         """Wake everybody who waits: never waits itself, so no cancellation can lose it."""
-        self._change.set()
-        self._change = asyncio.Event()
+        self._change_event.set()
+        self._change_event = asyncio.Event()
 
     def _refuse(self, refusal: Refusal) -> CallRefused:
         self.refused = self.refused or refusal
@@ -173,9 +173,9 @@ class Channel:
             return "ended"
         if asyncio.get_running_loop().time() >= limits.deadline:
             return "deadline"
-        if self._barred is not None:
-            return self._barred
-        if self.budget_used:
+        if self._blocked is not None:
+            return self._blocked
+        if self.budget_exhausted:
             return "budget"
         if limits.max_turns is not None and self._turns() >= limits.max_turns:
             return "turns"
@@ -189,12 +189,12 @@ class Channel:
         last_turn = turns is not None and self._turns() + len(self._calls) >= turns
         return bool(self._calls) and (last_turn or self.limits.reached_by(spent))
 
-    def _spent(self) -> CreditReservation:
-        spent = CreditReservation(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
+    def _spent(self) -> Spending:
+        spent = Spending(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
         if self.limits.has_budget:
             for message in self.messages.values():
-                cost = self.links.cost_of(message.model, message.usage)
-                spent = spent.plus(CreditReservation(message.usage.total_tokens, cost))
+                cost = self.hooks.cost_of(message.model, message.usage)
+                spent = spent.plus(Spending(message.usage.total_tokens, cost))
         return spent
 
     def _turns(self) -> int:

@@ -44,9 +44,9 @@ class CallSize:
     """How much a call may use."""
 
     model: str
-    longest: TokenUsage
+    maximum: TokenUsage
     """At most."""
-    about: TokenUsage
+    estimate: TokenUsage
     """Its prompt, about; without an answer."""
 
 
@@ -89,7 +89,7 @@ def size_of(body: bytes) -> CallSize:
     text_bytes = max(0, len(body) - attached.encoded_bytes)
     return CallSize(
         model=identifier(model) if isinstance(model, str) and model else UNKNOWN_MODEL,
-        longest=_written(
+        maximum=_written(
             text_bytes // LEAST_BYTES_PER_TOKEN
             + attached.images * MOST_IMAGE_TOKENS
             + attached.documents * DOCUMENT_TOKENS,
@@ -97,7 +97,7 @@ def size_of(body: bytes) -> CallSize:
             output_tokens=max(0, output) if isinstance(output, int) else LONGEST_OUTPUT,
             searches=_searches(asked.get("tools")),
         ),
-        about=TokenUsage(input_tokens=text_bytes // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS),
+        estimate=TokenUsage(input_tokens=text_bytes // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS),
     )
 
 

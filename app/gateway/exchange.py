@@ -9,25 +9,25 @@ import structlog
 
 from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
-from app.gateway.answers import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.call import Call
+from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.upstream import Upstream
-from app.gateway.wire import WHOLE_BYTES, AnswerTooLarge, StreamFold, whole_message
+from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, parse_message
 from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
-HEAR_OUT_S = 0.02
+DRAIN_S = 0.02
 """How long what is on its way is read after the agent hung up."""
 
-HEAR_OUT_TURNS = 20
+DRAIN_TICKS = 20
 """And for how many turns of the event loop, each of which may read a chunk."""
 
 SMALL_BYTES = 1024 * 1024
 """Of an answer that is no message: an error, or a number of tokens."""
 
-_NOT_PASSED_BACK = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
+_DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 
 
 class Exchange:
@@ -39,40 +39,45 @@ class Exchange:
         self._receive = receive
         self._send = send
 
-    async def carry(self, path: str, body: bytes, *, call: Call | None) -> None:
+    async def forward(self, path: str, body: bytes, *, call: Call | None) -> None:
         """Ask, and pass the answer back; when the agent hangs up, hear out what is on its way."""
         request = self._provider.request(
             path,
             body,
             self._scope["headers"],
             query=self._scope["query_string"],
-            sent=None if call is None else call.sent,
+            sent=None if call is None else call.on_sent,
         )
-        passing = asyncio.create_task(self._pass(request, call))
-        leaving = asyncio.create_task(wait_for_disconnect(self._receive))
+        forwarding = asyncio.create_task(self._forward_request(request, call))
+        disconnected = asyncio.create_task(wait_for_disconnect(self._receive))
         try:
-            await asyncio.wait({passing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not passing.done():
-                await asyncio.wait({passing}, timeout=HEAR_OUT_S)
+            await asyncio.wait({forwarding, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+            if not forwarding.done():
+                await asyncio.wait({forwarding}, timeout=DRAIN_S)
                 # A loop that was busy for so long has yet to read what lies there.
-                for _ in range(HEAR_OUT_TURNS):
+                for _ in range(DRAIN_TICKS):
                     await asyncio.sleep(0)
         finally:
-            leaving.cancel()
-            passing.cancel()
+            disconnected.cancel()
+            forwarding.cancel()
             # What a message used is noted before its call is over, whatever hurry others are in.
-            await _to_the_end(self._ended(passing, leaving, body, call=call))
-        if not passing.cancelled() and (error := passing.exception()) is not None:
+            await _run_to_completion(self._finish(forwarding, disconnected, body, call=call))
+        if not forwarding.cancelled() and (error := forwarding.exception()) is not None:
             raise error
 
-    async def _ended(
-        self, passing: asyncio.Task[None], leaving: asyncio.Task[None], body: bytes, *, call: Call | None
+    async def _finish(
+        self,
+        forwarding: asyncio.Task[None],
+        disconnected: asyncio.Task[None],
+        body: bytes,
+        *,
+        call: Call | None,
     ) -> None:
-        await asyncio.wait({passing, leaving})
+        await asyncio.wait({forwarding, disconnected})
         if call is not None and call.unanswered:
-            call.given_up(counted=await self._provider.count_prompt(body))
+            call.abandoned(counted=await self._provider.count_prompt(body))
 
-    async def _pass(self, request: httpx.Request, call: Call | None) -> None:
+    async def _forward_request(self, request: httpx.Request, call: Call | None) -> None:
         try:
             response = await self._provider.send(request)
         except httpx.HTTPError as error:
@@ -84,38 +89,38 @@ class Exchange:
             raise DropConnection from error
         try:
             if call is not None and not response.is_success:
-                call.refused()
+                call.on_refused()
             if _is_usable(response):
-                await self._hand_on(response, call)
+                await self._forward_response(response, call)
             else:
-                self._stop(call, "the provider's answer cannot be used")
+                self._block_run(call, "the provider's answer cannot be used")
                 await send_error(self._send, UNUSABLE)
         except (httpx.HTTPError, AppError, AnswerTooLarge) as error:
             # The provider broke off in the middle of its answer, or it was too much, or could not be
             # noted; so do we.
             if isinstance(error, AnswerTooLarge):
-                self._stop(call, "the provider answers with more than is taken")
+                self._block_run(call, "the provider answers with more than is taken")
             raise DropConnection from error
         finally:
             await response.aclose()
 
-    async def _hand_on(self, response: httpx.Response, call: Call | None) -> None:
-        await self._send(_start(response))
+    async def _forward_response(self, response: httpx.Response, call: Call | None) -> None:
+        await self._send(_start_event(response))
         if call is None or not response.is_success:
-            await self._bytes(response)
+            await self._forward_bytes(response)
         elif response.headers.get("content-type", "").startswith("text/event-stream"):
-            await self._stream(response, call)
+            await self._forward_stream(response, call)
         else:
-            await self._whole(response, call)
+            await self._forward_json(response, call)
         await self._send({"type": "http.response.body", "body": b""})
 
-    def _stop(self, call: Call | None, reason: str) -> None:
+    def _block_run(self, call: Call | None, reason: str) -> None:
         log.error(reason)
         if call is not None:
             # Another try would be answered alike.
-            call.bar("answer")
+            call.block("answer")
 
-    async def _bytes(self, response: httpx.Response) -> None:
+    async def _forward_bytes(self, response: httpx.Response) -> None:
         passed, time_slice = 0, TimeSlice()
         async for chunk in response.aiter_raw():
             passed += len(chunk)
@@ -124,47 +129,47 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             await time_slice.checkpoint()
 
-    async def _stream(self, response: httpx.Response, call: Call) -> None:
-        fold = StreamFold(response.headers.get("request-id"), call.size.longest.output_tokens)
+    async def _forward_stream(self, response: httpx.Response, call: Call) -> None:
+        fold = StreamFold(response.headers.get("request-id"), call.size.maximum.output_tokens)
         time_slice = TimeSlice()
         try:
             async for chunk in response.aiter_raw():
                 if fold.feed(chunk) and fold.message is not None:
                     # Before the agent reads it: what somebody was shown is noted.
-                    (call.closed if fold.message.complete else call.opened)(fold.message)
+                    (call.on_usage if fold.message.complete else call.on_start)(fold.message)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await time_slice.checkpoint()
         finally:
             noted, message = fold.message, fold.cut_off()
             if message is not None and message is not noted:
-                call.closed(message)
+                call.on_usage(message)
             if message is not None and not message.complete:
-                await _to_the_end(self._count(response, fold, call))
+                await _run_to_completion(self._count_output(response, fold, call))
             if fold.failed:
-                call.refused()
+                call.on_refused()
 
-    async def _count(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
+    async def _count_output(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
         """What came of a message that was cut off, by the provider's own count."""
         # Before anything else: nothing more is made for nobody.
         await response.aclose()
         message = fold.cut_off()
         if message is not None:
             count = await self._provider.count(message.model, fold.received())
-            call.closed(fold.cut_off(counted=count) or message)
+            call.on_usage(fold.cut_off(counted=count) or message)
 
-    async def _whole(self, response: httpx.Response, call: Call) -> None:
+    async def _forward_json(self, response: httpx.Response, call: Call) -> None:
         # An agent can do nothing with half a JSON object, so it gets the whole once it is noted.
         body, time_slice = bytearray(), TimeSlice()
         async for chunk in response.aiter_raw():
             body += chunk
-            if len(body) > WHOLE_BYTES:
+            if len(body) > MAX_JSON_BYTES:
                 raise AnswerTooLarge
             await time_slice.checkpoint()
-        message = whole_message(bytes(body), request_id=response.headers.get("request-id"))
+        message = parse_message(bytes(body), request_id=response.headers.get("request-id"))
         if message is None:
             log.error("an answer nobody understands", request_id=response.headers.get("request-id"))
         else:
-            call.closed(message)
+            call.on_usage(message)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
 
 
@@ -174,17 +179,17 @@ def _is_usable(response: httpx.Response) -> bool:
     return encoding == "identity" and (response.is_success or response.is_error)
 
 
-def _start(response: httpx.Response) -> dict[str, Any]:
+def _start_event(response: httpx.Response) -> dict[str, Any]:
     return {
         "type": "http.response.start",
         "status": response.status_code,
         "headers": [
-            (name, value) for name, value in response.headers.raw if name.lower() not in _NOT_PASSED_BACK
+            (name, value) for name, value in response.headers.raw if name.lower() not in _DROPPED_HEADERS
         ],
     }
 
 
-async def _to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+async def _run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
     """Do it all, however often we are cancelled meanwhile; then be cancelled."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None

@@ -11,17 +11,17 @@ from typing import NamedTuple, Self
 
 import structlog
 
-from app.gateway.answers import ENDED, OF_BODIES, REFUSED, TOO_LARGE, UNKNOWN, send_error
-from app.gateway.bodies import Bodies, BodyRefused
-from app.gateway.call import ChannelHooks
+from app.gateway.bodies import BodyRefused, RequestBodies
+from app.gateway.call import MeteringHooks
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
+from app.gateway.error_responses import BODY_ERRORS, ENDED, REFUSED, TOO_LARGE, UNKNOWN, send_error
 from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
 from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 
 
-class Address(NamedTuple):
+class ChannelAddress(NamedTuple):
     """Where a lane is, or will be: its token, worth something there only, and its URL."""
 
     token: str
@@ -33,14 +33,14 @@ class Gateway:
 
     def __init__(self, provider: Upstream) -> None:
         self._provider = provider
-        self._lanes: dict[str, Channel] = {}
-        self._bodies = Bodies()
+        self._channels: dict[str, Channel] = {}
+        self._bodies = RequestBodies()
         self._url = ""
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._url = await self._stack.enter_async_context(serve_on_loopback(self._answer))
+        self._url = await self._stack.enter_async_context(serve_on_loopback(self._handle))
         return self
 
     async def __aexit__(
@@ -52,49 +52,49 @@ class Gateway:
         """Stop listening."""
         await self._stack.aclose()
 
-    def address(self) -> Address:
+    def new_address(self) -> ChannelAddress:
         """An address that nothing is at yet."""
         token = secrets.token_urlsafe(24)
-        return Address(token, f"{self._url}/{token}")
+        return ChannelAddress(token, f"{self._url}/{token}")
 
-    def open(
-        self, run_id: str, limits: ChannelLimits, links: ChannelHooks, *, at: Address | None = None
+    def open_channel(
+        self, run_id: str, limits: ChannelLimits, links: MeteringHooks, *, at: ChannelAddress | None = None
     ) -> Channel:
         """A lane for one run."""
-        address = at or self.address()
-        lane = Channel(run_id, address.token, address.url, limits, links)
-        self._lanes[address.token] = lane
-        return lane
+        address = at or self.new_address()
+        channel = Channel(run_id, address.token, address.url, limits, links)
+        self._channels[address.token] = channel
+        return channel
 
-    async def close(self, lane: Channel) -> None:
+    async def close_channel(self, channel: Channel) -> None:
         """End a run's lane: its token is worth nothing from now on."""
-        self._lanes.pop(lane.token, None)
-        await lane.close()
+        self._channels.pop(channel.token, None)
+        await channel.close()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide by path and token; only for a run's own agent a byte of the body is read."""
         _, _, rest = scope["path"].partition("/")
         token, _, path = rest.partition("/")
         path = f"/{path}"
         if scope["method"] != "POST" or path not in {MESSAGES, COUNT_TOKENS}:
             await send_error(send, UNKNOWN)
-        elif (lane := self._lanes.get(token)) is None:
+        elif (channel := self._channels.get(token)) is None:
             await send_error(send, ENDED)
         else:
             try:
                 async with self._bodies.reading(token, scope, receive) as body:
-                    await self._pass_on(lane, path, body, Exchange(self._provider, scope, receive, send))
+                    await self._forward(channel, path, body, Exchange(self._provider, scope, receive, send))
             except BodyRefused as refused:
-                await send_error(send, OF_BODIES[refused.status])
+                await send_error(send, BODY_ERRORS[refused.status])
             except PromptTooLarge:
                 await send_error(send, TOO_LARGE)
             except CallRefused as refused:
                 await send_error(send, ENDED if refused.refusal == "ended" else REFUSED)
 
-    async def _pass_on(self, lane: Channel, path: str, body: bytes, exchange: Exchange) -> None:
-        with structlog.contextvars.bound_contextvars(run_id=lane.run_id):
+    async def _forward(self, channel: Channel, path: str, body: bytes, exchange: Exchange) -> None:
+        with structlog.contextvars.bound_contextvars(run_id=channel.run_id):
             if path == COUNT_TOKENS:
-                await exchange.carry(path, body, call=None)
+                await exchange.forward(path, body, call=None)
                 return
-            async with lane.call(size_of(body)) as call:
-                await exchange.carry(path, body, call=call)
+            async with channel.call(size_of(body)) as call:
+                await exchange.forward(path, body, call=call)

@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 ANSWER_BYTES = 32 * 1024 * 1024
 """Of one answer: twice what the longest message of any model takes, in the smallest pieces."""
 
-WHOLE_BYTES = 8 * 1024 * 1024
+MAX_JSON_BYTES = 8 * 1024 * 1024
 """Of an answer in one piece."""
 
 LINE_BYTES = 4 * 1024 * 1024
@@ -61,7 +61,7 @@ class MessageUsage:
     output_estimated: bool = False
     note: str | None = None
     """What is unusual about it."""
-    repeats: MessageId | None = None
+    duplicate_of: MessageId | None = None
     """The id the provider gave it, where another message has that already."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When it began."""
@@ -209,7 +209,7 @@ class StreamFold:
         return reason is not None
 
 
-def whole_message(body: bytes, *, request_id: str | None) -> MessageUsage | None:
+def parse_message(body: bytes, *, request_id: str | None) -> MessageUsage | None:
     """The message of an answer that was not streamed; None when it is none."""
     message = _object(_parsed(body))
     message_id = _name(message.get("id")) or _name(request_id)

@@ -97,7 +97,7 @@ class RunPlanner:
         options, now = context.options, datetime.now(UTC)
         # Whichever of them answers, it must be covered.
         models = [context.model, *([options.fallback] if options.fallback else [])]
-        cost = max(self.prices.price_of(model, at=now).cost_of(size.longest) for model in models)
+        cost = max(self.prices.price_of(model, at=now).cost_of(size.maximum) for model in models)
         return self.prices.credits_for(cost)
 
     def _options(self, model: str, spec: GraphSpec) -> ModelOptions:

@@ -42,7 +42,7 @@ class RecordedMessage:
     """Text, thinking and tool input that were written."""
     first_byte_at: float | None = None
     """When its id was written, in seconds of the monotonic clock; None until then."""
-    wait_for_disconnect: bool = False
+    disconnected: bool = False
     """The client left before the end."""
 
 
@@ -105,7 +105,7 @@ class Simulator:
             sent.first_byte_at = time.monotonic()
             await _send_json(send, 200, wire.message(answer, model=model))
             return
-        async with _until_hung_up(receive, sent):
+        async with _until_disconnected(receive, sent):
             await _stream(answer, wire.events(answer, model=model), sent, send)
 
 
@@ -138,13 +138,13 @@ async def _stream(
 
 
 @asynccontextmanager
-async def _until_hung_up(receive: Receive, sent: RecordedMessage) -> AsyncIterator[None]:
+async def _until_disconnected(receive: Receive, sent: RecordedMessage) -> AsyncIterator[None]:
     """Stop generating when the client leaves, as the API does."""
     speaking = asyncio.current_task()
 
     async def watch() -> None:
         await wait_for_disconnect(receive)
-        sent.wait_for_disconnect = True
+        sent.disconnected = True
         if speaking is not None:
             speaking.cancel()
 
@@ -152,7 +152,7 @@ async def _until_hung_up(receive: Receive, sent: RecordedMessage) -> AsyncIterat
     try:
         yield
     except asyncio.CancelledError:
-        if not sent.wait_for_disconnect:
+        if not sent.disconnected:
             raise
     finally:
         watching.cancel()

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.json_schema.checker import SchemaChecker
 from app.json_schema.document import SchemaUnusable
+from app.tools.mcp_filter import McpMessageFilter
 from app.tools.mcp_http import BoundedTransport
-from app.tools.mcp_inbox import McpInbox
 from app.tools.mcp_limits import ResponseLimit
 from app.tools.mcp_stdio import bounded_stdio
 from app.tools.mcp_tools import ToolMaker
@@ -185,7 +185,7 @@ class McpConnections:
         wanted = {
             name: effect for name, effect in spec.tools.items() if remote_id(server, name) in self._wanted
         }
-        inbox = McpInbox(await self._transport(spec, stack, limit), wanted)
+        inbox = McpMessageFilter(await self._transport(spec, stack, limit), wanted)
         # Its own cache would hold what it has read, page by page.
         client = await stack.enter_async_context(Client(inbox, cache=None))
         found = await _listed(client, frozenset(wanted))
@@ -222,7 +222,7 @@ class McpConnections:
         return streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes)
 
     async def _made(
-        self, maker: ToolMaker, remote: types.Tool, effect: Effect, inbox: McpInbox
+        self, maker: ToolMaker, remote: types.Tool, effect: Effect, inbox: McpMessageFilter
     ) -> Tool | None:
         tool_id = remote_id(maker.server, remote.name)
         try:

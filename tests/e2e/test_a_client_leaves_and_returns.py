@@ -21,7 +21,7 @@ async def test_a_reader_who_leaves_changes_nothing(world_of: WorldOf) -> None:
     assert run["final"]["content"] == WORDS
     (receipt,) = await world.receipts("left-1")
     assert receipt["basis"] == "final"
-    assert not world.simulator.sent[0].wait_for_disconnect
+    assert not world.simulator.sent[0].disconnected
 
 
 async def test_resuming_gives_the_bytes_of_an_undisturbed_reader(world_of: WorldOf) -> None:

@@ -163,7 +163,7 @@ async def one_ready(world: World) -> psutil.Process:
 
     def alone() -> bool:
         found[:] = cli_processes()
-        ready = [cli.process._directory.pid_file for _, cli in pool._ready]
+        ready = [cli.process._directory.pid_file for _, cli in pool._idle]
         pids = [path.read_text().strip() for path in ready if path.exists()]
         return len(ready) == 1 and pids == [str(process.pid) for process in found]
 

@@ -9,7 +9,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
 from app.billing.ledger import AccountTerms
-from app.executors.claude_agent.options.sdk_options import only
+from app.executors.claude_agent.options.sdk_options import deny_unlisted
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import (
     ANALYST,
@@ -51,7 +51,7 @@ def _arguments_of(sdk_options: dict[str, Any]) -> list[str]:
     options["sandbox"] = options["sandbox"] or None
     # What the client adds where it is given a callback to ask.
     options["permission_prompt_tool_name"] = "stdio" if asks else None
-    made = ClaudeAgentOptions(**options, cli_path="claude", can_use_tool=only([]) if asks else None)
+    made = ClaudeAgentOptions(**options, cli_path="claude", can_use_tool=deny_unlisted([]) if asks else None)
     return _comparable(SubprocessCLITransport(prompt="", options=made)._build_command())
 
 

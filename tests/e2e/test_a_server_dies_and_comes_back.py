@@ -51,7 +51,7 @@ async def test_a_server_asked_to_stop_lets_its_runs_finish(tmp_path: Path) -> No
         await asyncio.to_thread(server.wait, PATIENCE_S)
 
     assert heard.rstrip().endswith('"finishReason":"stop"}')
-    assert not simulator.sent[0].wait_for_disconnect
+    assert not simulator.sent[0].disconnected
 
 
 async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:

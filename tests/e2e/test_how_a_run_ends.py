@@ -130,7 +130,7 @@ async def test_cancelling_mid_text_bills_what_was_received(world_of: WorldOf) ->
     assert (receipt["inputTokens"], receipt["cacheReadTokens"]) == (70, 30)
     # What the provider counts: one token a word.
     assert receipt["outputTokens"] == len(said(events).split()) == 100
-    await until(lambda: world.simulator.sent[0].wait_for_disconnect)
+    await until(lambda: world.simulator.sent[0].disconnected)
 
 
 async def test_cancelling_before_the_cli_is_up(world_of: WorldOf) -> None:

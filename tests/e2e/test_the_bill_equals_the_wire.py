@@ -131,7 +131,7 @@ async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, cance
 
     run = await world.ended(run_id)
     assert run["final"]["finishReason"] == "aborted"
-    await until(lambda: world.simulator.sent[0].wait_for_disconnect)
+    await until(lambda: world.simulator.sent[0].disconnected)
     await assert_exact(world, run_id)
 
 

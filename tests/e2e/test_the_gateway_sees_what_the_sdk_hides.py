@@ -21,12 +21,12 @@ from app.billing.receipt_delivery import ReceiptDelivery
 from app.billing.receipt_queue import ReceiptQueue
 from app.billing.reports import BillingReports
 from app.db import Database
-from app.executors.claude_agent.metering.hooks import RunMetering
-from app.executors.claude_agent.metering.meters import ComparingMeter
+from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.process.cli import bundled_cli
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import cli_environment, launcher
 from app.executors.claude_agent.usage import UsageFold
+from app.executors.metering import BilledMetering, channel_limits
 from app.executors.port import RunContext
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
@@ -51,7 +51,7 @@ class Bench:
 
     simulator: Simulator
     gateway: Gateway
-    billing: RunMetering
+    billing: BilledMetering
     reports: BillingReports
     directory: RunDirectory
     context: Callable[[str], RunContext]
@@ -61,15 +61,17 @@ class Bench:
     ) -> tuple[Meters, str]:
         """Ask one prompt after the other and settle the bill; returns the meters and the session."""
         context = self.context(run_id)
-        lane = self.gateway.open(run_id, *self.billing.lane(context))
-        meters, fold, session = ComparingMeter(context, lane), UsageFold(), ""
-        async with ClaudeSDKClient(self.options(lane.url, lane.token, run_id, options)) as client:
+        channel = self.gateway.open_channel(
+            run_id, channel_limits(context), self.billing.hooks_for(context, executor_type="claude_sdk")
+        )
+        meters, fold, session = ComparingMeter(context, channel), UsageFold(), ""
+        async with ClaudeSDKClient(self.options(channel.url, channel.token, run_id, options)) as client:
             for prompt in prompts:
                 await client.query(prompt)
                 heard = 0
                 async with asyncio.timeout(PATIENCE_S):
                     async for message in client.receive_messages():
-                        meters.show(message)
+                        meters.observe(message)
                         for metered in fold.feed(message):
                             for fact in meters.feed(metered):
                                 self.billing.receipts.record(fact)
@@ -77,11 +79,11 @@ class Bench:
                             heard, session = heard + 1, message.session_id
                             if heard == results:
                                 break
-        await self.gateway.close(lane)
-        for fact in meters.close():
+        await self.gateway.close_channel(channel)
+        for fact in meters.finish():
             self.billing.receipts.record(fact)
         await self.billing.receipts.flush(context.run, within_s=PATIENCE_S)
-        return meters.report(), session
+        return meters.summary(), session
 
     async def receipts(self, *run_ids: str) -> list[dict[str, Any]]:
         """What was charged for these runs."""
@@ -95,7 +97,7 @@ class Bench:
             base_url=url,
             directory=self.directory.path,
             longest_tool_s=30,
-            asked=ModelOptions(),
+            options=ModelOptions(),
         )
         for switch in SWITCHES:
             del environment[switch]
@@ -145,7 +147,7 @@ async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
         yield Bench(
             simulator,
             gateway,
-            RunMetering(queue, CreditLedger(database), prices),
+            BilledMetering(queue, CreditLedger(database), prices),
             BillingReports(database),
             RunDirectory(tmp_path),
             context,
@@ -235,12 +237,14 @@ async def test_a_client_that_just_leaves(bench: Bench) -> None:
     """Disconnected without an interrupt, the CLI goes on by itself; the bill goes with it."""
     bench.simulator.responder = lambda _: Reply([Text("one two three four five")], delta_delay_s=0.2)
     context = bench.context("left")
-    lane = bench.gateway.open("left", *bench.billing.lane(context))
-    async with ClaudeSDKClient(bench.options(lane.url, lane.token, "left", {})) as client:
+    channel = bench.gateway.open_channel(
+        "left", channel_limits(context), bench.billing.hooks_for(context, executor_type="claude_sdk")
+    )
+    async with ClaudeSDKClient(bench.options(channel.url, channel.token, "left", {})) as client:
         await client.query("go")
         await until(lambda: bool(bench.simulator.sent))
 
-    await bench.gateway.close(lane)
+    await bench.gateway.close_channel(channel)
     await bench.billing.receipts.flush(context.run, within_s=PATIENCE_S)
 
     assert bill(await bench.receipts("left")) == wire(bench.simulator.sent) != {}

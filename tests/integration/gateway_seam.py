@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from app.errors import Unavailable
-from app.gateway.call import CallCost, ChannelHooks, Refusal
+from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
@@ -42,7 +42,7 @@ class Noted:
     sent: list[MessageUsage] = field(default_factory=list)
     """Prompts that the provider had been given; what became of them follows."""
     voided: list[MessageUsage] = field(default_factory=list)
-    objection: Refusal | None = None
+    refusal: Refusal | None = None
     full: bool = False
     """Nothing can be noted that nobody has read yet."""
 
@@ -56,20 +56,20 @@ class Noted:
             raise Unavailable
         self.opened.append(message)
 
-    async def object(self, _under_way: CallCost) -> Refusal | None:
-        return self.objection
+    async def check_credit(self, _under_way: CallCost) -> Refusal | None:
+        return self.refusal
 
     @property
     def last(self) -> MessageUsage:
         return self.closed[-1]
 
-    def links(self) -> ChannelHooks:
-        return ChannelHooks(
+    def hooks(self) -> MeteringHooks:
+        return MeteringHooks(
             cost_of=lambda _model, usage: Decimal(usage.total_tokens),
-            objection=self.object,
-            opened=self.open,
-            closed=self.closed.append,
-            voided=self.voided.append,
+            check_credit=self.check_credit,
+            on_start=self.open,
+            on_usage=self.closed.append,
+            on_void=self.voided.append,
         )
 
 
@@ -81,17 +81,17 @@ class Seam:
     simulator: Simulator
     gateway: Gateway
     noted: Noted
-    lane: Channel
+    channel: Channel
 
-    def lane_of(self, **limits: Any) -> Channel:
+    def channel_with(self, **limits: Any) -> Channel:
         deadline = asyncio.get_running_loop().time() + 60
-        return self.gateway.open("run-1", ChannelLimits(deadline, **limits), self.noted.links())
+        return self.gateway.open_channel("run-1", ChannelLimits(deadline, **limits), self.noted.hooks())
 
     async def ask(self, asked: dict[str, Any] = STREAMED, **options: Any) -> httpx.Response:
-        return await self.agent.post(f"{self.lane.url}/v1/messages", json=asked, headers=AGENTS, **options)
+        return await self.agent.post(f"{self.channel.url}/v1/messages", json=asked, headers=AGENTS, **options)
 
     def stream(self, asked: dict[str, Any] = STREAMED) -> Any:
-        return self.agent.stream("POST", f"{self.lane.url}/v1/messages", json=asked, headers=AGENTS)
+        return self.agent.stream("POST", f"{self.channel.url}/v1/messages", json=asked, headers=AGENTS)
 
 
 @asynccontextmanager
@@ -103,8 +103,8 @@ async def gateway_to(url: str, simulator: Simulator | None = None) -> AsyncItera
     ):
         noted = Noted()
         deadline = asyncio.get_running_loop().time() + 60
-        lane = gateway.open("run-1", ChannelLimits(deadline), noted.links())
-        yield Seam(agent, simulator or Simulator(in_turn()), gateway, noted, lane)
+        channel = gateway.open_channel("run-1", ChannelLimits(deadline), noted.hooks())
+        yield Seam(agent, simulator or Simulator(in_turn()), gateway, noted, channel)
 
 
 @asynccontextmanager

@@ -22,8 +22,8 @@ async def test_it_says_whether_it_is_logged_in(tmp_path: Path) -> None:
     cli, empty = Cli(bundled_cli()), tmp_path / "empty"
     empty.mkdir()
 
-    assert await cli.login(tmp_path, Login.of(empty)) is None
-    status = await cli.login(tmp_path, Login.of(a_login(tmp_path / "login")))
+    assert await cli.login_status(tmp_path, Login.of(empty)) is None
+    status = await cli.login_status(tmp_path, Login.of(a_login(tmp_path / "login")))
     assert status is not None
     assert status["apiProvider"] == "firstParty"
 
@@ -31,7 +31,7 @@ async def test_it_says_whether_it_is_logged_in(tmp_path: Path) -> None:
 async def test_a_program_that_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
     for cli in (Cli(tmp_path / "nothing"), Cli(Path("/bin/true"))):
         with pytest.raises(CliUnresponsive):
-            await cli.login(tmp_path, Login.of(tmp_path))
+            await cli.login_status(tmp_path, Login.of(tmp_path))
     with pytest.raises(CliUnresponsive):
         await Cli(bundled_cli()).version(tmp_path / "nowhere")
 

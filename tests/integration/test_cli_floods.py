@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
@@ -44,13 +44,13 @@ async def test_a_cli_whose_words_nobody_reads_is_killed_at_a_bound(tmp_path: Pat
     directory = RunDirectory(tmp_path)
     script = FLOOD.format(python=sys.executable, pid_file=str(directory.pid_file))
     options = ClaudeAgentOptions(cli_path=directory.write_launcher(script), cwd=directory.work)
-    process = CliProcess(options, directory)
+    process = CliProcess(ClaudeSDKClient(options), directory)
     before = psutil.Process().memory_info().rss
     owner = process.start()
-    process.say("m", "go")
+    process.send("m", "go")
     try:
         async with asyncio.timeout(PATIENCE_S):
-            await process.gone.wait()
+            await process.exited.wait()
         grown = psutil.Process().memory_info().rss - before
         heard, reading = 0, process.messages()
         with pytest.raises(CliFailed, match="BufferFull"):  # noqa: PT012 - which one raises is the question

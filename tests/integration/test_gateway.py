@@ -71,7 +71,7 @@ async def test_a_message_is_closed_with_its_last_number(asked: dict[str, Any]) -
     assert (message.complete, message.output_estimated, message.whole_blocks) == (True, False, 3)
     assert len(seam.noted.closed) == 1
     assert (len(seam.noted.sent), len(seam.noted.opened)) == (1, 1)
-    assert list(seam.lane.messages) == [FULL.message_id]
+    assert list(seam.channel.messages) == [FULL.message_id]
 
 
 async def test_the_providers_key_is_added_and_the_agents_own_goes_no_further() -> None:
@@ -88,7 +88,7 @@ async def test_the_providers_key_is_added_and_the_agents_own_goes_no_further() -
     assert request.headers["anthropic-version"] == "2023-06-01"
     assert request.body == STREAMED
     assert "agents-own" not in str(request.headers)
-    assert seam.lane.token not in str(request.headers)
+    assert seam.channel.token not in str(request.headers)
 
 
 async def test_a_request_in_chunks_arrives_whole() -> None:
@@ -98,7 +98,7 @@ async def test_a_request_in_chunks_arrives_whole() -> None:
             yield body[start : start + 10]
 
     async with the_seam(in_turn(FULL)) as seam:
-        answer = await seam.agent.post(f"{seam.lane.url}/v1/messages", content=pieces())
+        answer = await seam.agent.post(f"{seam.channel.url}/v1/messages", content=pieces())
 
     assert answer.status_code == 200
     (request,) = seam.simulator.requests
@@ -123,7 +123,7 @@ async def test_a_request_in_chunks_arrives_whole() -> None:
 )
 async def test_nothing_else_is_passed_on(method: str, path: str) -> None:
     async with the_seam(in_turn(FULL)) as seam:
-        answer = await seam.agent.request(method, seam.lane.url + path, content=json.dumps(ASKED))
+        answer = await seam.agent.request(method, seam.channel.url + path, content=json.dumps(ASKED))
 
     assert answer.status_code == 404
     assert seam.simulator.requests == []
@@ -133,10 +133,10 @@ async def test_nothing_else_is_passed_on(method: str, path: str) -> None:
 
 async def test_a_token_is_worth_nothing_before_or_after_its_run() -> None:
     async with the_seam(in_turn(FULL)) as seam:
-        await seam.gateway.close(seam.lane)
+        await seam.gateway.close_channel(seam.channel)
         ended = await seam.ask()
-        counted = await seam.agent.post(f"{seam.lane.url}/v1/messages/count_tokens", json=ASKED)
-        base = seam.lane.url.removesuffix(seam.lane.token)
+        counted = await seam.agent.post(f"{seam.channel.url}/v1/messages/count_tokens", json=ASKED)
+        base = seam.channel.url.removesuffix(seam.channel.token)
         guessed = await seam.agent.post(f"{base}guess/v1/messages", json=ASKED)
 
     assert [answer.status_code for answer in (ended, counted, guessed)] == [403] * 3
@@ -147,16 +147,16 @@ async def test_a_token_is_worth_nothing_before_or_after_its_run() -> None:
 
 async def test_a_call_beyond_its_limits_never_reaches_the_provider() -> None:
     async with the_seam(lambda _: Reply([Text("hi")])) as seam:
-        lane = seam.lane_of(max_turns=1)
-        answers = [await seam.agent.post(f"{lane.url}/v1/messages", json=STREAMED) for _ in range(2)]
-        seam.noted.objection = "credit"
+        channel = seam.channel_with(max_turns=1)
+        answers = [await seam.agent.post(f"{channel.url}/v1/messages", json=STREAMED) for _ in range(2)]
+        seam.noted.refusal = "credit"
         answers.append(await seam.ask())
 
     assert [answer.status_code for answer in answers] == [200, 402, 402]
     assert answers[-1].json()["error"]["type"] == "billing_error"
     assert answers[-1].headers["x-should-retry"] == "false"
     assert len(seam.simulator.requests) == 1
-    assert (lane.refused, seam.lane.refused) == ("turns", "credit")
+    assert (channel.refused, seam.channel.refused) == ("turns", "credit")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": "m", "max_tokens": Infinity}', b"\xff"])
@@ -169,8 +169,8 @@ async def test_a_body_without_sense_is_the_providers_to_refuse(body: bytes) -> N
         await send({"type": "http.response.body", "body": b"no"})
 
     async with serve_on_loopback(refuse) as url, gateway_to(url) as seam:
-        lane = seam.lane_of(max_total_tokens=100)
-        answer = await seam.agent.post(f"{lane.url}/v1/messages", content=body)
+        channel = seam.channel_with(max_total_tokens=100)
+        answer = await seam.agent.post(f"{channel.url}/v1/messages", content=body)
 
     assert (answer.status_code, answer.content) == (400, b"no")
     assert heard == [body]
@@ -178,11 +178,11 @@ async def test_a_body_without_sense_is_the_providers_to_refuse(body: bytes) -> N
 
 async def test_counting_tokens_is_passed_on_and_costs_nothing() -> None:
     async with the_seam(in_turn(), accepted_keys=frozenset({PROVIDER_KEY})) as seam:
-        lane = seam.lane_of(max_turns=0)
-        answer = await seam.agent.post(f"{lane.url}/v1/messages/count_tokens?beta=true", json=ASKED)
+        channel = seam.channel_with(max_turns=0)
+        answer = await seam.agent.post(f"{channel.url}/v1/messages/count_tokens?beta=true", json=ASKED)
 
     assert (answer.status_code, answer.json()) == (200, {"input_tokens": 9})
-    assert (seam.noted.opened, seam.noted.closed, lane.messages, lane.refused) == ([], [], {}, None)
+    assert (seam.noted.opened, seam.noted.closed, channel.messages, channel.refused) == ([], [], {}, None)
 
 
 async def test_many_agents_are_answered_at_once_and_not_mixed_up() -> None:
@@ -192,12 +192,14 @@ async def test_many_agents_are_answered_at_once_and_not_mixed_up() -> None:
     async with the_seam(echo) as seam:
 
         async def ask(number: int) -> None:
-            lane = seam.lane_of()
+            channel = seam.channel_with()
             prompt = {"role": "user", "content": f"say number-{number} again"}
-            answer = await seam.agent.post(f"{lane.url}/v1/messages", json={**STREAMED, "messages": [prompt]})
+            answer = await seam.agent.post(
+                f"{channel.url}/v1/messages", json={**STREAMED, "messages": [prompt]}
+            )
             assert f"number-{number}" in answer.text
-            assert len(lane.messages) == 1
-            assert next(iter(lane.messages)) in answer.text
+            assert len(channel.messages) == 1
+            assert next(iter(channel.messages)) in answer.text
 
         await asyncio.gather(*map(ask, range(50)))
 

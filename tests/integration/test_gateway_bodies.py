@@ -10,7 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from app.gateway.bodies import BODY_BYTES, RUN_BYTES, Bodies, BodyRefused
+from app.gateway.bodies import BODY_BYTES, RUN_BYTES, BodyRefused, RequestBodies
 from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text
 from tests.e2e.stories import PATIENCE_S, until
@@ -25,7 +25,7 @@ def head(path: str, *, length: int) -> bytes:
 
 
 async def connect(seam: Seam) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    port = urlsplit(seam.lane.url).port
+    port = urlsplit(seam.channel.url).port
     return await asyncio.open_connection("127.0.0.1", port)
 
 
@@ -59,7 +59,7 @@ async def test_without_a_token_nothing_of_a_body_is_read(path: str, status: int)
 
 async def test_a_body_that_is_too_large_is_refused_by_its_length_or_where_it_becomes_so() -> None:
     async with the_seam(lambda _: Reply([Text("ok")])) as seam:
-        path = urlsplit(seam.lane.url).path + "/v1/messages"
+        path = urlsplit(seam.channel.url).path + "/v1/messages"
         reader, writer = await connect(seam)
         writer.write(head(path, length=BODY_BYTES + 1))
         announced = await status_of(reader)
@@ -69,7 +69,7 @@ async def test_a_body_that_is_too_large_is_refused_by_its_length_or_where_it_bec
             for _ in range(BODY_BYTES // MB + 1):
                 yield PIECE
 
-        chunked = await seam.agent.post(f"{seam.lane.url}/v1/messages", content=endless())
+        chunked = await seam.agent.post(f"{seam.channel.url}/v1/messages", content=endless())
 
     assert (announced, chunked.status_code) == (413, 413)
     assert chunked.json()["error"]["type"] == "request_too_large"
@@ -78,7 +78,7 @@ async def test_a_body_that_is_too_large_is_refused_by_its_length_or_where_it_bec
 
 async def test_a_prompt_of_too_many_parts_is_refused_and_not_read() -> None:
     async with the_seam(lambda _: Reply([Text("ok")])) as seam:
-        answer = await seam.agent.post(f"{seam.lane.url}/v1/messages", content=b"[" + b"[]," * MB + b"[]]")
+        answer = await seam.agent.post(f"{seam.channel.url}/v1/messages", content=b"[" + b"[]," * MB + b"[]]")
 
     assert (answer.status_code, seam.simulator.requests) == (413, [])
 
@@ -99,7 +99,9 @@ async def test_what_a_run_holds_at_a_time_is_bounded_and_given_back() -> None:
     assert [answer.status_code for answer in (*answers, again)] == [200, 200, 200]
 
 
-async def read(bodies: Bodies, owner: str, *parts: dict[str, Any], announced: int | None = None) -> bytes:
+async def read(
+    bodies: RequestBodies, owner: str, *parts: dict[str, Any], announced: int | None = None
+) -> bytes:
     waiting = list(parts)
 
     async def receive() -> dict[str, Any]:
@@ -117,7 +119,7 @@ def a_part(body: bytes, *, more: bool = True) -> dict[str, Any]:
 
 
 async def test_a_body_that_does_not_come_in_time_is_given_up() -> None:
-    bodies = Bodies(within_s=0.05)
+    bodies = RequestBodies(within_s=0.05)
 
     with pytest.raises(BodyRefused, match="408"):
         await read(bodies, "run", a_part(b"half"))
@@ -125,7 +127,7 @@ async def test_a_body_that_does_not_come_in_time_is_given_up() -> None:
 
 
 async def test_half_a_body_is_none() -> None:
-    bodies = Bodies()
+    bodies = RequestBodies()
 
     with pytest.raises(BodyRefused, match="400"):
         await read(bodies, "run", a_part(b"half"), {"type": "http.disconnect"})
@@ -133,14 +135,14 @@ async def test_half_a_body_is_none() -> None:
 
 
 async def test_a_body_in_parts_is_whole_and_counted_while_it_is_needed() -> None:
-    bodies = Bodies()
+    bodies = RequestBodies()
 
     assert await read(bodies, "run", a_part(b"one "), a_part(b"two", more=False), announced=7) == b"one two"
     assert bodies.held_bytes == 0
 
 
 async def test_one_run_takes_no_more_than_its_share() -> None:
-    bodies = Bodies()
+    bodies = RequestBodies()
     half = a_part(b"x" * (RUN_BYTES // 2), more=False)
 
     async def receive() -> dict[str, Any]:

@@ -47,7 +47,7 @@ async def test_a_stream_that_drops_reaches_the_agent_as_a_drop(cut_after: int) -
         async with seam.stream() as response:
             with pytest.raises(httpx.RemoteProtocolError):
                 await read_into(read, response.aiter_raw())
-        await seam.gateway.close(seam.lane)
+        await seam.gateway.close_channel(seam.channel)
 
     assert read.count(b"event: ") == cut_after
     (sent,) = seam.simulator.sent
@@ -61,7 +61,7 @@ async def test_a_drop_before_anything_was_said_bills_the_prompt() -> None:
     async with the_seam(in_turn(Reply([Text(WORDS)], cut_after=0))) as seam:
         with pytest.raises(httpx.RemoteProtocolError):
             await seam.ask()
-        await seam.gateway.close(seam.lane)
+        await seam.gateway.close_channel(seam.channel)
 
     (unanswered,) = seam.noted.closed
     assert (unanswered.message_id, unanswered.model, unanswered.note) == ("unanswered-1", MODEL, COUNTED)
@@ -91,8 +91,8 @@ async def test_a_message_that_cannot_be_noted_is_never_shown_and_still_billed() 
         async with seam.stream() as response:
             with pytest.raises(httpx.RemoteProtocolError):
                 await read_into(read, response.aiter_raw())
-        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
-        await seam.gateway.close(seam.lane)
+        await until(lambda: seam.simulator.sent[0].disconnected)
+        await seam.gateway.close_channel(seam.channel)
 
     assert read == b""
     assert (seam.noted.last.message_id, seam.noted.last.complete) == (
@@ -115,7 +115,7 @@ async def test_an_agent_that_hangs_up_ends_the_providers_work_and_is_billed_what
         async with seam.stream() as response:
             await anext(response.aiter_raw())
             await hold.reached.wait()
-        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
+        await until(lambda: seam.simulator.sent[0].disconnected)
         await until(lambda: len(seam.noted.closed) == 2)
 
     estimated, counted = seam.noted.closed
@@ -123,7 +123,7 @@ async def test_an_agent_that_hangs_up_ends_the_providers_work_and_is_billed_what
     assert (estimated.usage.output_tokens, counted.usage.output_tokens) == (4, 3)
     assert counted.usage.input_tokens == 10
     assert (counted.output_estimated, counted.whole_blocks) == (True, 0)
-    assert seam.lane.messages[counted.message_id] is counted
+    assert seam.channel.messages[counted.message_id] is counted
 
 
 async def test_an_agent_that_hangs_up_at_the_last_number_is_billed_by_it() -> None:
@@ -131,8 +131,8 @@ async def test_an_agent_that_hangs_up_at_the_last_number_is_billed_by_it() -> No
     async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam:
         async with seam.stream():
             await hold.reached.wait()
-        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
-        await seam.gateway.close(seam.lane)
+        await until(lambda: seam.simulator.sent[0].disconnected)
+        await seam.gateway.close_channel(seam.channel)
 
     assert seam.simulator.sent[0].final_usage is not None
     assert [(message.complete, message.usage.output_tokens) for message in seam.noted.closed] == [(True, 20)]
@@ -144,11 +144,11 @@ async def test_closing_a_lane_hangs_up_and_notes_nothing_later() -> None:
         chunks = response.aiter_raw()
         await anext(chunks)
         await hold.reached.wait()
-        await seam.gateway.close(seam.lane)
+        await seam.gateway.close_channel(seam.channel)
         noted = list(seam.noted.closed)
 
         assert seam.noted.last.usage.output_tokens == 2
-        await until(lambda: seam.simulator.sent[0].wait_for_disconnect)
+        await until(lambda: seam.simulator.sent[0].disconnected)
         with pytest.raises(httpx.RemoteProtocolError):
             await read_into(bytearray(), chunks)
 
@@ -161,7 +161,7 @@ class Slow:
 
     may_count: asyncio.Event = field(default_factory=asyncio.Event)
     counting: asyncio.Event = field(default_factory=asyncio.Event)
-    wait_for_disconnect: asyncio.Event = field(default_factory=asyncio.Event)
+    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
     answer: bytes = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -173,7 +173,7 @@ class Slow:
             return
         await _say(send, self.answer, kind=b"text/event-stream")
         await wait_for_disconnect(receive)
-        self.wait_for_disconnect.set()
+        self.disconnected.set()
 
 
 async def _say(send: Send, body: bytes, *, kind: bytes = b"application/json", more: bool = True) -> None:
@@ -203,7 +203,7 @@ async def test_the_provider_is_hung_up_on_before_anything_is_counted() -> None:
             await anext(response.aiter_raw())
         await slow.counting.wait()
         async with asyncio.timeout(1):
-            await slow.wait_for_disconnect.wait()
+            await slow.disconnected.wait()
 
         assert [message.output_estimated for message in seam.noted.closed] == [True]
 
@@ -213,7 +213,7 @@ async def test_a_lane_that_closes_while_tokens_are_counted_waits_for_the_count()
         async with seam.stream() as response:
             await anext(response.aiter_raw())
         await slow.counting.wait()
-        closing = asyncio.create_task(seam.gateway.close(seam.lane))
+        closing = asyncio.create_task(seam.gateway.close_channel(seam.channel))
         await asyncio.sleep(1.2)
         early = closing.done()
         slow.may_count.set()
@@ -231,7 +231,7 @@ async def test_a_provider_that_does_not_count_leaves_the_estimate() -> None:
         async with seam.stream() as response:
             await anext(response.aiter_raw())
         await until(lambda: bool(seam.noted.closed))
-        await seam.gateway.close(seam.lane)
+        await seam.gateway.close_channel(seam.channel)
 
     assert {message.usage.output_tokens for message in seam.noted.closed} == {4}
 
@@ -247,7 +247,7 @@ async def test_lines_nobody_understands_reach_the_agent_and_the_rest_is_billed()
                     break
         slow.may_count.set()
         await until(lambda: bool(seam.noted.closed))
-        await seam.gateway.close(seam.lane)
+        await seam.gateway.close_channel(seam.channel)
 
     assert read == slow.answer
     assert (seam.noted.last.message_id, seam.noted.last.usage.input_tokens) == ("msg_1", 10)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from app.gateway.wire import WHOLE_BYTES
+from app.gateway.wire import MAX_JSON_BYTES
 from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from tests.integration.gateway_seam import STREAMED, Seam, gateway_to
 from tests.integration.test_gateway_cut_short import a_start
@@ -58,7 +58,7 @@ async def test_an_answer_that_would_lead_the_agent_on_is_kept_from_it(
 
 
 async def test_an_answer_in_one_piece_is_no_longer_than_a_message() -> None:
-    async with answering(200, [JSON], b" " * WHOLE_BYTES, b"{}") as seam:
+    async with answering(200, [JSON], b" " * MAX_JSON_BYTES, b"{}") as seam:
         with pytest.raises(Exception, match="peer closed connection"):
             await seam.ask()
 
@@ -99,7 +99,7 @@ async def test_countless_small_pieces_keep_nobody_waiting() -> None:
 
 
 def _place_of(seam: Seam) -> tuple[str, int]:
-    url = urlsplit(seam.lane.url)
+    url = urlsplit(seam.channel.url)
     assert url.hostname is not None
     assert url.port is not None
     return url.hostname, url.port
@@ -107,7 +107,7 @@ def _place_of(seam: Seam) -> tuple[str, int]:
 
 def _request(seam: Seam) -> bytes:
     body = json.dumps(STREAMED).encode()
-    path = urlsplit(seam.lane.url).path
+    path = urlsplit(seam.channel.url).path
     return (
         f"POST {path}/v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
     )

@@ -133,7 +133,7 @@ async def test_a_client_that_hangs_up_is_noticed() -> None:
     async with talking(in_turn(Reply([Text("one two")], hold=hold))) as (simulator, client):
         async with client.messages.stream(**ASKED):
             await hold.reached.wait()
-        await until(lambda: simulator.sent[0].wait_for_disconnect)
+        await until(lambda: simulator.sent[0].disconnected)
 
     assert simulator.sent[0].final_usage is None
     assert simulator.sent[0].sent_output == "one"

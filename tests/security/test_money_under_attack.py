@@ -23,11 +23,11 @@ from app.billing.receipt_queue import ReceiptQueue
 from app.billing.records import Receipt
 from app.billing.reports import BillingReports
 from app.db import Database
-from app.executors.claude_agent.metering.hooks import RunMetering
+from app.executors.metering import BilledMetering, channel_limits
 from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
-from app.gateway.wire import ANSWER_BYTES, WHOLE_BYTES
+from app.gateway.wire import ANSWER_BYTES, MAX_JSON_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback, wait_for_disconnect
 from app.simulator import wire
@@ -50,7 +50,7 @@ class Shop:
     database: Database
     receipts: ReceiptQueue
     ledger: CreditLedger
-    billing: RunMetering
+    billing: BilledMetering
     gateway: Gateway
     agent: httpx.AsyncClient
 
@@ -71,19 +71,19 @@ class Account:
     id: AccountId
     key: ApiKeyId
 
-    def lane(self, run_id: str, *, reserved: int | None = None) -> Channel:
+    def channel(self, run_id: str, *, reserved: int | None = None) -> Channel:
         """The lane of a run that is under way; `reserved` when it was accepted."""
         attribution = Attribution(self.key, "claude_agents:assistant", None)
         run = RunKey(self.id, RunId(run_id))
         minute = timedelta(minutes=1)
         context = a_context(run=run, model=MODEL, attribution=attribution, reserved=reserved, timeout=minute)
-        limits, links = self.shop.billing.lane(context)
-        return self.shop.gateway.open(run_id, limits, links)
+        hooks = self.shop.billing.hooks_for(context, executor_type="claude_sdk")
+        return self.shop.gateway.open_channel(run_id, channel_limits(context), hooks)
 
-    async def ends(self, lane: Channel) -> list[Receipt]:
+    async def ends(self, channel: Channel) -> list[Receipt]:
         """The end of a run, as the relay does it: its receipts."""
-        run = RunKey(self.id, RunId(lane.run_id))
-        await self.shop.gateway.close(lane)
+        run = RunKey(self.id, RunId(channel.run_id))
+        await self.shop.gateway.close_channel(channel)
         await self.shop.receipts.flush(run, within_s=PATIENCE_S)
         async with self.shop.database.transaction() as tx:
             await self.shop.ledger.release(tx, run)
@@ -96,11 +96,11 @@ class Account:
         return Decimal(credit.balance) / CREDITS_PER_DOLLAR
 
 
-async def ask(shop: Shop, lane: Channel, prompt: str = "hello", **fields: Any) -> httpx.Response:
+async def ask(shop: Shop, channel: Channel, prompt: str = "hello", **fields: Any) -> httpx.Response:
     """What an agent asks its model."""
     messages = [{"role": "user", "content": prompt}]
     asked = {"model": MODEL, "max_tokens": 32_000, "stream": True, "messages": messages, **fields}
-    return await shop.agent.post(f"{lane.url}/v1/messages", json=asked)
+    return await shop.agent.post(f"{channel.url}/v1/messages", json=asked)
 
 
 @asynccontextmanager
@@ -117,7 +117,7 @@ async def a_shop(database_url: str, directory: Path, provider_url: str) -> Async
             Gateway(provider) as gateway,
             httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
         ):
-            yield Shop(database, receipts, ledger, RunMetering(receipts, ledger, prices), gateway, agent)
+            yield Shop(database, receipts, ledger, BilledMetering(receipts, ledger, prices), gateway, agent)
     finally:
         working.cancel()
         await asyncio.wait({working})
@@ -151,10 +151,12 @@ async def test_twelve_dear_prompts_at_once_overdraw_five_dollars_by_one_message_
         account = await shop.account("acme", dollars=5)
         statuses: list[int] = []
         for wave in range(3):
-            lanes = [account.lane(f"run-{wave}-{number}") for number in range(12)]
+            channels = [account.channel(f"run-{wave}-{number}") for number in range(12)]
             cached = {"system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]}
-            answers = await asyncio.gather(*(ask(shop, lane, DEAR_PROMPT, **cached) for lane in lanes))
-            await asyncio.gather(*(account.ends(lane) for lane in lanes))
+            answers = await asyncio.gather(
+                *(ask(shop, channel, DEAR_PROMPT, **cached) for channel in channels)
+            )
+            await asyncio.gather(*(account.ends(channel) for channel in channels))
             statuses += [answer.status_code for answer in answers]
 
         assert set(statuses) == {200, 402}
@@ -168,14 +170,14 @@ async def test_a_call_that_is_not_covered_is_refused_before_its_prompt_is_sent(
 ) -> None:
     async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
         account = await shop.account("acme", dollars=1)
-        lane = account.lane("run-1")
+        channel = account.channel("run-1")
 
-        refused = await ask(shop, lane, DEAR_PROMPT * 5)
-        allowed = await ask(shop, lane, "hello")
+        refused = await ask(shop, channel, DEAR_PROMPT * 5)
+        allowed = await ask(shop, channel, "hello")
 
         assert (refused.status_code, refused.headers["x-should-retry"]) == (402, "false")
-        assert (allowed.status_code, len(simulator.requests), lane.refused) == (200, 1, "credit")
-        await account.ends(lane)
+        assert (allowed.status_code, len(simulator.requests), channel.refused) == (200, 1, "credit")
+        await account.ends(channel)
 
 
 async def test_while_the_ledger_does_not_answer_a_first_call_has_what_was_set_aside_for_its_run(
@@ -183,13 +185,17 @@ async def test_while_the_ledger_does_not_answer_a_first_call_has_what_was_set_as
 ) -> None:
     async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
         account = await shop.account("acme", dollars=1)
-        lanes = [account.lane(f"run-{number}", reserved=CREDITS_PER_DOLLAR // 10) for number in range(2)]
+        channels = [
+            account.channel(f"run-{number}", reserved=CREDITS_PER_DOLLAR // 10) for number in range(2)
+        ]
         async with shop.database.transaction() as tx:
             # As many requests of the account at once do: whoever comes waits.
             await lock_balance(tx, account.id)
-            refused, allowed = await asyncio.gather(ask(shop, lanes[0], DEAR_PROMPT), ask(shop, lanes[1]))
+            refused, allowed = await asyncio.gather(
+                ask(shop, channels[0], DEAR_PROMPT), ask(shop, channels[1])
+            )
         assert (refused.status_code, allowed.status_code, len(simulator.requests)) == (402, 200, 1)
-        await asyncio.gather(*(account.ends(lane) for lane in lanes))
+        await asyncio.gather(*(account.ends(channel) for channel in channels))
 
 
 async def test_prompts_given_up_before_their_first_byte_are_paid_for(
@@ -199,13 +205,13 @@ async def test_prompts_given_up_before_their_first_byte_are_paid_for(
     answers = in_turn(*(Reply([Text("never")], hold=hold) for hold in holds))
     async with a_shop_with(answers, database_url, tmp_path) as (shop, _):
         account = await shop.account("acme", dollars=5)
-        lane = account.lane("run-1")
+        channel = account.channel("run-1")
         for hold in holds:
-            asking = asyncio.create_task(ask(shop, lane, "one two three"))
+            asking = asyncio.create_task(ask(shop, channel, "one two three"))
             await hold.reached.wait()
             asking.cancel()
             await asyncio.wait({asking})
-        receipts = await account.ends(lane)
+        receipts = await account.ends(channel)
 
         assert [receipt.usage_unit_id for receipt in receipts] == [f"unanswered-{n}" for n in (1, 2, 3)]
         for receipt in receipts:
@@ -228,11 +234,11 @@ async def test_what_a_provider_refuses_costs_nothing(database_url: str, tmp_path
         ) as (shop, _),
     ):
         account = await shop.account("acme", dollars=5)
-        lane = account.lane("run-1")
+        channel = account.channel("run-1")
         for _ in range(4):
-            await ask(shop, lane)
+            await ask(shop, channel)
 
-        assert await account.ends(lane) == []
+        assert await account.ends(channel) == []
         assert await account.balance() == 5
 
 
@@ -246,10 +252,10 @@ async def test_ids_a_provider_repeats_are_charged_each_time(database_url: str, t
     async with a_shop_with(repeats, database_url, tmp_path) as (shop, simulator):
         for name in ("acme", "globex"):
             account = await shop.account(name)
-            lane = account.lane("run-1")
+            channel = account.channel("run-1")
             for _ in strange:
-                await ask(shop, lane)
-            receipts = await account.ends(lane)
+                await ask(shop, channel)
+            receipts = await account.ends(channel)
 
             ids = [receipt.usage_unit_id for receipt in receipts]
             assert ids[:3] == ["msg_same", "msg_same~2", "msg_same~3"]
@@ -292,7 +298,7 @@ class Flood:
     ("kind", "status", "most", "charged"),
     [
         (b"text/event-stream", 200, ANSWER_BYTES, ["msg_1"]),
-        (b"application/json", 200, WHOLE_BYTES, ["unanswered-1"]),
+        (b"application/json", 200, MAX_JSON_BYTES, ["unanswered-1"]),
         (b"application/json", 500, MB, []),
     ],
     ids=["streamed", "whole", "error"],
@@ -303,21 +309,21 @@ async def test_an_answer_of_hundreds_of_megabytes_is_given_up(
     flood = Flood(kind, status)
     async with serve_on_loopback(flood) as url, a_shop(database_url, tmp_path, url) as shop:
         account = await shop.account("acme")
-        lane = account.lane("run-1")
+        channel = account.channel("run-1")
         before = psutil.Process().memory_info().rss
         with suppress(httpx.RemoteProtocolError):
             async with shop.agent.stream(
-                "POST", f"{lane.url}/v1/messages", json={"model": MODEL, "max_tokens": 5, "messages": []}
+                "POST", f"{channel.url}/v1/messages", json={"model": MODEL, "max_tokens": 5, "messages": []}
             ) as response:
                 async for _ in response.aiter_raw():
                     pass
         grown = psutil.Process().memory_info().rss - before
-        again = await ask(shop, lane)
-        receipts = await account.ends(lane)
+        again = await ask(shop, channel)
+        receipts = await account.ends(channel)
 
     assert most <= flood.sent < most + 8 * MB
     assert grown < 4 * ANSWER_BYTES
-    assert (again.status_code, lane.refused) == (402, "answer")
+    assert (again.status_code, channel.refused) == (402, "answer")
     assert [receipt.usage_unit_id for receipt in receipts] == charged
     assert {receipt.basis for receipt in receipts} <= {"partial"}
 
@@ -331,7 +337,7 @@ async def test_a_run_cancelled_before_the_first_byte_pays_for_its_prompt(world_o
     await world.http.post(f"/v1/runs/{run_id}/cancel")
 
     assert (await world.ended(run_id))["final"]["finishReason"] == "aborted"
-    await until(lambda: world.simulator.sent[0].wait_for_disconnect)
+    await until(lambda: world.simulator.sent[0].disconnected)
     receipts = await world.receipts(run_id)
     assert len(receipts) == len(world.simulator.requests)
     for receipt in receipts:

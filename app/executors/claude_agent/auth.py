@@ -1,17 +1,18 @@
-"""How the CLI reaches its model: through the gateway, or by the machine's own login."""
+"""ModelAuth: how a CLI reaches its model; through the gateway, or with the machine's own login."""
 
 from pathlib import Path
 from typing import Protocol
 
-from app.executors.claude_agent.metering.meters import ComparingMeter, RunMeter
-from app.executors.claude_agent.metering.sdk_meter import SdkMeter
+from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
+from app.executors.claude_agent.meters.port import RunMeter
+from app.executors.claude_agent.meters.sdk_meter import SdkMeter
 from app.executors.claude_agent.process.cli import Cli, CliUnresponsive
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.environment import Login, cli_environment, login_environment
 from app.executors.port import RunContext
-from app.gateway.call import ChannelHooks
+from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
-from app.gateway.proxy import Address, Gateway
+from app.gateway.proxy import ChannelAddress, Gateway
 from app.gateway.upstream import Upstream
 from app.models.registry import ModelOptions
 
@@ -22,56 +23,62 @@ NO_LOGIN = (
 
 
 class ModelAuth(Protocol):
-    """What a run needs to have its CLI answered, and what it used counted."""
+    """What a run needs for its CLI to call the model, and for its usage to be counted."""
 
     @property
-    def full(self) -> bool:
-        """Whether it takes the CLI's full mode."""
+    def needs_full_mode(self) -> bool:
+        """Whether it works in the CLI's full mode only."""
         ...
 
     @property
     def login(self) -> Path | None:
-        """The CLI's configuration directory when it is not the run's own."""
+        """The CLI's configuration directory if it is not the run's own."""
         ...
 
     @property
-    def missing(self) -> str | None:
-        """Why no run can start; None when one can be tried."""
+    def unavailable_reason(self) -> str | None:
+        """Why no run can start; None if one can be tried."""
         ...
 
     async def problem(self) -> str | None:
-        """What is wrong, in words for the operator; None when nothing is known to be. Costs nothing."""
+        """What is wrong, for the operator; None if no problem is known. Makes no billable call."""
         ...
 
-    def address(self) -> Address:
-        """Where a CLI is to find its model; nothing is there before a run opens its lane."""
+    def new_address(self) -> ChannelAddress:
+        """The base URL and token for a CLI; they work once a run opens its channel at this address."""
         ...
 
-    def open(
-        self, context: RunContext, limits: ChannelLimits, links: ChannelHooks, *, at: Address
+    def open_channel(
+        self, context: RunContext, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
-        """A lane for one run."""
+        """A channel for one run."""
         ...
 
-    async def close(self, lane: Channel) -> None:
-        """End a run's lane."""
+    async def close_channel(self, channel: Channel) -> None:
+        """Close a run's channel."""
         ...
 
-    def meter(self, context: RunContext, lane: Channel, process: CliProcess) -> RunMeter:
-        """What counts this run."""
+    def meter(self, context: RunContext, channel: Channel, process: CliProcess) -> RunMeter:
+        """What counts this run's usage."""
         ...
 
     def environment(
-        self, address: Address, *, directory: Path, longest_tool_s: float, asked: ModelOptions, compacts: bool
+        self,
+        address: ChannelAddress,
+        *,
+        directory: Path,
+        longest_tool_s: float,
+        options: ModelOptions,
+        compacts: bool,
     ) -> dict[str, str]:
-        """Every variable of a CLI."""
+        """Every environment variable of a CLI."""
         ...
 
 
 class GatewayAuth:
     """The operator's key, which only the gateway holds."""
 
-    full = False
+    needs_full_mode = False
     login = None
 
     def __init__(self, provider: Upstream, gateway: Gateway) -> None:
@@ -79,7 +86,7 @@ class GatewayAuth:
         self._gateway = gateway
 
     @property
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """See the protocol."""
         return None if self._provider.has_key else "ANTHROPIC_API_KEY is not set"
 
@@ -87,31 +94,37 @@ class GatewayAuth:
         """See the protocol."""
         return await self._provider.problem()
 
-    def address(self) -> Address:
+    def new_address(self) -> ChannelAddress:
         """See the protocol."""
-        return self._gateway.address()
+        return self._gateway.new_address()
 
-    def open(
-        self, context: RunContext, limits: ChannelLimits, links: ChannelHooks, *, at: Address
+    def open_channel(
+        self, context: RunContext, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
         """See the protocol."""
-        return self._gateway.open(context.run.run_id, limits, links, at=at)
+        return self._gateway.open_channel(context.run.run_id, limits, hooks, at=at)
 
-    async def close(self, lane: Channel) -> None:
+    async def close_channel(self, channel: Channel) -> None:
         """See the protocol."""
-        await self._gateway.close(lane)
+        await self._gateway.close_channel(channel)
 
     def meter(
         self,
         context: RunContext,
-        lane: Channel,
+        channel: Channel,
         process: CliProcess,  # noqa: ARG002 - the gateway counts
     ) -> RunMeter:
         """See the protocol."""
-        return ComparingMeter(context, lane)
+        return ComparingMeter(context, channel)
 
     def environment(
-        self, address: Address, *, directory: Path, longest_tool_s: float, asked: ModelOptions, compacts: bool
+        self,
+        address: ChannelAddress,
+        *,
+        directory: Path,
+        longest_tool_s: float,
+        options: ModelOptions,
+        compacts: bool,
     ) -> dict[str, str]:
         """See the protocol."""
         return cli_environment(
@@ -119,21 +132,21 @@ class GatewayAuth:
             base_url=address.url,
             directory=directory,
             longest_tool_s=longest_tool_s,
-            asked=asked,
+            options=options,
             compacts=compacts,
         )
 
 
 class LoginAuth:
-    """The machine's own Claude Code login; nothing stands between the CLI and the provider."""
+    """The machine's own Claude Code login; no gateway is between the CLI and the provider."""
 
-    full = True
+    needs_full_mode = True
     """A lean CLI never reads a login."""
-    missing = None
-    """Whether a login is any good shows when it is used: a run without one ends as refused."""
+    unavailable_reason = None
+    """Whether a login works shows when it is used: a run without one fails."""
 
     def __init__(self, cli: Cli, login: Login, directory: Path) -> None:
-        """`directory` takes the folders of the CLIs that are asked whether they are logged in."""
+        """`directory` holds the folders of the CLIs that are asked whether they are logged in."""
         self._cli = cli
         self._login = login
         self._directory = directory
@@ -146,37 +159,39 @@ class LoginAuth:
     async def problem(self) -> str | None:
         """See the protocol."""
         try:
-            status = await self._cli.login(self._directory, self._login)
+            status = await self._cli.login_status(self._directory, self._login)
         except CliUnresponsive as error:
             return str(error)
         return NO_LOGIN if status is None else None
 
-    def address(self) -> Address:
-        """See the protocol: the CLI knows where to find it."""
-        return Address("", "")
+    def new_address(self) -> ChannelAddress:
+        """See the protocol: the CLI knows the provider's address itself."""
+        return ChannelAddress("", "")
 
-    def open(
-        self, context: RunContext, limits: ChannelLimits, links: ChannelHooks, *, at: Address
+    def open_channel(
+        self, context: RunContext, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
-        """See the protocol: a lane no gateway knows of, for the limits."""
-        return Channel(context.run.run_id, at.token, at.url, limits, links)
+        """See the protocol: a channel without a gateway, for the limits."""
+        return Channel(context.run.run_id, at.token, at.url, limits, hooks)
 
-    async def close(self, lane: Channel) -> None:
+    async def close_channel(self, channel: Channel) -> None:
         """See the protocol."""
-        await lane.close()
+        await channel.close()
 
-    def meter(self, context: RunContext, lane: Channel, process: CliProcess) -> RunMeter:
+    def meter(self, context: RunContext, channel: Channel, process: CliProcess) -> RunMeter:
         """See the protocol."""
-        return SdkMeter(context, lane, process)
+        return SdkMeter(context, channel, process)
 
     def environment(
         self,
-        address: Address,  # noqa: ARG002 - there is none
+        address: ChannelAddress,  # noqa: ARG002 - the login has none
         *,
         directory: Path,
         longest_tool_s: float,
-        asked: ModelOptions,
-        compacts: bool,  # noqa: ARG002 - no message would show what that uses
+        options: ModelOptions,
+        compacts: bool,  # noqa: ARG002 - no SDK message would show what compaction uses
     ) -> dict[str, str]:
-        """See the protocol. No conversation is summed up."""
-        return login_environment(self._login, directory=directory, longest_tool_s=longest_tool_s, asked=asked)
+        """See the protocol. Conversations are never compacted."""
+        return login_environment(
+            self._login, directory=directory, longest_tool_s=longest_tool_s, options=options
+        )

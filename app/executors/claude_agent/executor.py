@@ -13,22 +13,23 @@ from claude_agent_sdk import Message
 
 from app.events import AiEvent, AssistantFinal
 from app.executors.claude_agent.auth import ModelAuth
-from app.executors.claude_agent.metering.hooks import MeteringHooks
+from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
-from app.executors.claude_agent.options.preview import shown
+from app.executors.claude_agent.options.preview import preview_options
 from app.executors.claude_agent.options.sdk_options import build_options
+from app.executors.claude_agent.pool import WarmCli
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
 from app.executors.claude_agent.run_stream import RunStream
-from app.executors.claude_agent.sandbox.confinement import RunningSandbox
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
-from app.executors.claude_agent.sandbox.probe import Sandbox, SandboxUnavailable
+from app.executors.claude_agent.sandbox.probe import SandboxProbe, SandboxUnavailable
+from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.starter import CliStarter
-from app.executors.claude_agent.structured_output import require_match
-from app.executors.claude_agent.tools.hooks import Hooks
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
+from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.claude_agent.watchdog import Watchdog
+from app.executors.metering import Metering, channel_limits
 from app.executors.port import (
     ABORTED,
     BUDGET,
@@ -42,8 +43,10 @@ from app.executors.port import (
     RunContext,
     RunOutcome,
 )
+from app.executors.structured_output import require_match
 from app.executors.text import loggable
 from app.gateway.call import Refusal
+from app.gateway.channel import Channel
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest, SentMessage
@@ -52,7 +55,7 @@ from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
 
-ENDINGS: Mapping[Refusal | None, RunOutcome] = {
+_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
     "deadline": TIMEOUT,
     "turns": MAX_TURNS,
     "budget": BUDGET,
@@ -69,22 +72,22 @@ class ClaudeAgentExecutor:
     def __init__(
         self,
         *,
-        access: ModelAuth,
-        billing: MeteringHooks,
+        auth: ModelAuth,
+        metering: Metering,
         starter: CliStarter,
         servers: McpConnector,
         workspaces: Workspaces,
-        sandbox: Sandbox,
+        sandbox_probe: SandboxProbe,
         schemas: SchemaChecker,
         groups: ControlGroups | None,
     ) -> None:
-        """`groups` are for jails."""
-        self._access = access
-        self._billing = billing
+        """`groups` are the control groups of sandboxes."""
+        self._auth = auth
+        self._metering = metering
         self._starter = starter
         self._servers = servers
         self._workspaces = workspaces
-        self._sandbox = sandbox
+        self._sandbox_probe = sandbox_probe
         self._schemas = schemas
         self._groups = groups
 
@@ -94,15 +97,15 @@ class ClaudeAgentExecutor:
         context: RunContext,
     ) -> AsyncGenerator[AiEvent, None]:
         """See the port."""
-        if (missing := self._access.missing) is not None:
-            log.error("a run cannot start", reason=missing)
+        if (reason := self._auth.unavailable_reason) is not None:
+            log.error("run.start_failed", reason=reason)
             raise ExecutionFailed("provider_unavailable")
-        connections = await self._connected(context)
+        connections = await self._connect_servers(context)
         try:
             tools = (*context.tools, *connections.tools)
             async with (
-                self._confined(context) as confinement,
-                aclosing(self._run(request, replace(context, tools=tools), confinement)) as events,
+                self._open_sandbox(context) as sandbox,
+                aclosing(self._run(request, replace(context, tools=tools), sandbox)) as events,
             ):
                 async for event in events:
                     yield event
@@ -110,31 +113,31 @@ class ClaudeAgentExecutor:
             await connections.aclose()
 
     @asynccontextmanager
-    async def _confined(self, context: RunContext) -> AsyncIterator[RunningSandbox | None]:
-        """The jail of a run with native tools; without a sandbox there is none."""
+    async def _open_sandbox(self, context: RunContext) -> AsyncIterator[RunningSandbox | None]:
+        """The sandbox of a run with native tools; None for any other run."""
         if not context.spec.native_tools:
             yield None
             return
         try:
-            await self._sandbox.require()
+            await self._sandbox_probe.require()
         except SandboxUnavailable as error:
-            log.error("a run got no workspace", reason=str(error))  # noqa: TRY400 - no traceback needed
+            log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
         spec = context.spec.workspace
         workspace = await self._workspaces.open(context.run, spec)
         try:
             group = None if self._groups is None else await asyncio.to_thread(self._groups.create, spec)
         except OSError as error:
-            log.error("a run got no control group", reason=error.strerror)  # noqa: TRY400
+            log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
             raise ExecutionFailed("internal") from error
-        confinement = RunningSandbox(workspace, group)
+        sandbox = RunningSandbox(workspace, group)
         try:
-            yield confinement
+            yield sandbox
         finally:
-            await asyncio.shield(asyncio.to_thread(confinement.close))
+            await asyncio.shield(asyncio.to_thread(sandbox.close))
 
-    async def _connected(self, context: RunContext) -> McpConnections:
-        """Connect to other people's tools, unless somebody stops the run first."""
+    async def _connect_servers(self, context: RunContext) -> McpConnections:
+        """Connect to the graph's MCP servers, unless the run is stopped first."""
         connecting = asyncio.create_task(
             self._servers.connect(context.spec.mcp_servers, context.remote_tools)
         )
@@ -146,7 +149,7 @@ class ClaudeAgentExecutor:
                 raise ExecutionFailed(*ABORTED)
             return connecting.result()
         except McpServerUnavailable as error:
-            log.error("a run cannot start without its MCP server", server=str(error))  # noqa: TRY400
+            log.error("run.start_failed", reason="MCP server unavailable", server=str(error))  # noqa: TRY400
             raise ExecutionFailed("provider_unavailable") from error
         finally:
             for wait in waits:
@@ -154,88 +157,91 @@ class ClaudeAgentExecutor:
             await asyncio.wait(waits)
 
     async def _run(
-        self, request: GraphRunRequest, context: RunContext, confinement: RunningSandbox | None
+        self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
     ) -> AsyncGenerator[AiEvent, None]:
-        guard = Watchdog(context)
-        cli, opening = await self._starter.start(request, context, confinement=confinement)
-        process = cli.process
-        lane = self._access.open(context, *self._billing.lane(context), at=cli.address)
-        cli.bridge.serve(context, lane, cli.hooks)
-        turn = RunStream(
+        cli, initial_prompt = await self._starter.start(request, context, sandbox=sandbox)
+        channel = self._open_channel(context, cli)
+        cli.bridge.attach_run(context, channel, cli.hooks)
+        stream = RunStream(
             context,
-            wanted=request.response_format,
+            response_format=request.response_format,
             results=cli.bridge.results,
-            meters=self._access.meter(context, lane, process),
+            meter=self._auth.meter(context, channel, cli.process),
         )
+        watchdog = Watchdog(context, cli.process, sandbox)
         try:
-            guard.watch(process, confinement)
-            process.say(str(new_uuid()), opening.content)
-            context.control.deliver_to(partial(_pass_on, process, turn))
-            async for message in _heard(process):
-                for event in turn.feed(message):
+            cli.process.send(str(new_uuid()), initial_prompt.content)
+            context.control.deliver_to(partial(_send_message, cli.process, stream))
+            async for message in _messages_of(cli.process):
+                for event in stream.feed(message):
                     yield event
-                    cli.bridge.told(event)
-                await cli.hooks.hear(message)
-                guard.check(lane)
+                    cli.bridge.on_published(event)
+                await cli.hooks.observe(message)
+                watchdog.check_budget(channel)
         except UnexpectedCapabilities as error:
-            log.error("refused to go on", reason=loggable(str(error)))  # noqa: TRY400 - no traceback needed
+            log.error("cli.unexpected_capabilities", reason=loggable(str(error)))  # noqa: TRY400
         finally:
-            guard.end()
-            # Also when nobody hears what is yielded below: the numbers are noted as they come.
-            await self._access.close(lane)
-            if confinement is not None:
-                # Nothing of it may be alive in there when its files are read.
-                await process.gone.wait()
-        for event in turn.cut_off(tool_failures=cli.failures.failures):
+            watchdog.close()
+            # Also when the consumer of this generator has stopped: closing records the usage.
+            await self._auth.close_channel(channel)
+            if sandbox is not None:
+                # No process may change the workspace while its files are collected.
+                await cli.process.exited.wait()
+        for event in stream.finish(tool_failures=cli.failures.count):
             yield event
-        if turn.unkept:
-            await process.gone.wait()
-        if confinement is not None and confinement.filled:
-            await self._workspaces.store_outputs(context.run, confinement.workspace)
-        final = _answer(turn, guard.stopped or ENDINGS.get(lane.refused))
+        if stream.transcript_incomplete:
+            await cli.process.exited.wait()
+        if sandbox is not None and sandbox.filled:
+            await self._workspaces.store_outputs(context.run, sandbox.workspace)
+        final = _answer(stream, watchdog.outcome or _OUTCOMES.get(channel.refused))
         await require_match(self._schemas, final, request.response_format, account_id=context.run.account_id)
         yield final
 
+    def _open_channel(self, context: RunContext, cli: WarmCli) -> Channel:
+        hooks = self._metering.hooks_for(context, executor_type=EXECUTOR_TYPE)
+        return self._auth.open_channel(context, channel_limits(context), hooks, at=cli.address)
+
     def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
         """See the port."""
-        full = self._access.full or context.spec.needs_full_cli
+        full = self._auth.needs_full_mode or context.spec.needs_full_cli
         bridge = McpBridge(context)
+        permissions = ToolPermissions(context.spec, bridge.denial_reason, bridge.review_builtin)
         options = build_options(
             context,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
             server=bridge.server(),
-            hooks=Hooks([], ToolPermissions(context.spec, bridge.objection, bridge.review_native), full=full),
+            hooks=SdkHooks([], permissions, full=full),
             response_format=request.response_format,
             full=full,
         )
         return Preview(
             system_prompt=system_prompt(context.spec.system_prompt, request.messages),
             prompt=content_blocks(request.messages),
-            options=shown(options),
+            options=preview_options(options),
         )
 
 
-def _pass_on(process: CliProcess, turn: RunStream, sent: SentMessage) -> None:
-    process.say(sent.message_id, user_content([sent.message]), priority=sent.priority)
-    turn.expect(sent)
+def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> None:
+    process.send(sent.message_id, user_content([sent.message]), priority=sent.priority)
+    stream.expect_message(sent)
 
 
-async def _heard(process: CliProcess) -> AsyncIterator[Message]:
+async def _messages_of(process: CliProcess) -> AsyncIterator[Message]:
     try:
         async for message in process.messages():
             yield message
     except CliFailed as error:
-        say = log.warning if process.killed else log.error
-        stderr = [loggable(line) for line in process.stderr]
-        say("the CLI failed", reason=loggable(str(error)), killed=process.killed, stderr=stderr)
+        log_failure = log.warning if process.killed else log.error
+        stderr = [loggable(line) for line in process.stderr.lines]
+        log_failure("cli.failed", reason=loggable(str(error)), killed=process.killed, stderr=stderr)
 
 
-def _answer(turn: RunStream, stopped: RunOutcome | None) -> AssistantFinal:
+def _answer(stream: RunStream, stopped: RunOutcome | None) -> AssistantFinal:
     try:
-        return turn.answer(stopped)
+        return stream.answer(stopped)
     except ExecutionFailed as error:
-        # The provider's own words are for the operator alone.
-        log.warning("a run ended without an answer", outcome=error.outcome, reason=turn.reason())
+        # The provider's error text goes to the log only, never to a client.
+        log.warning("run.no_answer", outcome=error.outcome, reason=stream.failure_details())
         raise

@@ -1,4 +1,4 @@
-"""SDK messages -> AiEvents; a fold without I/O."""
+"""EventMapper: SDK messages -> the events a client gets; no I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
-from app.executors.claude_agent.tools.builtin_tools import shown_args
+from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.requests import SentMessage
@@ -35,24 +35,32 @@ from app.tools.result import ToolResult
 
 @dataclass(slots=True)
 class EventMapper:
-    """Feed every SDK message in order; each call yields what a client hears of it."""
+    """Feed it every SDK message in order; each call yields the events of that message."""
 
     tool_ids: frozenset[str]
-    native: frozenset[str]
+    cli_tools: frozenset[str]
     """The CLI's own tools that this run may use."""
     results: Mapping[str, ToolResult]
-    """What our tools answered, by tool-call id: clients see that, never the text the model saw."""
+    """Results of our tools, by tool-call id: clients see their visible part, never the model's text."""
     show_thinking: bool
     step_budget: int | None
-    sent: dict[str, SentMessage] = field(default_factory=dict)
-    """Messages sent to the running agent and not taken up by it yet."""
+    _expected: dict[str, SentMessage] = field(default_factory=dict)
     _steps: int = 0
     _streaming: dict[str | None, str] = field(default_factory=dict)
     _streamed: set[str] = field(default_factory=set)
-    _told_calls: dict[str, str] = field(default_factory=dict)
+    _open_calls: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def expects_messages(self) -> bool:
+        """Whether the agent has not started to process every message it was sent."""
+        return bool(self._expected)
+
+    def expect(self, sent: SentMessage) -> None:
+        """Yield an event once the agent starts to process this message."""
+        self._expected[sent.message_id] = sent
 
     def feed(self, message: Message) -> Iterator[OutputEvent]:
-        """Events of one SDK message."""
+        """The events of one SDK message."""
         match message:
             case StreamEvent():
                 yield from self._stream_event(message.event, message.parent_tool_use_id)
@@ -60,16 +68,16 @@ class EventMapper:
                 yield from self._assistant(message)
             case SystemMessage(subtype="status", data={"status": "compacting"}):
                 yield Status(phase="compacting", label="Compacting")
-            case UserMessage(uuid=str(uuid)) if uuid in self.sent:
-                taken = self.sent.pop(uuid)
+            case UserMessage(uuid=str(uuid)) if uuid in self._expected:
+                taken = self._expected.pop(uuid)
                 yield UserMessageDelivered(message_id=uuid, content=taken.message.text)
             case UserMessage():
                 yield from self._tool_results(message)
             case _:
                 return
 
-    def completed(self, message: MeteredMessage) -> Iterator[Step]:
-        """The step event of a turn the API finished; a message that was cut off is no turn."""
+    def step_events(self, message: MeteredMessage) -> Iterator[Step]:
+        """The step event of a completed message; a truncated message is no step."""
         if message.final and message.parent_tool_call_id is None:
             self._steps += 1
             yield Step(step_index=self._steps, step_budget=self.step_budget)
@@ -109,22 +117,22 @@ class EventMapper:
         for block in message.content:
             if isinstance(block, ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
                 tool_id = tool_id_of(block.name)
-                self._told_calls[block.id] = tool_id
+                self._open_calls[block.id] = tool_id
                 yield ToolCallStart(
                     tool_call_id=block.id,
                     tool_name=tool_id,
-                    args=shown_args(tool_id, block.input),
+                    args=visible_args(tool_id, block.input),
                     parent_tool_call_id=parent,
                 )
-            elif isinstance(block, TextBlock) and self._unheard(message):
+            elif isinstance(block, TextBlock) and self._is_unstreamed(message):
                 yield TextDelta(
                     message_id=message.message_id or "",
                     delta=block.text,
                     parent_tool_call_id=parent,
                 )
 
-    def _unheard(self, message: AssistantMessage) -> bool:
-        """Whether the text was not streamed before; the CLI's own error texts are never told."""
+    def _is_unstreamed(self, message: AssistantMessage) -> bool:
+        """Whether the text was not streamed before. False for the CLI's own error texts: never shown."""
         message_id = message.message_id or ""
         return is_message_id(message_id) and message_id not in self._streamed
 
@@ -132,23 +140,25 @@ class EventMapper:
         if isinstance(message.content, str):
             return
         for block in message.content:
-            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._told_calls:
-                tool_id = self._told_calls.pop(block.tool_use_id)
+            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._open_calls:
+                tool_id = self._open_calls.pop(block.tool_use_id)
                 answered = self.results.get(block.tool_use_id)
-                failed = bool(block.is_error) if tool_id in self.native else True
+                failed = bool(block.is_error) if tool_id in self.cli_tools else True
                 yield ToolCallResult(
                     tool_call_id=block.tool_use_id,
-                    result=answered.visible if answered else self._without(tool_id, failed=failed),
+                    result=answered.visible
+                    if answered
+                    else self._result_without_tool(tool_id, failed=failed),
                     is_error=answered.is_error if answered else failed,
                     parent_tool_call_id=message.parent_tool_use_id,
                 )
 
-    def _without(self, tool_id: str, *, failed: bool) -> dict[str, JsonValue]:
-        """What clients see where no tool of ours has answered.
+    def _result_without_tool(self, tool_id: str, *, failed: bool) -> dict[str, JsonValue]:
+        """What clients see of a call that the tool runner did not answer.
 
-        Either it is one of the CLI's own, whose results are for the model, or the CLI answered in
-        the tool's place: it was refused, not parsable or interrupted.
+        Either it is one of the CLI's own tools, whose results only the model gets, or the CLI answered in
+        the tool's place: the call was denied, unparsable or interrupted.
         """
         if not failed:
             return {}
-        return {"error": "failed" if tool_id in self.tool_ids | self.native else "unknown_tool"}
+        return {"error": "failed" if tool_id in self.tool_ids | self.cli_tools else "unknown_tool"}

@@ -1,7 +1,7 @@
 """Messages of a request -> one user message for the CLI, and the system prompt around it; pure.
 
-The CLI takes user messages only. Earlier turns travel as a record in a content block of their own,
-and the current message stays a block of its own, word for word but for the tags of such a record.
+The CLI takes user messages only. Earlier turns are sent as a record in a content block of their own;
+the current message stays a separate block, unchanged except for the tags of such a record.
 """
 
 from collections.abc import Sequence
@@ -24,26 +24,26 @@ def system_prompt(graph_prompt: str, messages: Sequence[Message], *, record: boo
     `record`: the conversation the messages belong to holds a record of earlier turns.
     """
     parts = [graph_prompt, *(escape_tags(message.text) for message in messages if message.role == "system")]
-    if record or len(_spoken(messages)) > 1:
+    if record or len(_without_system(messages)) > 1:
         parts.append(HISTORY_RULE)
     return "\n\n".join(part.strip("\n") for part in parts)
 
 
 def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
-    """The user message's content: the text alone where that is all there is, else blocks."""
-    *earlier, current = _spoken(messages)
+    """The user message's content: a string if it is one text, otherwise blocks."""
+    *earlier, current = _without_system(messages)
     if not earlier and isinstance(current.content, str):
         return escape_tags(current.content)
     return [*_history(earlier), *(_block(part) for part in current.parts)]
 
 
 def content_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The same as blocks, also where it is a text alone."""
+    """The user message's content, always as blocks."""
     content = user_content(messages)
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _spoken(messages: Sequence[Message]) -> list[Message]:
+def _without_system(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.role != "system"]
 
 

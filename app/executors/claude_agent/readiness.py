@@ -1,4 +1,4 @@
-"""Whether runs could be answered, asked now and then."""
+"""ReadinessProbe: checks at intervals whether the model can be reached."""
 
 import asyncio
 
@@ -8,26 +8,26 @@ from app.executors.claude_agent.auth import ModelAuth
 
 log = structlog.get_logger(__name__)
 
-ASK_EVERY_S = 300.0
+CHECK_EVERY_S = 300.0
 
 
 class ReadinessProbe:
-    """Knows how it was when it last asked; asking costs nothing."""
+    """Holds the result of the last check; a check makes no billable call."""
 
-    def __init__(self, access: ModelAuth) -> None:
-        self._access = access
-        self.asked = False
-        """Whether it has asked at all."""
+    def __init__(self, auth: ModelAuth) -> None:
+        self._auth = auth
+        self.checked = False
+        """Whether there was a check yet."""
         self.problem: str | None = None
-        """What was wrong, in words for the operator."""
+        """The problem found, for the operator; None if there was none."""
 
-    async def watch(self) -> None:
-        """Ask until cancelled; say in the log what has changed."""
+    async def run(self) -> None:
+        """Check until cancelled; log changes."""
         while True:
-            problem = await self._access.problem()
+            problem = await self._auth.problem()
             if problem is not None and problem != self.problem:
-                log.error(problem)
+                log.error("model.unreachable", reason=problem)
             elif problem is None and self.problem is not None:
-                log.info("runs can be answered again")
-            self.problem, self.asked = problem, True
-            await asyncio.sleep(ASK_EVERY_S)
+                log.info("model.reachable")
+            self.problem, self.checked = problem, True
+            await asyncio.sleep(CHECK_EVERY_S)

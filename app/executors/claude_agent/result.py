@@ -1,4 +1,4 @@
-"""How a run ended: the SDK's result message -> our answer or our error; pure."""
+"""The SDK's result message -> a run's answer or error; pure."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -14,11 +14,11 @@ _REQUEST_IS_INVALID = {400, 404, 413}
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
 _ANSWERED = {"end_turn", "stop_sequence", "tool_use"}
-"""Stop reasons of a whole answer; `tool_use` is how a structured answer ends."""
+"""Stop reasons of a complete answer; a structured answer ends with `tool_use`."""
 
 
 Stop = Literal["natural", "turns", "budget", "error"]
-"""Why the CLI stopped: it was done, its turns or its dollars were used up, or something went wrong."""
+"""Why the CLI stopped: it finished, reached its limit of turns or dollars, or failed."""
 
 _LIMITS: Mapping[str | None, Stop] = {
     "error_max_turns": "turns",
@@ -29,10 +29,10 @@ _LIMITS: Mapping[str | None, Stop] = {
 
 
 def stop_of(result: ResultMessage) -> Stop:
-    """Why the CLI stopped: `subtype`, `terminal_reason` and `stop_reason`, asked in this order.
+    """Why the CLI stopped: by `subtype`, `terminal_reason` and `stop_reason`, in this order.
 
-    Any of them may be missing or say too little ("success" is how an error of the API is reported,
-    too), so a limit counts whichever names it, and an end is natural only when all three agree.
+    Each may be missing or ambiguous (an error of the API has the subtype "success" as well), so a limit
+    counts whichever field names it, and an end is natural only if all three agree.
     """
     signals = (result.subtype, result.terminal_reason, result.stop_reason)
     for signal in signals:
@@ -44,7 +44,7 @@ def stop_of(result: ResultMessage) -> Stop:
 
 
 def answer(result: ResultMessage) -> AssistantFinal:
-    """The answer of a run that came to its own end, whatever it was asked to look like."""
+    """The answer of a run that finished, with or without a response format."""
     return AssistantFinal(content=result.result or "", structured_output=result.structured_output)
 
 
@@ -57,7 +57,7 @@ def failure(result: ResultMessage, stop: Stop, last_error: AssistantMessageError
     status = result.api_error_status
     if status is not None:
         return _api_failure(status)
-    # No status: the connection was refused or lost, or the answer itself was no good.
+    # No status: the connection was refused or lost, or the answer itself was unusable.
     if last_error == "server_error":
         return ExecutionFailed("provider_unavailable")
     if last_error == "authentication_failed":

@@ -1,4 +1,4 @@
-"""Everything heard of a run so far: SDK messages in, AiEvents out, and how it ended; a fold."""
+"""RunStream: turns one run's SDK messages into AiEvents and its outcome; no I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -7,9 +7,9 @@ from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
-from app.executors.claude_agent.metering.meters import RunMeter
+from app.executors.claude_agent.meters.port import RunMeter
 from app.executors.claude_agent.options.init_check import check_init
-from app.executors.claude_agent.options.sdk_options import native_tools
+from app.executors.claude_agent.options.sdk_options import cli_tools
 from app.executors.claude_agent.result import answer, failure, stop_of
 from app.executors.claude_agent.tools.names import (
     AGENT_TOOL_AT_START,
@@ -25,69 +25,69 @@ from app.tools.result import ToolResult
 
 
 class RunStream:
-    """One run's conversation with the CLI."""
+    """Feed it every SDK message of a run in order, then call `finish` and `answer`."""
 
     def __init__(
         self,
         context: RunContext,
         *,
-        wanted: ResponseFormat | None,
+        response_format: ResponseFormat | None,
         results: Mapping[str, ToolResult],
-        meters: RunMeter,
+        meter: RunMeter,
     ) -> None:
         self._context = context
-        self._meters = meters
-        self._wanted = wanted
+        self._meter = meter
+        self._response_format = response_format
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
         self._last_error: AssistantMessageError | None = None
-        self.unkept = False
-        """Whether some of what was said could not be kept in the conversation yet."""
+        self.transcript_incomplete = False
+        """Whether the SDK failed to store lines of the conversation's transcript."""
         self._mapper = EventMapper(
             tool_ids=frozenset(tool.id for tool in context.tools),
-            native=frozenset(native_tools(context.spec)),
+            cli_tools=frozenset(cli_tools(context.spec)),
             results=results,
             show_thinking=context.spec.show_thinking,
             step_budget=context.limits.max_turns,
         )
 
     def feed(self, message: Message) -> Iterator[AiEvent]:
-        """Events of one SDK message; raises `UnexpectedCapabilities` when the CLI offers too much."""
+        """The events of one SDK message; raises `UnexpectedCapabilities` if the CLI offers too much."""
         match message:
             case SystemMessage(subtype="init", data=init):
                 check_init(init, tools=self._expected_tools(), servers=self._expected_servers())
-                # A turn begins: what ended the one before is not how this one ends.
+                # A new turn: the result of the previous one is not the run's result.
                 self._result = self._last_error = None
             case AssistantMessage(error=error) if error is not None:
                 self._last_error = error
             case ResultMessage():
                 self._result = message
             case MirrorErrorMessage():
-                self.unkept = True
+                self.transcript_incomplete = True
             case _:
                 pass
-        self._meters.show(message)
+        self._meter.observe(message)
         yield from self._mapper.feed(message)
-        yield from self._state(self._usage.feed(message))
+        yield from self._report(self._usage.feed(message))
 
-    def expect(self, sent: SentMessage) -> None:
-        """A message was sent to the agent: say so when it takes it up."""
-        self._mapper.sent[sent.message_id] = sent
+    def expect_message(self, sent: SentMessage) -> None:
+        """Publish this message as taken once the agent starts to process it."""
+        self._mapper.expect(sent)
 
-    def cut_off(self, *, tool_failures: int) -> Iterator[AiEvent]:
-        """Nothing more will come and the lane is closed: state what was still open or never shown."""
-        yield from self._state(self._usage.finish())
-        yield from map(UsageReport, self._meters.close())
-        yield MeterReport(self._meters.report(), tool_failures=tool_failures)
+    def finish(self, *, tool_failures: int) -> Iterator[AiEvent]:
+        """Report the remaining usage; the CLI has ended and the gateway channel is closed."""
+        yield from self._report(self._usage.finish())
+        yield from map(UsageReport, self._meter.finish())
+        yield MeterReport(self._meter.summary(), tool_failures=tool_failures)
 
     def answer(self, stopped: RunOutcome | None) -> AssistantFinal:
-        """The answer; raises `ExecutionFailed` when there is none. `stopped`: why we ended it."""
+        """The answer; raises `ExecutionFailed` if there is none. `stopped`: why we stopped the run."""
         result = self._result
         if stopped == BUDGET:
             raise ExecutionFailed(*BUDGET)
         stop = None if result is None else stop_of(result)
-        # With messages the agent never took up, what it said last is no answer to them.
-        if result is not None and stop == "natural" and not self._mapper.sent:
+        # While messages are unprocessed, the last result does not answer them.
+        if result is not None and stop == "natural" and not self._mapper.expects_messages:
             return answer(result)
         if stopped is not None:
             raise ExecutionFailed(*stopped)
@@ -95,24 +95,24 @@ class RunStream:
             raise ExecutionFailed("internal")
         raise failure(result, stop, self._last_error)
 
-    def reason(self) -> str | None:
-        """What the CLI said of the end: it may hold the provider's words, so it is never shown."""
+    def failure_details(self) -> str | None:
+        """The CLI's description of the failure. May hold the provider's text: for the log only."""
         result = self._result
         if result is None:
             return None
-        said = [result.terminal_reason, result.api_error_status, result.result, *(result.errors or ())]
-        return loggable(" | ".join(str(part) for part in said if part))
+        parts = [result.terminal_reason, result.api_error_status, result.result, *(result.errors or ())]
+        return loggable(" | ".join(str(part) for part in parts if part))
 
-    def _state(self, messages: Iterable[MeteredMessage]) -> Iterator[AiEvent]:
+    def _report(self, messages: Iterable[MeteredMessage]) -> Iterator[AiEvent]:
         for message in messages:
-            yield from map(UsageReport, self._meters.feed(message))
-            yield from self._mapper.completed(message)
+            yield from map(UsageReport, self._meter.feed(message))
+            yield from self._mapper.step_events(message)
 
     def _expected_tools(self) -> set[str]:
         names = {bridged_name(tool.id) for tool in self._context.tools}
         names |= {AGENT_TOOL_AT_START} if self._context.spec.agents else set()
         names |= set(self._context.spec.native_tools)
-        return names | ({STRUCTURED_OUTPUT} if self._wanted else set())
+        return names | ({STRUCTURED_OUTPUT} if self._response_format else set())
 
     def _expected_servers(self) -> set[str]:
         return {SERVER_NAME} if self._context.tools else set()

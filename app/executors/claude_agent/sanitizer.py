@@ -1,4 +1,4 @@
-"""What the CLI says, as it is taken in: storable text, short names, numbers that count; pure."""
+"""sanitize: makes an SDK message safe to store and bill; text, ids and token counts; pure."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,8 +9,8 @@ from app.storable import identifier, storable
 from app.usage import counted
 
 
-def taken_in(message: Message) -> Message:
-    """The message, harmless to whoever hears, stores or bills it."""
+def sanitize(message: Message) -> Message:
+    """The message with storable text, bounded ids, and token counts that are valid numbers."""
     message = storable(message)
     match message:
         case StreamEvent(event={"type": "message_start", "message": dict(started)} as event):

@@ -1,4 +1,4 @@
-"""CliStarter: a CLI for a run, one that is ready where there is one."""
+"""CliStarter: provides a started CLI for a run, from the pool where possible."""
 
 import asyncio
 import os
@@ -6,191 +6,205 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from claude_agent_sdk import ClaudeSDKClient
+
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import ModelAuth
-from app.executors.claude_agent.conversation import InitialPrompt, SdkSession
 from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.pool import LaunchSpec, WarmCli, WarmPool
 from app.executors.claude_agent.process.cli import Cli
-from app.executors.claude_agent.process.cli_process import CliProcess
+from app.executors.claude_agent.process.cli_process import CliProcess, StderrTail
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import launcher
 from app.executors.claude_agent.programs import write_program
 from app.executors.claude_agent.prompt import system_prompt
-from app.executors.claude_agent.sandbox.bubblewrap import CLI, JAILED_PATH, command_sandbox, jail
-from app.executors.claude_agent.sandbox.confinement import RunningSandbox
+from app.executors.claude_agent.sandbox.bubblewrap import (
+    CLI,
+    SANDBOX_PATH,
+    bubblewrap_arguments,
+    command_sandbox,
+)
+from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
-from app.executors.claude_agent.tools.hooks import FailureCount, Hooks, audit
+from app.executors.claude_agent.sdk_session import InitialPrompt, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
+from app.executors.claude_agent.tools.sdk_hooks import SdkHooks, ToolFailureCounter, log_hook_call
 from app.executors.port import RunContext
+from app.gateway.proxy import ChannelAddress
 from app.requests import GraphRunRequest, ResponseFormat
 
 _CONFIG_BYTES = 256 * 1024 * 1024
-"""What a CLI in a jail may add to its conversation, and keep of results too long for it."""
+"""What a CLI in a sandbox may add to its transcript, and keep of results too long for it."""
 
 
 @dataclass(slots=True)
 class CliStarter:
-    """Starts CLI processes and sees to it that none is left."""
+    """Starts CLI processes, and on `aclose` waits until all of them have ended."""
 
     cli: Cli
     directory: Path
-    """Takes one folder per process and must exist."""
-    access: ModelAuth
+    """Holds one folder per process; must exist."""
+    auth: ModelAuth
     sessions: PostgresSessionStore
-    warm: int
-    """How many are kept ready."""
+    pool_size: int
+    """How many idle processes are kept."""
     _pool: WarmPool = field(init=False)
-    _owners: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self._pool = WarmPool(self.warm, self._ready)
+        self._pool = WarmPool(self.pool_size, self._launch_idle)
 
     async def start(
-        self, request: GraphRunRequest, context: RunContext, *, confinement: RunningSandbox | None = None
+        self, request: GraphRunRequest, context: RunContext, *, sandbox: RunningSandbox | None = None
     ) -> tuple[WarmCli, InitialPrompt]:
-        """A CLI that waits for its first word, and what to say to it. Raises `ExecutionFailed`.
+        """A CLI that waits for its first prompt, and that prompt. Raises `ExecutionFailed`.
 
-        With a confinement it lives in that, and finds its workspace filled.
+        With a sandbox the CLI is started in it, and its workspace is filled before the prompt is sent.
         """
-        opening, conversation = InitialPrompt.of(context, request.messages), None
+        prompt, session = InitialPrompt.of(context, request.messages), None
         if context.conversation is not None:
-            conversation = SdkSession(self.sessions, context.conversation, context.run)
-            opening = await conversation.open(context, request.messages)
-        wanted = _Wanted(context, opening.system_prompt, request.response_format, conversation, confinement)
-        if (blueprint := self._blueprint(wanted)) is None:
-            return await self._launch(wanted), opening
-        cli = self._pool.take(blueprint) or await self._launch(wanted)
-        refilling = asyncio.create_task(self._refill(cli.process, blueprint, context))
-        self._owners.add(refilling)
-        refilling.add_done_callback(self._owners.discard)
-        return cli, opening
+            session = SdkSession(self.sessions, context.conversation, context.run)
+            prompt = await session.load(context, request.messages)
+        launch = _LaunchRequest(context, prompt.system_prompt, request.response_format, session, sandbox)
+        if (spec := self._launch_spec(launch)) is None:
+            return await self._launch(launch), prompt
+        cli = self._pool.take(spec) or await self._launch(launch)
+        self._keep(asyncio.create_task(self._refill(cli.process, spec, context)))
+        return cli, prompt
 
     def warm_up(self, context: RunContext) -> None:
-        """Have a CLI ready for runs like this one."""
-        wanted = _Wanted(context, system_prompt(context.spec.system_prompt, ()))
-        if (blueprint := self._blueprint(wanted)) is not None:
-            self._pool.refill(blueprint, context)
+        """Start an idle CLI for runs like this one."""
+        launch = _LaunchRequest(context, system_prompt(context.spec.system_prompt, ()))
+        if (spec := self._launch_spec(launch)) is not None:
+            self._pool.refill(spec, context)
 
     async def aclose(self) -> None:
-        """Wait until every process is gone and its folder removed."""
+        """Wait until every process has ended and its folder is removed."""
         await self._pool.aclose()
-        await asyncio.gather(*self._owners, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _full(self, context: RunContext) -> bool:
-        return self.access.full or context.spec.needs_full_cli
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _blueprint(self, wanted: "_Wanted") -> LaunchSpec | None:
-        """What a ready process must have been started with; None where none can be ready."""
-        if not wanted.alone or self._full(wanted.context):
+    def _needs_full_mode(self, context: RunContext) -> bool:
+        return self.auth.needs_full_mode or context.spec.needs_full_cli
+
+    def _launch_spec(self, launch: "_LaunchRequest") -> LaunchSpec | None:
+        """The spec of an idle process that would fit; None if no process can be started ahead of time."""
+        if not launch.is_generic or self._needs_full_mode(launch.context):
             return None
-        longest_call_s = McpBridge(wanted.context).longest_call_s
-        return LaunchSpec.of(wanted.context, wanted.system_prompt, longest_call_s=longest_call_s)
+        longest_call_s = McpBridge(launch.context).longest_call_s
+        return LaunchSpec.of(launch.context, launch.system_prompt, longest_call_s=longest_call_s)
 
-    async def _refill(self, process: CliProcess, blueprint: LaunchSpec, context: RunContext) -> None:
-        # While the run waits for the provider there is time to start the next one's process.
-        await process.heard.wait()
-        self._pool.refill(blueprint, context)
+    async def _refill(self, process: CliProcess, spec: LaunchSpec, context: RunContext) -> None:
+        # Start the next process while this run waits for the provider.
+        await process.responded.wait()
+        self._pool.refill(spec, context)
 
-    async def _ready(self, context: RunContext, prompt: str) -> WarmCli:
-        return await self._launch(_Wanted(context, prompt))
+    async def _launch_idle(self, context: RunContext, prompt: str) -> WarmCli:
+        return await self._launch(_LaunchRequest(context, prompt))
 
-    async def _launch(self, wanted: "_Wanted") -> WarmCli:
-        context, conversation, address = wanted.context, wanted.conversation, self.access.address()
-        full = self._full(context)
+    async def _launch(self, launch: "_LaunchRequest") -> WarmCli:
+        context, session, address = launch.context, launch.session, self.auth.new_address()
+        full = self._needs_full_mode(context)
         bridge = McpBridge(context)
-        failures = FailureCount()
-        permit = ToolPermissions(context.spec, bridge.objection, bridge.review_native)
-        hooks = Hooks([failures, audit], permit, full=full)
+        failures = ToolFailureCounter()
+        permissions = ToolPermissions(context.spec, bridge.denial_reason, bridge.review_builtin)
+        hooks = SdkHooks([failures, log_hook_call], permissions, full=full)
         directory = await asyncio.to_thread(
-            RunDirectory, self.directory, login=self.access.login, jailed=wanted.confinement is not None
+            RunDirectory, self.directory, login=self.auth.login, sandboxed=launch.sandbox is not None
         )
-        seen = directory.seen
-        environment = self.access.environment(
-            address,
-            directory=seen.path,
-            longest_tool_s=bridge.longest_call_s,
-            asked=context.options,
-            compacts=conversation is not None,
-        )
-        directory.system_prompt_file.write_text(wanted.system_prompt, encoding="utf-8")
-        if conversation is not None:
-            await asyncio.to_thread(conversation.lay_out, directory)
+        directory.system_prompt_file.write_text(launch.system_prompt, encoding="utf-8")
+        if session is not None:
+            await asyncio.to_thread(session.write_transcript, directory)
+        environment = self._environment(launch, bridge, directory.cli_paths.path, address=address)
         options = build_options(
             context,
-            launcher=directory.write_launcher(
-                self._launcher(directory, {**environment, **self.cli.extra}, wanted.confinement)
-            ),
-            system_prompt_file=seen.path / directory.system_prompt_file.name,
+            launcher=directory.write_launcher(self._launcher(directory, environment, launch.sandbox)),
+            system_prompt_file=directory.cli_paths.path / directory.system_prompt_file.name,
             work=directory.work,
             server=bridge.server(),
             hooks=hooks,
-            response_format=wanted.response_format,
+            response_format=launch.response_format,
             full=full,
         )
         # The SDK adds the server's own variables, which the launcher has until it removes them.
         options.env = dict.fromkeys(os.environ, "")
-        if conversation is not None:
-            conversation.take_part(options, directory)
-        catch_up = None if conversation is None else conversation.catch_up
+        if session is not None:
+            session.configure(options, directory)
+        stderr = StderrTail()
+        options.stderr = stderr.append
         process = CliProcess(
-            options,
+            ClaudeSDKClient(options),
             directory,
-            counts=self.access.login is not None,
-            before_removal=catch_up,
-            confinement=wanted.confinement,
+            stderr=stderr,
+            reads_usage_baseline=self.auth.login is not None,
+            before_cleanup=None if session is None else session.save_missed_lines,
+            sandbox=launch.sandbox,
         )
-        owner = process.start()
-        self._owners.add(owner)
-        owner.add_done_callback(self._owners.discard)
+        self._keep(process.start())
         return WarmCli(
             process=process,
             bridge=bridge,
             hooks=hooks,
             failures=failures,
             address=address,
-            since=asyncio.get_running_loop().time(),
+            started_at=asyncio.get_running_loop().time(),
         )
 
+    def _environment(
+        self, launch: "_LaunchRequest", bridge: McpBridge, path: Path, *, address: ChannelAddress
+    ) -> dict[str, str]:
+        environment = self.auth.environment(
+            address,
+            directory=path,
+            longest_tool_s=bridge.longest_call_s,
+            options=launch.context.options,
+            compacts=launch.session is not None,
+        )
+        return {**environment, **self.cli.extra_env}
+
     def _launcher(
-        self, directory: RunDirectory, environment: Mapping[str, str], confinement: RunningSandbox | None
+        self, directory: RunDirectory, environment: Mapping[str, str], sandbox: RunningSandbox | None
     ) -> str:
-        if confinement is None:
+        if sandbox is None:
             return launcher(self.cli.path, environment, pid_file=directory.pid_file)
-        spec = confinement.workspace.spec
+        spec = sandbox.workspace.spec
         write_program(directory.command_sandbox_file, command_sandbox(spec))
         directory.syscall_filter_file.write_bytes(refusing_filter())
-        files = directory.files_for_jail()
-        arguments = jail(
+        files = directory.files_for_sandbox()
+        arguments = bubblewrap_arguments(
             cli=self.cli.path,
             files=list(files.values()),
             config_bytes=_CONFIG_BYTES + 2 * sum(path.stat().st_size for path in files),
             spec=spec,
         )
-        directory.jail_file.write_text("".join(f"{argument}\0" for argument in arguments), encoding="utf-8")
-        within = {**environment, "PATH": JAILED_PATH, "PWD": str(directory.seen.work)}
+        directory.bubblewrap_arguments_file.write_text(
+            "".join(f"{argument}\0" for argument in arguments), encoding="utf-8"
+        )
         return launcher(
             CLI,
-            within,
+            {**environment, "PATH": SANDBOX_PATH, "PWD": str(directory.cli_paths.work)},
             pid_file=directory.pid_file,
-            jailed_by=[directory.jail_file, *files],
-            group=None if confinement.group is None else confinement.group.processes,
+            sandbox_files=[directory.bubblewrap_arguments_file, *files],
+            group=None if sandbox.group is None else sandbox.group.processes,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _LaunchRequest:
     """What a CLI is started for."""
 
     context: RunContext
     system_prompt: str
     response_format: ResponseFormat | None = None
-    conversation: SdkSession | None = None
-    confinement: RunningSandbox | None = None
+    session: SdkSession | None = None
+    sandbox: RunningSandbox | None = None
 
     @property
-    def alone(self) -> bool:
-        """Whether it could as well be another run's."""
-        asked = self.conversation is None and self.response_format is None
-        return asked and not self.context.spec.mcp_servers and self.confinement is None
+    def is_generic(self) -> bool:
+        """Whether the CLI could be used by another run with the same launch spec."""
+        own = self.session or self.response_format or self.context.spec.mcp_servers or self.sandbox
+        return not own

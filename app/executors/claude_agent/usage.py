@@ -1,8 +1,7 @@
-"""SDK frames -> what each message used; a pure fold.
+"""UsageFold: SDK messages -> the token usage of each API message; pure.
 
-`AssistantMessage.usage` is a snapshot taken when the message began, repeated for every content
-block. The true numbers arrive in `message_delta`, so that is what counts: one statement per
-message id, with the last numbers, never the first.
+`AssistantMessage.usage` is a snapshot from the start of the message, repeated for every content
+block. The final numbers arrive in `message_delta`, so those are reported, once per message id.
 """
 
 import math
@@ -18,7 +17,7 @@ from app.usage import BYTES_PER_TOKEN, TokenUsage, merged, token_usage
 
 @dataclass(frozen=True, slots=True)
 class MeteredMessage:
-    """A message of the API and what it used; `final` when the API said its last number."""
+    """The usage of one API message; `final` if the API sent its last numbers."""
 
     message_id: MessageId
     model: str
@@ -40,7 +39,7 @@ class UsageFold:
     """Feed every SDK message in order; each call returns the messages that it completed."""
 
     _open: dict[str | None, _OpenMessage] = field(default_factory=dict)
-    _stated: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
     def feed(self, message: Message) -> list[MeteredMessage]:
         """Messages completed by this one."""
@@ -51,72 +50,72 @@ class UsageFold:
         return []
 
     def finish(self) -> list[MeteredMessage]:
-        """Nothing more will come: what is still open was cut off."""
-        return [closed for lane in list(self._open) for closed in self._close_cut(lane)]
+        """The messages that are still open; they were truncated."""
+        return [closed for parent in list(self._open) for closed in self._close_truncated(parent)]
 
-    def _stream_event(self, event: Mapping[str, Any], lane: str | None) -> list[MeteredMessage]:
+    def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> list[MeteredMessage]:
         match event.get("type"):
             case "message_start":
-                cut = self._close_cut(lane)
+                cut = self._close_truncated(parent)
                 started = event["message"]
-                self._open[lane] = _OpenMessage(
+                self._open[parent] = _OpenMessage(
                     started["id"], started["model"], dict(started.get("usage") or {})
                 )
                 return cut
-            case "content_block_delta" if lane in self._open:
-                self._open[lane].received_bytes += _size(event["delta"])
+            case "content_block_delta" if parent in self._open:
+                self._open[parent].received_bytes += _size(event["delta"])
                 return []
-            case "message_delta" if lane in self._open:
-                return self._message_delta(event, lane)
+            case "message_delta" if parent in self._open:
+                return self._message_delta(event, parent)
             case "message_stop":
-                return self._close_cut(lane)
+                return self._close_truncated(parent)
             case _:
                 return []
 
-    def _message_delta(self, event: Mapping[str, Any], lane: str | None) -> list[MeteredMessage]:
-        current = self._open[lane]
+    def _message_delta(self, event: Mapping[str, Any], parent: str | None) -> list[MeteredMessage]:
+        current = self._open[parent]
         current.raw = merged(current.raw, event.get("usage") or {})
-        # A delta without a stop reason is the CLI's own, made when it gave up on the message.
+        # A delta without a stop reason is made up by the CLI when it gave up on the message.
         if event["delta"].get("stop_reason") is None:
             return []
-        del self._open[lane]
-        return self._state(current, lane, token_usage(current.raw), final=True)
+        del self._open[parent]
+        return self._report(current, parent, token_usage(current.raw), final=True)
 
     def _assistant(self, message: AssistantMessage) -> list[MeteredMessage]:
         # A stop reason here means a body that was not streamed: only then is its usage final.
         if message.stop_reason is None or message.message_id is None:
             return []
-        lane = message.parent_tool_use_id
-        if lane in self._open and self._open[lane].message_id == message.message_id:
+        parent = message.parent_tool_use_id
+        if parent in self._open and self._open[parent].message_id == message.message_id:
             return []
         whole = _OpenMessage(message.message_id, message.model, dict(message.usage or {}))
-        return self._state(whole, lane, token_usage(whole.raw), final=True)
+        return self._report(whole, parent, token_usage(whole.raw), final=True)
 
-    def _close_cut(self, lane: str | None) -> list[MeteredMessage]:
-        current = self._open.pop(lane, None)
+    def _close_truncated(self, parent: str | None) -> list[MeteredMessage]:
+        current = self._open.pop(parent, None)
         if current is None:
             return []
         known = token_usage(current.raw)
         received = math.ceil(current.received_bytes / BYTES_PER_TOKEN)
         counted = replace(known, output_tokens=max(known.output_tokens, received))
-        return self._state(current, lane, counted, final=False)
+        return self._report(current, parent, counted, final=False)
 
-    def _state(
+    def _report(
         self,
         message: _OpenMessage,
-        lane: str | None,
+        parent: str | None,
         usage: TokenUsage,
         *,
         final: bool,
     ) -> list[MeteredMessage]:
-        if not is_message_id(message.message_id) or message.message_id in self._stated:
+        if not is_message_id(message.message_id) or message.message_id in self._reported:
             return []
-        self._stated.add(message.message_id)
-        return [MeteredMessage(MessageId(message.message_id), message.model, usage, final, lane)]
+        self._reported.add(message.message_id)
+        return [MeteredMessage(MessageId(message.message_id), message.model, usage, final, parent)]
 
 
 def is_message_id(message_id: str) -> bool:
-    """Whether it is an id of the API; messages the CLI makes up itself (errors, notes) have none."""
+    """Whether it is an id of the API; messages made up by the CLI (errors, notes) have other ids."""
     return message_id.startswith("msg_")
 
 

@@ -112,7 +112,7 @@ class Arena:
 
 
 def _speaks(message: RecordedMessage) -> bool:
-    return message.final_usage is None and not message.wait_for_disconnect
+    return message.final_usage is None and not message.disconnected
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ def differences(race: Race, runs: Sequence[Ended]) -> Iterator[str]:
     charged = bill(receipt for run in runs for receipt in run.receipts)
     shown = {event["messageId"] for run in runs for event in run.of("text_delta")}
     stopped = {run.run_id for run in runs if run.shown["status"] == "cancelled"}
-    cut = _of(race, stopped) | {name for name, message in sent.items() if message.wait_for_disconnect}
+    cut = _of(race, stopped) | {name for name, message in sent.items() if message.disconnected}
     for name in set(charged) - set(owed):
         yield f"{name} was charged and never sent"
     for name, expected in owed.items():

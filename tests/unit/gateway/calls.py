@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.gateway.call import CallCost, ChannelHooks, Refusal
+from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
@@ -25,13 +25,13 @@ FAR_S = 60.0
 class Billing:
     """What a lane asks and tells; a token costs a dollar."""
 
-    objection: Refusal | None = None
+    refusal: Refusal | None = None
     noted: list[tuple[str, str]] = field(default_factory=list)
     asked: list[tuple[int, int]] = field(default_factory=list)
 
-    async def object(self, under_way: CallCost) -> Refusal | None:
-        self.asked.append((int(under_way.most), int(under_way.least)))
-        return self.objection
+    async def check_credit(self, under_way: CallCost) -> Refusal | None:
+        self.asked.append((int(under_way.maximum), int(under_way.minimum)))
+        return self.refusal
 
     def open(self, message: MessageUsage, instead_of: MessageUsage | None) -> None:
         what = message.message_id
@@ -39,20 +39,22 @@ class Billing:
             ("opened", what if instead_of is None else f"{what} instead of {instead_of.message_id}")
         )
 
-    def links(self, objection: Callable[[CallCost], Awaitable[Refusal | None]] | None = None) -> ChannelHooks:
-        return ChannelHooks(
+    def hooks(
+        self, check_credit: Callable[[CallCost], Awaitable[Refusal | None]] | None = None
+    ) -> MeteringHooks:
+        return MeteringHooks(
             cost_of=lambda _model, usage: Decimal(usage.total_tokens),
-            objection=objection or self.object,
-            opened=self.open,
-            closed=lambda message: self.noted.append(("closed", message.message_id)),
-            voided=lambda message: self.noted.append(("voided", message.message_id)),
+            check_credit=check_credit or self.check_credit,
+            on_start=self.open,
+            on_usage=lambda message: self.noted.append(("closed", message.message_id)),
+            on_void=lambda message: self.noted.append(("voided", message.message_id)),
         )
 
 
-def a_lane(billing: Billing, **limits: Any) -> Channel:
+def a_channel(billing: Billing, **limits: Any) -> Channel:
     deadline = asyncio.get_running_loop().time() + FAR_S
     return Channel(
-        "run-1", "token", "http://gateway/token", ChannelLimits(deadline, **limits), billing.links()
+        "run-1", "token", "http://gateway/token", ChannelLimits(deadline, **limits), billing.hooks()
     )
 
 
@@ -66,18 +68,18 @@ def size(tokens: int = 10) -> CallSize:
     return CallSize(MODEL, TokenUsage(output_tokens=tokens), TokenUsage(input_tokens=3))
 
 
-async def answered(lane: Channel, *messages: MessageUsage, tokens: int = 10) -> None:
-    async with lane.call(size(tokens)) as call:
+async def answered(channel: Channel, *messages: MessageUsage, tokens: int = 10) -> None:
+    async with channel.call(size(tokens)) as call:
         for message in messages:
-            call.opened(message)
-            call.closed(message)
+            call.on_start(message)
+            call.on_usage(message)
 
 
 @dataclass(slots=True)
 class Caller:
     """Calls in a task of its own and stays until `answer`ed."""
 
-    lane: Channel
+    channel: Channel
     tokens: int = 10
     admitted: asyncio.Event = field(default_factory=asyncio.Event)
     _messages: asyncio.Queue[MessageUsage | None] = field(default_factory=asyncio.Queue)
@@ -95,12 +97,12 @@ class Caller:
         await self.task
 
     async def _call(self) -> None:
-        async with self.lane.call(size(self.tokens)) as call:
+        async with self.channel.call(size(self.tokens)) as call:
             self.admitted.set()
             async with asyncio.timeout(PATIENCE_S):
                 message = await self._messages.get()
             if message is not None:
-                call.closed(message)
+                call.on_usage(message)
 
 
 async def waits(caller: Caller) -> bool:
@@ -109,7 +111,7 @@ async def waits(caller: Caller) -> bool:
     return not (caller.admitted.is_set() or caller.task.done())
 
 
-async def refusal_of(lane: Channel, tokens: int = 10) -> Refusal:
+async def refusal_of(channel: Channel, tokens: int = 10) -> Refusal:
     with pytest.raises(CallRefused) as refused:
-        await answered(lane, tokens=tokens)
+        await answered(channel, tokens=tokens)
     return refused.value.refusal

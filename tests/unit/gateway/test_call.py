@@ -6,57 +6,57 @@ from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage import TokenUsage
-from tests.unit.gateway.calls import MODEL, Billing, a_lane, a_message, size
+from tests.unit.gateway.calls import MODEL, Billing, a_channel, a_message, size
 
 
-async def in_a_call(lane: Channel, *steps: Any) -> None:
-    async with lane.call(size()) as call:
+async def in_a_call(channel: Channel, *steps: Any) -> None:
+    async with channel.call(size()) as call:
         for step in steps:
             step(call)
 
 
 def sent(call: Call) -> None:
-    call.sent()
+    call.on_sent()
 
 
 def answered(number: int, **fields: Any) -> Any:
     def step(call: Call) -> None:
-        call.opened(a_message(number, complete=False, **fields))
-        call.closed(a_message(number, **fields))
+        call.on_start(a_message(number, complete=False, **fields))
+        call.on_usage(a_message(number, **fields))
 
     return step
 
 
 async def test_a_prompt_that_was_sent_stands_until_its_answer_begins() -> None:
     billing = Billing()
-    lane = a_lane(billing)
+    channel = a_channel(billing)
 
-    await in_a_call(lane, sent, answered(1))
+    await in_a_call(channel, sent, answered(1))
 
     assert billing.noted == [
         ("opened", "unanswered-1"),
         ("opened", "msg_1 instead of unanswered-1"),
         ("closed", "msg_1"),
     ]
-    assert list(lane.messages) == ["msg_1"]
+    assert list(channel.messages) == ["msg_1"]
 
 
 async def test_an_answer_that_comes_whole_takes_its_prompts_place_too() -> None:
     billing = Billing()
 
-    await in_a_call(a_lane(billing), sent, lambda call: call.closed(a_message()))
+    await in_a_call(a_channel(billing), sent, lambda call: call.on_usage(a_message()))
 
     assert billing.noted[1:] == [("opened", "msg_1 instead of unanswered-1"), ("closed", "msg_1")]
 
 
 async def test_a_prompt_nobody_answers_is_closed_with_what_is_known_of_it() -> None:
     billing = Billing()
-    lane = a_lane(billing)
+    channel = a_channel(billing)
 
-    await in_a_call(lane, sent, lambda call: call.given_up(counted=None))
-    await in_a_call(lane, sent, lambda call: call.given_up(counted=77))
+    await in_a_call(channel, sent, lambda call: call.abandoned(counted=None))
+    await in_a_call(channel, sent, lambda call: call.abandoned(counted=77))
 
-    estimated, counted = lane.messages.values()
+    estimated, counted = channel.messages.values()
     assert (estimated.message_id, estimated.usage, estimated.note) == (
         "unanswered-1",
         TokenUsage(input_tokens=3),
@@ -72,49 +72,49 @@ async def test_a_prompt_nobody_answers_is_closed_with_what_is_known_of_it() -> N
 
 async def test_a_prompt_that_was_refused_or_never_sent_costs_nothing() -> None:
     billing = Billing()
-    lane = a_lane(billing)
+    channel = a_channel(billing)
 
-    await in_a_call(lane, sent, Call.refused, lambda call: call.given_up(counted=77))
-    await in_a_call(lane, lambda call: call.given_up(counted=77))
+    await in_a_call(channel, sent, Call.on_refused, lambda call: call.abandoned(counted=77))
+    await in_a_call(channel, lambda call: call.abandoned(counted=77))
 
-    assert lane.messages == {}
+    assert channel.messages == {}
     assert billing.noted == [("opened", "unanswered-1"), ("voided", "unanswered-1")]
 
 
 async def test_an_id_that_is_used_again_names_another_message() -> None:
-    lane = a_lane(Billing())
+    channel = a_channel(Billing())
 
-    await in_a_call(lane, sent, answered(1))
-    await in_a_call(lane, sent, answered(1))
-    await in_a_call(lane, sent, lambda call: call.closed(an_answer("msg_1~2")))
-    await in_a_call(lane, sent, lambda call: call.closed(an_answer("unanswered-1")))
+    await in_a_call(channel, sent, answered(1))
+    await in_a_call(channel, sent, answered(1))
+    await in_a_call(channel, sent, lambda call: call.on_usage(an_answer("msg_1~2")))
+    await in_a_call(channel, sent, lambda call: call.on_usage(an_answer("unanswered-1")))
 
-    assert list(lane.messages) == ["msg_1", "msg_1~2", "msg_1~2~2", "unanswered-1~2"]
-    first, second, *_ = lane.messages.values()
-    assert (first.repeats, first.note) == (None, None)
-    assert (second.repeats, second.note) == ("msg_1", REPEATED)
+    assert list(channel.messages) == ["msg_1", "msg_1~2", "msg_1~2~2", "unanswered-1~2"]
+    first, second, *_ = channel.messages.values()
+    assert (first.duplicate_of, first.note) == (None, None)
+    assert (second.duplicate_of, second.note) == ("msg_1", REPEATED)
 
 
 async def test_calls_at_once_that_are_answered_alike_are_told_apart() -> None:
-    lane = a_lane(Billing())
+    channel = a_channel(Billing())
 
-    async with lane.call(size()) as one, lane.call(size()) as other:
-        one.opened(a_message(1, complete=False))
-        other.opened(a_message(1, complete=False))
-        one.closed(a_message(1, tokens=1))
-        other.closed(a_message(1, tokens=2))
+    async with channel.call(size()) as one, channel.call(size()) as other:
+        one.on_start(a_message(1, complete=False))
+        other.on_start(a_message(1, complete=False))
+        one.on_usage(a_message(1, tokens=1))
+        other.on_usage(a_message(1, tokens=2))
     await asyncio.sleep(0)
 
-    used = {name: message.usage.output_tokens for name, message in lane.messages.items()}
+    used = {name: message.usage.output_tokens for name, message in channel.messages.items()}
     assert used == {"msg_1": 1, "msg_1~2": 2}
 
 
 async def test_a_barred_lane_lets_nothing_more_through() -> None:
-    lane = a_lane(Billing())
+    channel = a_channel(Billing())
 
-    await in_a_call(lane, lambda call: call.bar("answer"))
+    await in_a_call(channel, lambda call: call.block("answer"))
 
-    assert (lane.refused, lane.used_up) == ("answer", "answer")
+    assert (channel.refused, channel.exhausted_limit) == ("answer", "answer")
 
 
 def an_answer(message_id: str) -> MessageUsage:

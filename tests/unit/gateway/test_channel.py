@@ -15,7 +15,7 @@ from tests.unit.gateway.calls import (
     SOON_S,
     Billing,
     Caller,
-    a_lane,
+    a_channel,
     a_message,
     answered,
     refusal_of,
@@ -25,89 +25,89 @@ from tests.unit.gateway.calls import (
 
 
 async def test_a_call_is_told_of_in_order(billing: Billing) -> None:
-    lane = a_lane(billing)
+    channel = a_channel(billing)
 
-    await answered(lane, a_message())
+    await answered(channel, a_message())
 
     assert billing.noted == [("opened", "msg_1"), ("closed", "msg_1")]
-    assert [message.message_id for message in lane.messages.values()] == ["msg_1"]
-    assert lane.refused is None
+    assert [message.message_id for message in channel.messages.values()] == ["msg_1"]
+    assert channel.refused is None
 
 
 async def test_the_last_word_about_a_message_counts(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=30)
+    channel = a_channel(billing, max_total_tokens=30)
 
-    await answered(lane, a_message(tokens=100), a_message(tokens=20))
+    await answered(channel, a_message(tokens=100), a_message(tokens=20))
 
-    assert [message.usage.output_tokens for message in lane.messages.values()] == [20]
-    assert not lane.budget_used
+    assert [message.usage.output_tokens for message in channel.messages.values()] == [20]
+    assert not channel.budget_exhausted
 
 
 async def test_without_limits_calls_do_not_wait_for_each_other(billing: Billing) -> None:
-    lane = a_lane(billing)
-    callers = [Caller(lane, tokens=10**9) for _ in range(20)]
+    channel = a_channel(billing)
+    callers = [Caller(channel, tokens=10**9) for _ in range(20)]
 
     await asyncio.gather(*(caller.enters() for caller in callers))
     await asyncio.gather(*(caller.answer() for caller in callers))
 
-    assert lane.refused is None
+    assert channel.refused is None
 
 
 async def test_after_the_deadline_nothing_is_let_through(billing: Billing) -> None:
-    lane = a_lane(billing)
-    await answered(lane, a_message())
-    lane.limits = replace(lane.limits, deadline=asyncio.get_running_loop().time())
+    channel = a_channel(billing)
+    await answered(channel, a_message())
+    channel.limits = replace(channel.limits, deadline=asyncio.get_running_loop().time())
 
-    assert await refusal_of(lane) == "deadline"
-    assert lane.refused == "deadline"
+    assert await refusal_of(channel) == "deadline"
+    assert channel.refused == "deadline"
 
 
 @pytest.mark.parametrize("limits", [{"max_total_tokens": 20}, {"max_budget_usd": Decimal(20)}])
 async def test_a_budget_that_is_reached_lets_nothing_through(
     billing: Billing, limits: dict[str, Any]
 ) -> None:
-    lane = a_lane(billing, **limits)
+    channel = a_channel(billing, **limits)
 
-    await answered(lane, a_message(1, tokens=19))
-    assert not lane.budget_used
-    await answered(lane, a_message(2, tokens=1))
+    await answered(channel, a_message(1, tokens=19))
+    assert not channel.budget_exhausted
+    await answered(channel, a_message(2, tokens=1))
 
-    assert lane.budget_used
-    assert await refusal_of(lane) == "budget"
+    assert channel.budget_exhausted
+    assert await refusal_of(channel) == "budget"
 
 
 async def test_a_partial_message_uses_the_budget_too(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=20)
+    channel = a_channel(billing, max_total_tokens=20)
 
-    await answered(lane, a_message(tokens=20, complete=False, whole_blocks=0))
+    await answered(channel, a_message(tokens=20, complete=False, whole_blocks=0))
 
-    assert await refusal_of(lane) == "budget"
+    assert await refusal_of(channel) == "budget"
 
 
 async def test_turns_are_answers(billing: Billing) -> None:
-    lane = a_lane(billing, max_turns=2)
+    channel = a_channel(billing, max_turns=2)
 
-    await answered(lane, a_message(1))
-    await answered(lane, a_message(2, complete=False, whole_blocks=1))
+    await answered(channel, a_message(1))
+    await answered(channel, a_message(2, complete=False, whole_blocks=1))
 
-    assert await refusal_of(lane) == "turns"
+    assert await refusal_of(channel) == "turns"
 
 
 async def test_an_empty_start_that_is_tried_again_is_no_turn(billing: Billing) -> None:
-    lane = a_lane(billing, max_turns=1)
+    channel = a_channel(billing, max_turns=1)
 
-    await answered(lane, a_message(1, complete=False, whole_blocks=0))
-    await answered(lane)
-    await answered(lane, a_message(2))
+    await answered(channel, a_message(1, complete=False, whole_blocks=0))
+    await answered(channel)
+    await answered(channel, a_message(2))
 
-    assert await refusal_of(lane) == "turns"
-    assert list(lane.messages) == ["msg_1", "msg_2"]
+    assert await refusal_of(channel) == "turns"
+    assert list(channel.messages) == ["msg_1", "msg_2"]
 
 
 async def test_calls_at_once_are_no_way_around_the_last_turn(billing: Billing) -> None:
-    lane = a_lane(billing, max_turns=2)
-    await answered(lane, a_message(1))
-    first, second, third = (Caller(lane) for _ in range(3))
+    channel = a_channel(billing, max_turns=2)
+    await answered(channel, a_message(1))
+    first, second, third = (Caller(channel) for _ in range(3))
 
     await first.enters()
     assert await waits(second)
@@ -122,32 +122,32 @@ async def test_calls_at_once_are_no_way_around_the_last_turn(billing: Billing) -
 
 
 async def test_the_first_reason_is_remembered(billing: Billing) -> None:
-    lane = a_lane(billing, max_turns=1)
-    await answered(lane, a_message())
-    await refusal_of(lane)
-    await lane.close()
+    channel = a_channel(billing, max_turns=1)
+    await answered(channel, a_message())
+    await refusal_of(channel)
+    await channel.close()
 
-    assert await refusal_of(lane) == "ended"
-    assert lane.refused == "turns"
+    assert await refusal_of(channel) == "ended"
+    assert channel.refused == "turns"
 
 
 async def test_a_call_that_may_use_up_the_budget_goes_alone(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=100)
-    large = Caller(lane, tokens=100)
+    channel = a_channel(billing, max_total_tokens=100)
+    large = Caller(channel, tokens=100)
     await large.enters()
-    small = Caller(lane, tokens=1)
+    small = Caller(channel, tokens=1)
 
     assert await waits(small)
     await large.answer(a_message(tokens=99))
     await small.enters()
     await small.answer(a_message(2, tokens=1))
 
-    assert await refusal_of(lane) == "budget"
+    assert await refusal_of(channel) == "budget"
 
 
 async def test_calls_that_fit_together_go_together(billing: Billing) -> None:
-    lane = a_lane(billing, max_budget_usd=Decimal(100))
-    first, second, third = (Caller(lane, tokens=50) for _ in range(3))
+    channel = a_channel(billing, max_budget_usd=Decimal(100))
+    first, second, third = (Caller(channel, tokens=50) for _ in range(3))
 
     await asyncio.gather(first.enters(), second.enters())
     assert await waits(third)
@@ -157,10 +157,10 @@ async def test_calls_that_fit_together_go_together(billing: Billing) -> None:
 
 
 async def test_whoever_waited_is_refused_when_the_budget_is_used(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=100)
-    first = Caller(lane, tokens=100)
+    channel = a_channel(billing, max_total_tokens=100)
+    first = Caller(channel, tokens=100)
     await first.enters()
-    waiting = [Caller(lane) for _ in range(5)]
+    waiting = [Caller(channel) for _ in range(5)]
     assert all([await waits(caller) for caller in waiting])
 
     await first.answer(a_message(tokens=100))
@@ -170,29 +170,29 @@ async def test_whoever_waited_is_refused_when_the_budget_is_used(billing: Billin
 
 
 async def test_of_many_that_wait_one_at_a_time_is_let_through(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=1000)
-    under_way = most = 0
+    channel = a_channel(billing, max_total_tokens=1000)
+    under_way = maximum = 0
 
     async def calls(number: int) -> None:
-        nonlocal under_way, most
-        async with lane.call(size(1000)) as call:
+        nonlocal under_way, maximum
+        async with channel.call(size(1000)) as call:
             under_way += 1
-            most = max(most, under_way)
+            maximum = max(maximum, under_way)
             await asyncio.sleep(0)
-            call.closed(a_message(number, tokens=1))
+            call.on_usage(a_message(number, tokens=1))
             under_way -= 1
 
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*map(calls, range(50)))
 
-    assert (most, len(lane.messages)) == (1, 50)
+    assert (maximum, len(channel.messages)) == (1, 50)
 
 
 async def test_whoever_waits_and_gives_up_leaves_nothing_behind(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=100)
-    first = Caller(lane, tokens=100)
+    channel = a_channel(billing, max_total_tokens=100)
+    first = Caller(channel, tokens=100)
     await first.enters()
-    waiting = [Caller(lane, tokens=100) for _ in range(10)]
+    waiting = [Caller(channel, tokens=100) for _ in range(10)]
     assert await waits(waiting[-1])
 
     for caller in waiting[:-1]:
@@ -203,14 +203,14 @@ async def test_whoever_waits_and_gives_up_leaves_nothing_behind(billing: Billing
     async with asyncio.timeout(PATIENCE_S):
         await waiting[-1].admitted.wait()
         await waiting[-1].answer()
-        await lane.close()
+        await channel.close()
 
 
 async def test_a_call_that_fails_makes_room(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=100)
+    channel = a_channel(billing, max_total_tokens=100)
 
     async def fails() -> None:
-        async with lane.call(size(100)):
+        async with channel.call(size(100)):
             raise ConnectionError
 
     for _ in range(3):
@@ -219,26 +219,26 @@ async def test_a_call_that_fails_makes_room(billing: Billing) -> None:
 
 
 async def test_closing_ends_calls_under_way_and_refuses_whoever_waits(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=100)
-    first = Caller(lane, tokens=100)
+    channel = a_channel(billing, max_total_tokens=100)
+    first = Caller(channel, tokens=100)
     await first.enters()
-    second = Caller(lane)
+    second = Caller(channel)
     assert await waits(second)
 
-    await lane.close()
+    await channel.close()
 
     assert first.task.cancelled()
     with pytest.raises(CallRefused, match="ended"):
         await second.task
-    assert await refusal_of(lane) == "ended"
+    assert await refusal_of(channel) == "ended"
 
 
 async def test_a_call_that_ends_by_itself_is_not_cut_short(billing: Billing) -> None:
-    lane = a_lane(billing)
-    caller = Caller(lane)
+    channel = a_channel(billing)
+    caller = Caller(channel)
     await caller.enters()
 
-    closing = asyncio.create_task(lane.close())
+    closing = asyncio.create_task(channel.close())
     await asyncio.sleep(SOON_S)
     await caller.answer(a_message())
     async with asyncio.timeout(channels.GRACE_S / 2):
@@ -248,16 +248,16 @@ async def test_a_call_that_ends_by_itself_is_not_cut_short(billing: Billing) -> 
 
 
 async def test_closing_waits_for_what_is_still_to_be_noted(billing: Billing) -> None:
-    lane = a_lane(billing)
+    channel = a_channel(billing)
     begun = asyncio.Event()
 
     async def stubborn() -> None:
-        async with lane.call(size()) as call:
+        async with channel.call(size()) as call:
             await _told_late(call, begun)
 
     task = asyncio.create_task(stubborn())
     await begun.wait()
-    await lane.close()
+    await channel.close()
 
     noted = list(billing.noted)
     assert noted == [("opened", "msg_1"), ("closed", "msg_1")]
@@ -267,20 +267,20 @@ async def test_closing_waits_for_what_is_still_to_be_noted(billing: Billing) -> 
 
 
 async def _told_late(call: Call, begun: asyncio.Event) -> None:
-    call.opened(a_message())
+    call.on_start(a_message())
     begun.set()
     with suppress(asyncio.CancelledError):
         await asyncio.sleep(FAR_S)
     await asyncio.sleep(SOON_S)
-    call.closed(a_message())
+    call.on_usage(a_message())
 
 
 async def test_closing_twice_does_nothing_more(billing: Billing) -> None:
-    lane = a_lane(billing)
-    await answered(lane, a_message())
+    channel = a_channel(billing)
+    await answered(channel, a_message())
 
     async with asyncio.timeout(channels.GRACE_S / 2):
-        await asyncio.gather(lane.close(), lane.close())
-        await lane.close()
+        await asyncio.gather(channel.close(), channel.close())
+        await channel.close()
 
     assert billing.noted == [("opened", "msg_1"), ("closed", "msg_1")]

@@ -11,7 +11,7 @@ from tests.unit.gateway.calls import (
     PATIENCE_S,
     Billing,
     Caller,
-    a_lane,
+    a_channel,
     a_message,
     answered,
     refusal_of,
@@ -20,45 +20,45 @@ from tests.unit.gateway.calls import (
 
 
 async def test_credit_is_asked_for_what_all_calls_under_way_may_cost(billing: Billing) -> None:
-    lane = a_lane(billing)
-    first = Caller(lane, tokens=50)
+    channel = a_channel(billing)
+    first = Caller(channel, tokens=50)
     await first.enters()
-    second = Caller(lane, tokens=7)
+    second = Caller(channel, tokens=7)
     await second.enters()
     await first.answer(a_message())
     await second.answer(a_message(2))
-    await answered(lane, a_message(3), tokens=5)
+    await answered(channel, a_message(3), tokens=5)
 
     # The most, and what has to be there: of the new call only the prompt of three tokens.
     assert billing.asked == [(50, 3), (57, 53), (5, 3)]
 
 
 async def test_what_a_call_needs_may_come_back_from_those_before_it(billing: Billing) -> None:
-    lane = a_lane(billing)
-    first = Caller(lane, tokens=50)
+    channel = a_channel(billing)
+    first = Caller(channel, tokens=50)
     await first.enters()
-    billing.objection = "credit"
-    second = Caller(lane, tokens=7)
+    billing.refusal = "credit"
+    second = Caller(channel, tokens=7)
     assert await waits(second)
 
-    billing.objection = None
+    billing.refusal = None
     await first.answer(a_message())
     await second.enters()
     await second.answer(a_message(2))
 
     assert billing.asked == [(50, 3), (57, 53), (7, 3)]
-    assert lane.refused is None
+    assert channel.refused is None
 
 
 async def test_who_waits_for_credit_ends_with_the_run(billing: Billing) -> None:
-    lane = a_lane(billing)
-    first = Caller(lane, tokens=50)
+    channel = a_channel(billing)
+    first = Caller(channel, tokens=50)
     await first.enters()
-    billing.objection = "credit"
-    second = Caller(lane, tokens=7)
+    billing.refusal = "credit"
+    second = Caller(channel, tokens=7)
     assert await waits(second)
 
-    closing = asyncio.create_task(lane.close())
+    closing = asyncio.create_task(channel.close())
 
     with pytest.raises(CallRefused):
         await second.task
@@ -67,34 +67,34 @@ async def test_who_waits_for_credit_ends_with_the_run(billing: Billing) -> None:
 
 
 async def test_the_account_may_object(billing: Billing) -> None:
-    billing.objection = "credit"
-    lane = a_lane(billing)
+    billing.refusal = "credit"
+    channel = a_channel(billing)
 
-    assert await refusal_of(lane) == "credit"
-    billing.objection = None
-    await answered(lane, a_message())
+    assert await refusal_of(channel) == "credit"
+    billing.refusal = None
+    await answered(channel, a_message())
 
-    assert lane.refused == "credit"
+    assert channel.refused == "credit"
 
 
 async def test_an_objection_takes_no_room(billing: Billing) -> None:
-    billing.objection = "journal"
-    lane = a_lane(billing, max_total_tokens=100)
-    assert await refusal_of(lane, tokens=1000) == "journal"
-    billing.objection = None
+    billing.refusal = "journal"
+    channel = a_channel(billing, max_total_tokens=100)
+    assert await refusal_of(channel, tokens=1000) == "journal"
+    billing.refusal = None
 
     async with asyncio.timeout(PATIENCE_S):
-        await answered(lane, a_message())
+        await answered(channel, a_message())
 
 
 async def test_whoever_waited_is_asked_for_credit_when_its_time_has_come(billing: Billing) -> None:
-    lane = a_lane(billing, max_total_tokens=100)
-    first = Caller(lane, tokens=1000)
+    channel = a_channel(billing, max_total_tokens=100)
+    first = Caller(channel, tokens=1000)
     await first.enters()
-    second = Caller(lane)
+    second = Caller(channel)
     assert await waits(second)
 
-    billing.objection = "credit"
+    billing.refusal = "credit"
     await first.answer(a_message(tokens=10))
 
     with pytest.raises(CallRefused, match="credit"):
@@ -111,16 +111,16 @@ async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_beh
         await asyncio.sleep(FAR_S)
         return None
 
-    lane = a_lane(billing, max_total_tokens=100)
-    lane.links = billing.links(slow)
-    caller = Caller(lane, tokens=100)
+    channel = a_channel(billing, max_total_tokens=100)
+    channel.hooks = billing.hooks(slow)
+    caller = Caller(channel, tokens=100)
     await asked.wait()
     caller.task.cancel()
     await asyncio.wait({caller.task})
-    lane.links = billing.links()
+    channel.hooks = billing.hooks()
 
     async with asyncio.timeout(PATIENCE_S):
-        await answered(lane, a_message())
+        await answered(channel, a_message())
 
 
 async def test_a_run_that_ends_while_credit_is_asked_for_lets_nothing_through(billing: Billing) -> None:
@@ -131,11 +131,11 @@ async def test_a_run_that_ends_while_credit_is_asked_for_lets_nothing_through(bi
         await answer.wait()
         return None
 
-    lane = a_lane(billing)
-    lane.links = billing.links(slow)
-    caller = Caller(lane)
+    channel = a_channel(billing)
+    channel.hooks = billing.hooks(slow)
+    caller = Caller(channel)
     await asked.wait()
-    closing = asyncio.create_task(lane.close())
+    closing = asyncio.create_task(channel.close())
     await asyncio.sleep(0)
     answer.set()
 

@@ -50,9 +50,9 @@ def test_text_counts_by_its_bytes_wherever_it_is() -> None:
     ]
 
     for size in sizes:
-        assert 5_000 <= size.longest.input_tokens <= 5_000 + FRAME
-        assert 2_500 <= size.about.input_tokens <= 2_500 + FRAME
-        assert size.longest.output_tokens == 100
+        assert 5_000 <= size.maximum.input_tokens <= 5_000 + FRAME
+        assert 2_500 <= size.estimate.input_tokens <= 2_500 + FRAME
+        assert size.maximum.output_tokens == 100
 
 
 def test_an_image_counts_as_one_whatever_its_bytes() -> None:
@@ -61,26 +61,26 @@ def test_an_image_counts_as_one_whatever_its_bytes() -> None:
 
     for content in ([an_image()], in_a_result, [elsewhere]):
         size = a_size(content)
-        assert MOST_IMAGE_TOKENS <= size.longest.input_tokens <= MOST_IMAGE_TOKENS + FRAME
-        assert IMAGE_TOKENS <= size.about.input_tokens <= IMAGE_TOKENS + FRAME
-    assert a_size([an_image()] * 3).longest.input_tokens >= 3 * MOST_IMAGE_TOKENS
+        assert MOST_IMAGE_TOKENS <= size.maximum.input_tokens <= MOST_IMAGE_TOKENS + FRAME
+        assert IMAGE_TOKENS <= size.estimate.input_tokens <= IMAGE_TOKENS + FRAME
+    assert a_size([an_image()] * 3).maximum.input_tokens >= 3 * MOST_IMAGE_TOKENS
 
 
 def test_what_only_looks_like_an_image_counts_as_text() -> None:
     disguised = json.dumps(an_image())
 
-    assert a_size(disguised).longest.input_tokens > len(PICTURE) // 2
+    assert a_size(disguised).maximum.input_tokens > len(PICTURE) // 2
     assert a_size(
         [{"type": "tool_use", "id": "1", "name": "t", "input": an_image()}]
-    ).longest.input_tokens > (len(PICTURE) // 2)
+    ).maximum.input_tokens > (len(PICTURE) // 2)
 
 
 def test_documents_count_by_their_bytes_or_as_long_ones() -> None:
     here = {"type": "document", "source": {"type": "base64", "data": PICTURE}}
     there = {"type": "document", "source": {"type": "url", "url": "https://example.org/a.pdf"}}
 
-    assert a_size([here]).longest.input_tokens >= len(PICTURE) // 2
-    assert a_size([there]).longest.input_tokens >= DOCUMENT_TOKENS
+    assert a_size([here]).maximum.input_tokens >= len(PICTURE) // 2
+    assert a_size([there]).maximum.input_tokens >= DOCUMENT_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_documents_count_by_their_bytes_or_as_long_ones() -> None:
 def test_a_prompt_for_the_cache_counts_as_written_to_it(control: dict[str, str], kind: str) -> None:
     size = a_size([{"type": "text", "text": "x" * 10_000, "cache_control": control}])
 
-    assert size.longest.input_tokens == 0
-    assert getattr(size.longest, kind) >= 5_000
+    assert size.maximum.input_tokens == 0
+    assert getattr(size.maximum, kind) >= 5_000
 
 
 def test_searches_count_as_many_as_are_allowed() -> None:
     tool = {"type": "web_search_20250305", "name": "web_search"}
 
-    assert a_size(tools=[{**tool, "max_uses": 3}]).longest.web_search_requests == 3
-    assert a_size(tools=[tool]).longest.web_search_requests == SEARCHES
+    assert a_size(tools=[{**tool, "max_uses": 3}]).maximum.web_search_requests == 3
+    assert a_size(tools=[tool]).maximum.web_search_requests == SEARCHES
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_searches_count_as_many_as_are_allowed() -> None:
 def test_a_request_nobody_understands_is_as_long_as_it_may_be(body: bytes) -> None:
     size = size_of(body)
 
-    assert (size.model, size.longest.output_tokens) == (UNKNOWN_MODEL, LONGEST_OUTPUT)
-    assert size.longest.input_tokens == len(body) // 2
+    assert (size.model, size.maximum.output_tokens) == (UNKNOWN_MODEL, LONGEST_OUTPUT)
+    assert size.maximum.input_tokens == len(body) // 2
 
 
 def test_a_request_of_too_many_parts_is_not_read() -> None:

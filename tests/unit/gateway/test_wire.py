@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.wire import MessageUsage, StreamFold, whole_message
+from app.gateway.wire import MessageUsage, StreamFold, parse_message
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
 from app.usage import UNKNOWN_MODEL, TokenUsage, estimated_tokens
@@ -331,7 +331,7 @@ def test_no_bytes_break_the_fold(chunks: list[bytes]) -> None:
 
 
 def test_a_body_that_was_not_streamed_is_complete() -> None:
-    message = whole_message(json.dumps(wire.message(REPLY, model=MODEL)).encode(), request_id="req_1")
+    message = parse_message(json.dumps(wire.message(REPLY, model=MODEL)).encode(), request_id="req_1")
 
     assert message is not None
     streamed = of(EVENTS).message
@@ -344,7 +344,7 @@ def test_a_body_that_was_not_streamed_is_complete() -> None:
 def test_a_whole_body_is_served_by_its_last_iteration() -> None:
     body = {"id": "msg_1", "model": MODEL, "usage": {"iterations": [{"model": "claude-opus-5-5"}]}}
 
-    message = whole_message(json.dumps(body).encode(), request_id=None)
+    message = parse_message(json.dumps(body).encode(), request_id=None)
 
     assert message is not None
     assert (message.model, message.whole_blocks) == ("claude-opus-5-5", 0)
@@ -353,7 +353,7 @@ def test_a_whole_body_is_served_by_its_last_iteration() -> None:
 def test_a_whole_body_is_billed_as_far_as_it_is_understood() -> None:
     body = b'{"usage": {"input_tokens": 3, "output_tokens": "x", "cache_creation": 1}, "content": 5}'
 
-    message = whole_message(body, request_id="req_1")
+    message = parse_message(body, request_id="req_1")
 
     assert message is not None
     assert (message.message_id, message.model, message.usage) == (
@@ -372,4 +372,4 @@ def test_a_whole_body_is_billed_as_far_as_it_is_understood() -> None:
     ids=lambda body: body[:30].decode("latin-1"),
 )
 def test_a_body_that_is_no_message_is_none(body: bytes) -> None:
-    assert whole_message(body, request_id="req_1") is None
+    assert parse_message(body, request_id="req_1") is None

@@ -1,7 +1,7 @@
-"""ClaudeAgentOptions -> JSON for a preview: what decides what an agent may do, and no secret; pure.
+"""preview_options: ClaudeAgentOptions -> JSON without secrets, for a preview; pure.
 
-An option is shown only where it stands in `SHOWN`: one that a new SDK version brings stays hidden
-until somebody has decided.
+An option is shown only if it is listed in `SHOWN` or `DESCRIBED`: options of a new SDK version stay
+hidden until somebody lists them.
 """
 
 from typing import Any
@@ -21,21 +21,21 @@ SHOWN = (
     *("continue_conversation", "resume", "session_id", "fork_session"),
     *("resume_session_at", "resume_drops_turn"),
 )
-"""As they are."""
+"""Shown with their values."""
 
 DESCRIBED = ("system_prompt", "mcp_servers", "can_use_tool", "hooks", "agents", "plugins", "sandbox")
-"""By what can be said of them: the rest is paths, addresses and functions."""
+"""Shown by name or type only: their values hold paths, addresses and functions."""
 
 HIDDEN = (
     *("cwd", "cli_path", "add_dirs", "settings", "env", "user", "client_app"),
     *("stderr", "debug_stderr", "session_store", "session_store_flush", "load_timeout_ms"),
 )
-"""The machine's own: paths, environment, where things are kept and logged."""
+"""Never shown: paths, environment, storage and logging of this machine."""
 
 
-def shown(options: ClaudeAgentOptions) -> dict[str, Any]:
-    """The options by their names, in camelCase."""
-    found = {name: getattr(options, name) for name in SHOWN} | {
+def preview_options(options: ClaudeAgentOptions) -> dict[str, Any]:
+    """The options by name, in camelCase."""
+    values = {name: getattr(options, name) for name in SHOWN} | {
         "system_prompt": _kind(options.system_prompt),
         "mcp_servers": _kinds(options.mcp_servers),
         "can_use_tool": options.can_use_tool is not None,
@@ -44,7 +44,7 @@ def shown(options: ClaudeAgentOptions) -> dict[str, Any]:
         "plugins": [plugin["type"] for plugin in options.plugins],
         "sandbox": options.sandbox is not None or options.settings == sandbox_settings(),
     }
-    return {to_camel(name): value for name, value in found.items()}
+    return {to_camel(name): value for name, value in values.items()}
 
 
 def _kind(prompt: Any) -> dict[str, str]:
@@ -52,6 +52,6 @@ def _kind(prompt: Any) -> dict[str, str]:
 
 
 def _kinds(servers: Any) -> dict[str, dict[str, str]]:
-    # A path or a string would name a file or hold a server's key.
+    # The SDK also takes a path or a JSON string, which could hold a key.
     named = servers if isinstance(servers, dict) else {}
     return {name: {"type": server.get("type", "stdio"), "name": name} for name, server in named.items()}

@@ -1,7 +1,7 @@
-"""Request + graph -> ClaudeAgentOptions; pure.
+"""build_options: run and graph -> ClaudeAgentOptions; pure.
 
 Every option that decides what an agent may do is set here explicitly, also where the SDK's
-default happens to be the same today.
+default is the same today.
 """
 
 import warnings
@@ -22,9 +22,9 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import McpSdkServerConfig
 
 from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
-from app.executors.claude_agent.tools.builtin_tools import rules
-from app.executors.claude_agent.tools.hooks import Hooks
+from app.executors.claude_agent.tools.builtin_tools import permission_rules
 from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, bridged_name
+from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunContext
 from app.graphs.spec import GraphSpec
 from app.models.registry import Thinking
@@ -35,7 +35,7 @@ from app.requests import ResponseFormat
 warnings.filterwarnings("ignore", category=CanUseToolShadowedWarning)
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""One line of the CLI's output holds one message; the SDK's default of 1 MiB loses the run."""
+"""One line of the CLI's output is one message; a line over the SDK's default of 1 MiB fails the run."""
 
 
 def build_options(
@@ -45,26 +45,26 @@ def build_options(
     system_prompt_file: Path,
     work: Path,
     server: McpSdkServerConfig | None,
-    hooks: Hooks | None,
+    hooks: SdkHooks | None,
     response_format: ResponseFormat | None,
     full: bool,
 ) -> ClaudeAgentOptions:
-    """The options of one run; `launcher` starts the CLI, which works in the directory `work`.
+    """The options of one run; `launcher` is the program to start, `work` its working directory.
 
-    `full`: in the CLI's full mode.
+    `full`: use the CLI's full mode.
     """
     spec = context.spec
     agent = [AGENT_TOOL] if spec.agents else []
     names = [*agent, *(bridged_name(tool.id) for tool in context.tools)]
     return ClaudeAgentOptions(
-        # A file: arguments are visible to every user of the machine and end at 128 KiB.
+        # A file: arguments are visible to every user of the machine, and limited to 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
         model=context.model,
         fallback_model=context.options.fallback,
         thinking=_thinking(context.options.thinking),
         effort=context.options.effort,
-        tools=native_tools(spec),
-        allowed_tools=[*names, *rules(spec.native_tools)],
+        tools=cli_tools(spec),
+        allowed_tools=[*names, *permission_rules(spec.native_tools)],
         mcp_servers={SERVER_NAME: server} if server else {},
         strict_mcp_config=True,
         setting_sources=[],
@@ -72,11 +72,11 @@ def build_options(
         skills=[],
         plugins=[],
         permission_mode="dontAsk",
-        can_use_tool=only(names),
+        can_use_tool=deny_unlisted(names),
         agents=_agents(context) or None,
-        # Without it a subagent's text would be in no message at all.
+        # Without it no message shows a subagent's text.
         forward_subagent_text=full,
-        hooks=hooks.for_sdk(patience_s=context.spec.approval_timeout_s) if full and hooks else None,
+        hooks=hooks.for_sdk(approval_timeout_s=spec.approval_timeout_s) if full and hooks else None,
         verbatim_prompts=True,
         include_partial_messages=True,
         max_turns=context.limits.max_turns,
@@ -84,29 +84,29 @@ def build_options(
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
-        extra_args=_switches(full=full, keeps_session=context.conversation is not None),
+        extra_args=_switches(full=full, stores_session=context.conversation is not None),
     )
 
 
-def native_tools(spec: GraphSpec) -> list[str]:
-    """The CLI's own tools that a graph needs, by the names the model calls them by."""
+def cli_tools(spec: GraphSpec) -> list[str]:
+    """The names of the CLI's own tools that a graph uses, as the model calls them."""
     return [*([AGENT_TOOL] if spec.agents else []), *spec.native_tools]
 
 
-def _switches(*, full: bool, keeps_session: bool) -> dict[str, str | None]:
-    """Switches of the CLI that the SDK has no option for."""
+def _switches(*, full: bool, stores_session: bool) -> dict[str, str | None]:
+    """Command-line switches for which the SDK has no option."""
     switches: dict[str, str | None] = {
         "disable-slash-commands": None,
-        # The CLI repeats a user message when it takes it up: then it has taken effect.
+        # The CLI repeats a user message when it starts to process it.
         "replay-user-messages": None,
     }
     if full:
-        # A conversation that goes on would be given the system prompt it began with.
+        # Otherwise a resumed conversation would use the system prompt it began with.
         switches["system-prompt-snapshot"] = "off"
     else:
         # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools.
         switches["bare"] = None
-    if not keeps_session:
+    if not stores_session:
         switches["no-session-persistence"] = None
     return switches
 
@@ -118,15 +118,15 @@ def _agents(context: RunContext) -> dict[str, AgentDefinition]:
             prompt=agent.prompt,
             tools=[tool if tool in context.spec.native_tools else bridged_name(tool) for tool in agent.tools],
             model=context.agent_models.get(name, "inherit"),
-            # In the background it would outlive the turn that gave it work.
+            # In the background it would outlive the turn that started it.
             background=False,
         )
         for name, agent in context.spec.agents.items()
     }
 
 
-def only(allowed: Iterable[str]) -> CanUseTool:
-    """A permission callback that knows these tools and denies every other."""
+def deny_unlisted(allowed: Iterable[str]) -> CanUseTool:
+    """A permission callback that allows these tools and denies every other."""
     names = frozenset(allowed)
 
     async def decide(
@@ -141,8 +141,8 @@ def only(allowed: Iterable[str]) -> CanUseTool:
     return decide
 
 
-def _thinking(wanted: Thinking) -> ThinkingConfig:
-    match wanted:
+def _thinking(mode: Thinking) -> ThinkingConfig:
+    match mode:
         case "disabled":
             return {"type": "disabled"}
         case "adaptive":
@@ -151,5 +151,7 @@ def _thinking(wanted: Thinking) -> ThinkingConfig:
             return {"type": "enabled", "budget_tokens": budget_tokens}
 
 
-def _output_format(wanted: ResponseFormat | None) -> dict[str, Any] | None:
-    return None if wanted is None else {"type": "json_schema", "schema": wanted.schema_}
+def _output_format(response_format: ResponseFormat | None) -> dict[str, Any] | None:
+    if response_format is None:
+        return None
+    return {"type": "json_schema", "schema": response_format.schema_}

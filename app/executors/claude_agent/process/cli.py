@@ -1,4 +1,4 @@
-"""The CLI that comes with the SDK's wheel, and what it says of itself."""
+"""Cli: the CLI program that comes with the SDK's wheel; its version and login status."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from app.executors.claude_agent.process.environment import Login, launcher, logi
 PINNED_VERSION: str = __cli_version__
 """The version that came with the SDK."""
 
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 _EXIT_S = 5.0
 
 
@@ -27,38 +27,38 @@ class CliMissing(OperatorError):
 
 
 class CliUnresponsive(OperatorError):
-    """The CLI does not answer; the text is for the operator."""
+    """The CLI does not respond; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cli:
-    """The program that is run."""
+    """The program that runs are executed with."""
 
     path: Path
-    extra: Mapping[str, str] = field(default_factory=dict)
-    """Variables it gets beside those of `environment.py`: none, but of a test that has its own API."""
+    extra_env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables besides those of `environment.py`; only tests set some."""
 
     async def version(self, parent: Path) -> str:
-        """What it calls itself; raises `CliUnresponsive`. `parent` takes a folder meanwhile."""
-        said = await self._asked("--version", parent=parent, login=Login(None, None))
-        return said.partition(" ")[0].strip()
+        """Its version; raises `CliUnresponsive`. `parent` holds a folder meanwhile."""
+        output = await self._run("--version", parent=parent, login=Login(None, None))
+        return output.partition(" ")[0].strip()
 
-    async def login(self, parent: Path, login: Login) -> Mapping[str, Any] | None:
-        """How it is logged in, None when it is not; raises `CliUnresponsive`. Costs nothing."""
-        said = await self._asked("auth", "status", "--json", parent=parent, login=login)
+    async def login_status(self, parent: Path, login: Login) -> Mapping[str, Any] | None:
+        """The CLI's login status, None if not logged in; raises `CliUnresponsive`. Makes no billable call."""
+        output = await self._run("auth", "status", "--json", parent=parent, login=login)
         try:
-            status: Mapping[str, Any] = json.loads(said)
+            status: Mapping[str, Any] = json.loads(output)
         except ValueError as error:
-            message = "the CLI does not say whether it is logged in"
+            message = "the CLI did not report whether it is logged in"
             raise CliUnresponsive(message) from error
         return status if status.get("loggedIn") is True else None
 
-    async def _asked(self, *arguments: str, parent: Path, login: Login) -> str:
-        """Ask it what needs no conversation, started like every run's."""
+    async def _run(self, *arguments: str, parent: Path, login: Login) -> str:
+        """The output of a command, started with the same isolation as a run's CLI."""
         try:
             directory = await asyncio.to_thread(RunDirectory, parent)
             try:
-                environment = {**login_environment(login, directory=directory.path), **self.extra}
+                environment = {**login_environment(login, directory=directory.path), **self.extra_env}
                 script = directory.write_launcher(
                     launcher(self.path, environment, pid_file=directory.pid_file),
                 )
@@ -71,7 +71,7 @@ class Cli:
 
 
 def bundled_cli() -> Path:
-    """Where the CLI is; only the one the SDK was tested with is ever run."""
+    """The path of the CLI that comes with the SDK; no other is used."""
     path = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
     if not path.is_file():
         raise CliMissing((CliMissing.__doc__ or "").strip())
@@ -89,15 +89,15 @@ async def _output(script: Path, *arguments: str, cwd: Path) -> str:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            said, _ = await process.communicate()
+        async with asyncio.timeout(_TIMEOUT_S):
+            stdout, _ = await process.communicate()
     except TimeoutError as error:
-        message = f"the CLI did not answer within {_PATIENCE_S:.0f} s"
+        message = f"the CLI did not answer within {_TIMEOUT_S:.0f} s"
         raise CliUnresponsive(message) from error
     finally:
-        # Also when we are cancelled: nobody would wait for it any more.
+        # Also after a cancellation: nothing else would wait for the process.
         if process.returncode is None:
             process.kill()
             with anyio.move_on_after(_EXIT_S, shield=True):
                 await process.communicate()
-    return said.decode(errors="replace")
+    return stdout.decode(errors="replace")

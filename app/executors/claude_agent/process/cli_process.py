@@ -1,8 +1,8 @@
-"""One CLI process for one run: started, spoken and listened to, interrupted, ended, cleaned up after.
+"""CliProcess: one CLI process of one run, from its start to its cleanup.
 
-One task owns the SDK client from connect to disconnect and drains its messages into a
-buffer without ever waiting: the SDK's scopes belong to one task, and a hundred unread messages
-would block even its interrupt. A CLI that sends messages faster than they are processed is killed.
+One task owns the SDK client from connect to disconnect, because the SDK's cancel scopes belong to one
+task. It drains the client's messages into a buffer without ever waiting: a hundred unread messages
+would block even the SDK's interrupt. A CLI that sends messages faster than they are processed is killed.
 """
 
 import asyncio
@@ -11,27 +11,25 @@ import os
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import anyio
 import psutil
 import structlog
 from claude_agent_sdk import (
-    ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
     Message,
     MirrorErrorMessage,
     ResultMessage,
-    UserMessage,
 )
 from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
-from app.executors.claude_agent.sandbox.confinement import RunningSandbox
-from app.executors.claude_agent.sanitizer import taken_in
+from app.executors.claude_agent.process.pending_messages import PendingMessages
+from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sanitizer import sanitize
 from app.executors.control import RunEnded
 from app.large_json import dumps
 from app.requests import Priority
@@ -41,19 +39,30 @@ log = structlog.get_logger(__name__)
 
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
-
-
-class CliFailed(Exception):
-    """The CLI could not be started, died or sent something nobody understands."""
-
+"""Of a user message: a text, or content blocks."""
 
 INTERRUPT_GRACE_S = 2.0
-"""How long an interrupted CLI may take to say its last numbers before it is killed."""
+"""How long an interrupted CLI may take to send its last numbers before it is killed."""
 
-INTERRUPT_AGAIN_S = 0.25
+INTERRUPT_RETRY_S = 0.25
 STDERR_LINES = 20
 STDERR_CHARS = 1_000
 """Of a line; the rest is dropped."""
+
+
+class CliFailed(Exception):
+    """The CLI could not be started, died, or sent something that cannot be parsed."""
+
+
+class StderrTail:
+    """The last lines the CLI wrote to stderr; for the operator's log only."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=STDERR_LINES)
+
+    def append(self, line: str) -> None:
+        """Add a line; `ClaudeAgentOptions.stderr` takes this method."""
+        self.lines.append(storable(line[:STDERR_CHARS]))
 
 
 class CliProcess:
@@ -61,97 +70,94 @@ class CliProcess:
 
     def __init__(
         self,
-        options: ClaudeAgentOptions,
+        client: ClaudeSDKClient,
         directory: RunDirectory,
         *,
-        counts: bool = False,
-        before_removal: Callable[[RunDirectory], Awaitable[None]] | None = None,
-        confinement: RunningSandbox | None = None,
+        stderr: StderrTail | None = None,
+        reads_usage_baseline: bool = False,
+        before_cleanup: Callable[[RunDirectory], Awaitable[None]] | None = None,
+        sandbox: RunningSandbox | None = None,
     ) -> None:
-        """`counts`: ask it what it believes to have used before it is asked anything else.
+        """`reads_usage_baseline`: ask the CLI for its usage totals before the first prompt.
 
-        `before_removal` may take what it needs from the folder of a CLI whose SDK could not.
-        `confinement` is the jail it comes up in.
+        `before_cleanup` is called with the directory if the SDK could not store the transcript.
+        `sandbox` is the sandbox the CLI is started in.
         """
-        self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
-        """The last lines the CLI wrote beside its protocol; for the operator's log only."""
-        self._client = ClaudeSDKClient(replace(options, stderr=self._hear_stderr))
+        self.stderr = stderr or StderrTail()
+        self._client = client
         self._directory = directory
-        self._counts = counts
-        self.counted_before: dict[str, Any] = {}
-        """By model: a conversation that goes on begins with the totals of its earlier runs."""
-        self._before_removal = before_removal
-        self._confinement = confinement
+        self._reads_usage_baseline = reads_usage_baseline
+        self.usage_baseline: dict[str, Any] = {}
+        """By model: the totals a resumed conversation starts with, of its earlier runs."""
+        self._before_cleanup = before_cleanup
+        self._sandbox = sandbox
         self._mirror_failed = False
         self.killed = False
-        """Whether it died by our hand."""
-        self.gone = asyncio.Event()
-        """Set when the process has ended and its folder is removed."""
+        """Whether we killed it."""
+        self.exited = asyncio.Event()
+        """Set when the process has ended and its directory is removed."""
         self._buffer = MessageBuffer()
-        self._unanswered = UnansweredMessages()
-        self._unsent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._pending = PendingMessages()
+        self._outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._stopping = False
-        self._asked = asyncio.Event()
-        self._begun = asyncio.Event()
-        self._turn_over = asyncio.Event()
-        self.heard = asyncio.Event()
-        """Set when it has said something, or will not."""
-        self._heard_all = asyncio.Event()
+        self._prompted = asyncio.Event()
+        self._turn_started = asyncio.Event()
+        self._turn_ended = asyncio.Event()
+        self.responded = asyncio.Event()
+        """Set when it has sent its first message, or will send none."""
+        self._finished = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
 
-    def _hear_stderr(self, line: str) -> None:
-        self.stderr.append(storable(line[:STDERR_CHARS]))
-
     def start(self) -> asyncio.Task[None]:
-        """Start it; whoever starts it must wait for the task, which ends when all is cleaned up."""
-        self._owner = asyncio.create_task(self._own())
+        """Start it; the caller must wait for the task, which ends when everything is cleaned up."""
+        self._owner = asyncio.create_task(self._run())
         return self._owner
 
     @property
     def alive(self) -> bool:
-        """Whether there is a process that can be spoken to, or one is coming up."""
-        if self._heard_all.is_set():
+        """Whether the process runs or is being started."""
+        if self._finished.is_set():
             return False
         try:
             process = psutil.Process(int(self._directory.pid_file.read_text()))
-            # One that has ended is there until the event loop has taken its exit code.
+            # A process that has ended exists until the event loop has read its exit code.
             return process.status() != psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return False
         except (FileNotFoundError, ValueError):
-            # The launcher has not come so far.
+            # The launcher has not written it yet.
             return True
 
-    def retire(self) -> None:
-        """End a process that nobody has spoken to."""
+    def discard(self) -> None:
+        """End a process that was never sent a prompt."""
         if self._owner is not None:
             self._owner.cancel()
 
-    async def _own(self) -> None:
-        """Connect, wait for a question, drain to the last result, disconnect, clean up."""
+    async def _run(self) -> None:
+        """Connect, wait for a prompt, drain to the last result, disconnect, clean up."""
         failure: Exception | None = None
         try:
-            await self._listen()
-        except Exception as error:  # noqa: BLE001 - whatever it was, the run must hear of it
+            await self._converse()
+        except Exception as error:  # noqa: BLE001 - `messages` raises it, whatever it is
             failure = error
         finally:
             self._stopping = True
-            self.heard.set()
-            self._turn_over.set()
-            self._heard_all.set()
+            self.responded.set()
+            self._turn_ended.set()
+            self._finished.set()
             self._buffer.end(failure)
             with anyio.CancelScope(shield=True):
                 try:
-                    await self._end()
+                    await self._disconnect()
                 finally:
-                    self.gone.set()
+                    self.exited.set()
 
-    def say(self, message_id: str, content: UserContent, *, priority: Priority | None = None) -> None:
-        """Give the agent a user message, now or when it is up; raises `RunEnded`."""
+    def send(self, message_id: str, content: UserContent, *, priority: Priority | None = None) -> None:
+        """Send the agent a user message, now or once it is connected; raises `RunEnded`."""
         if self._stopping:
             raise RunEnded
-        self._unanswered.add(message_id)
-        self._unsent.put_nowait(
+        self._pending.add(message_id)
+        self._outbox.put_nowait(
             {
                 "type": "user",
                 "uuid": message_id,
@@ -162,7 +168,7 @@ class CliProcess:
         )
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Everything the CLI says, up to its last result. Raises `CliFailed`."""
+        """Every message of the CLI, up to its last result. Raises `CliFailed`."""
         try:
             async for message in self._buffer.messages():
                 yield message
@@ -171,157 +177,111 @@ class CliProcess:
             raise CliFailed(reason) from error
 
     @property
-    def has_more_to_do(self) -> bool:
-        """Whether messages wait that are not part of the current turn."""
-        return self._unanswered.beyond_this_turn
+    def has_pending_turn(self) -> bool:
+        """Whether there are messages that are not part of the current turn."""
+        return self._pending.has_next_turn
 
     async def interrupt(self) -> None:
         """Stop the current turn; kill the CLI when that takes too long."""
-        self._turn_over.clear()
-        await self._interrupt_until(self._turn_over)
+        self._turn_ended.clear()
+        await self._interrupt_until(self._turn_ended)
 
     async def stop(self) -> None:
-        """Stop for good: no further message, and the CLI's last word; kill it when that takes too long."""
+        """Take no more messages, interrupt, wait for the last result; kill the CLI if that takes too long."""
         self._stopping = True
-        await self._interrupt_until(self._heard_all)
+        await self._interrupt_until(self._finished)
 
     def kill(self) -> None:
-        """Kill a process that still speaks; what it was saying is lost, so this comes last."""
-        if self._heard_all.is_set():
+        """Kill a process that has not finished; the rest of its output is lost."""
+        if self._finished.is_set():
             return
         self.killed = True
-        if not self._asked.is_set():
-            self.retire()
+        if not self._prompted.is_set():
+            self.discard()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
 
-    async def _listen(self) -> None:
+    async def _converse(self) -> None:
         await self._client.connect()
         if self._stopping:
             return
-        if self._confinement is not None:
+        if self._sandbox is not None:
             pid = int(self._directory.pid_file.read_text())
-            await asyncio.to_thread(self._confinement.enter, pid)
-            self._directory.find_config(self._confinement.config)
-        if self._counts:
-            self.counted_before = await self._counted()
-        await self._send()
-        self._asked.set()
-        sending = asyncio.create_task(self._send_on())
+            await asyncio.to_thread(self._sandbox.enter, pid)
+            self._directory.use_config(self._sandbox.config)
+        if self._reads_usage_baseline:
+            self.usage_baseline = await self._read_usage()
+        await self._send_next()
+        self._prompted.set()
+        sending = asyncio.create_task(self._send_rest())
         try:
             async for message in self._client.receive_messages():
-                message = taken_in(message)  # noqa: PLW2901 - nobody needs it as it came
-                self.heard.set()
-                self._unanswered.hear(message)
-                if self._unanswered.has_begun:
-                    self._begun.set()
-                self._mirror_failed |= isinstance(message, MirrorErrorMessage)
-                self._keep(message)
-                if isinstance(message, ResultMessage):
-                    self._turn_over.set()
-                    if self._is_done():
-                        return
+                if self._process(sanitize(message)):
+                    return
         finally:
             sending.cancel()
 
-    def _keep(self, message: Message) -> None:
+    def _process(self, message: Message) -> bool:
+        """Update the state and buffer the message; returns whether it is the last one."""
+        self.responded.set()
+        self._pending.feed(message)
+        if self._pending.any_turn_started:
+            self._turn_started.set()
+        self._mirror_failed |= isinstance(message, MirrorErrorMessage)
         if not self._buffer.put(message) and not self.killed:
-            log.error("the CLI sends messages faster than they are processed and is killed")
+            log.error("cli.buffer_full")
             self.kill()
+        if not isinstance(message, ResultMessage):
+            return False
+        self._turn_ended.set()
+        return self._stopping or not self._pending.any_pending
 
-    async def _counted(self) -> dict[str, Any]:
+    async def _read_usage(self) -> dict[str, Any]:
         # The SDK has no public way to ask; its version is pinned.
         query = self._client._query  # noqa: SLF001
         if query is None:
             raise CliFailed(CliFailed.__doc__)
         answer = await query._send_control_request({"subtype": "get_usage"})  # noqa: SLF001
-        counted: dict[str, Any] = answer["session"]["model_usage"]
-        return counted
+        usage: dict[str, Any] = answer["session"]["model_usage"]
+        return usage
 
-    def _is_done(self) -> bool:
-        return self._stopping or not self._unanswered.waiting
-
-    async def _send_on(self) -> None:
-        # What is to be heard `now` would overtake a question that the CLI has not taken up.
-        await self._begun.wait()
-        # Whoever reads what the CLI says hears of it as well when it is gone.
+    async def _send_rest(self) -> None:
+        # A message with priority "now" would overtake a prompt that the CLI has not started.
+        await self._turn_started.wait()
+        # If the CLI has died, `messages` raises that.
         with contextlib.suppress(ClaudeSDKError):
             while True:
-                await self._send()
+                await self._send_next()
 
-    async def _send(self) -> None:
-        message = stamp_user_message(await self._unsent.get(), verbatim_prompts=True)
-        # Some readers of lines end one at U+2028.
+    async def _send_next(self) -> None:
+        message = stamp_user_message(await self._outbox.get(), verbatim_prompts=True)
+        # ASCII: some line readers end a line at U+2028.
         line = await asyncio.to_thread(dumps, {**message, "session_id": "default"}, ascii_only=True)
-        # What the SDK's `query` does with a message, but for the event loop, which that would hold up.
+        # The SDK's `query` does the same, but serializes on the event loop, which would block it.
         transport = self._client._transport  # noqa: SLF001 - its version is pinned
         if transport is None:
             raise CliFailed(CliFailed.__doc__)
         await transport.write(f"{line}\n")
 
-    async def _interrupt_until(self, over: asyncio.Event) -> None:
+    async def _interrupt_until(self, ended: asyncio.Event) -> None:
         try:
             async with asyncio.timeout(INTERRUPT_GRACE_S):
-                # An interrupt that overtakes the question finds an idle CLI and does nothing: repeat it.
-                while not over.is_set():
-                    if self._asked.is_set():
+                # An interrupt that overtakes the prompt finds an idle CLI and does nothing: repeat it.
+                while not ended.is_set():
+                    if self._prompted.is_set():
                         await self._client.interrupt()
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(over.wait(), INTERRUPT_AGAIN_S)
+                        await asyncio.wait_for(ended.wait(), INTERRUPT_RETRY_S)
         except (TimeoutError, ClaudeSDKError) as error:
-            log.warning("the CLI did not take the interrupt", error=type(error).__name__)
+            log.warning("cli.interrupt_failed", error=type(error).__name__)
             self.kill()
 
-    async def _end(self) -> None:
+    async def _disconnect(self) -> None:
         try:
             await self._client.disconnect()
         except ClaudeSDKError as error:
-            log.warning("the CLI did not end by itself", error=type(error).__name__)
+            log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
-            if self._mirror_failed and self._before_removal is not None:
-                await self._before_removal(self._directory)
+            if self._mirror_failed and self._before_cleanup is not None:
+                await self._before_cleanup(self._directory)
             await asyncio.to_thread(self._directory.remove)
-
-
-class UnansweredMessages:
-    """User messages the CLI has yet to answer.
-
-    The CLI repeats each (`--replay-user-messages`) when it takes it up, and a result closes all it
-    has taken up until then.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: list[str] = []
-        self._turn_has_begun = False
-        self.has_begun = False
-        """Whether any turn has."""
-
-    @property
-    def waiting(self) -> bool:
-        """Whether any was not taken up yet."""
-        return bool(self._waiting)
-
-    @property
-    def beyond_this_turn(self) -> bool:
-        """Whether there is more than what the current turn began with."""
-        return len(self._waiting) > (0 if self._turn_has_begun else 1)
-
-    def add(self, message_id: str) -> None:
-        """A message was sent."""
-        self._waiting.append(message_id)
-
-    def hear(self, message: Message) -> None:
-        """Take note of what the CLI says."""
-        match message:
-            case UserMessage(uuid=str(taken)) if taken in self._waiting:
-                self._waiting.remove(taken)
-                self._turn_has_begun = self.has_begun = True
-            case ResultMessage():
-                # A turn that fails at once may end without a word of what began it.
-                begun_by = self._waiting[:1] if not self._turn_has_begun else []
-                over = {*begun_by, *(message.user_message_uuids or ())}
-                self._waiting = [message_id for message_id in self._waiting if message_id not in over]
-                self._turn_has_begun = False
-                self.has_begun = True
-            case _:
-                pass

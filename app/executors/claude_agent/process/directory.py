@@ -1,4 +1,4 @@
-"""Where CLI processes keep what they write: one folder per run, below one per server process."""
+"""RunDirectory: everything a run's CLI writes, one folder per run, below one folder per server process."""
 
 import shutil
 import tempfile
@@ -23,10 +23,10 @@ _REMOVAL_PAUSE_S = 0.05
 
 
 @contextmanager
-def own_directory(parent: Path) -> Iterator[Path]:
-    """A folder for this process's runs; what processes that died left behind is removed first.
+def server_directory(parent: Path) -> Iterator[Path]:
+    """A folder for this server process's runs; folders that killed servers left are removed first.
 
-    A lock file beside each folder tells the living from the dead.
+    A lock file beside each folder is held while its server process runs.
     """
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for lock_file in parent.glob("server-*.lock"):
@@ -44,7 +44,7 @@ def own_directory(parent: Path) -> Iterator[Path]:
 def _sweep(lock_file: Path) -> None:
     try:
         with FileLock(lock_file, blocking=False):
-            log.info("removing what a dead process left", directory=lock_file.stem)
+            log.info("run_directory.swept", directory=lock_file.stem)
             shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
     except Timeout:
         return
@@ -52,7 +52,7 @@ def _sweep(lock_file: Path) -> None:
 
 
 class CliPaths(NamedTuple):
-    """Where the CLI finds what is its own; in a jail, not where it is."""
+    """The paths of a run's files as its CLI sees them; in a sandbox they differ from the real ones."""
 
     path: Path
     config: Path
@@ -62,31 +62,31 @@ class CliPaths(NamedTuple):
 class RunDirectory:
     """A run's own folder: the CLI's home, configuration, temporary files and working directory."""
 
-    def __init__(self, parent: Path, *, login: Path | None = None, jailed: bool = False) -> None:
-        """`login`: the CLI uses this configuration directory, which is not ours, in place of its own."""
+    def __init__(self, parent: Path, *, login: Path | None = None, sandboxed: bool = False) -> None:
+        """`login`: use this configuration directory, which outlives the run, instead of an own one."""
         self._config = login
-        self._keeps_config = login is not None
+        self._shares_config = login is not None
         self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
         for name in ("home", "tmp", "config", "work"):
             (self.path / name).mkdir()
         self.work = self.path / "work"
-        """The working directory of a CLI without a jail; one in a jail works in its workspace."""
+        """The working directory of a CLI without a sandbox; in a sandbox it is the workspace."""
         inside = CliPaths(AGENT, CONFIG, Path(WORKSPACE))
-        self.seen = inside if jailed else CliPaths(self.path, self.config, self.work)
+        self.cli_paths = inside if sandboxed else CliPaths(self.path, self.config, self.work)
 
     @property
     def config(self) -> Path:
         """The CLI's configuration, and the transcripts it writes."""
         return self._config or self.path / "config"
 
-    def find_config(self, path: Path) -> None:
-        """The CLI in a jail has a configuration of its own, which is to be found here."""
+    def use_config(self, path: Path) -> None:
+        """Use the configuration of a sandboxed CLI, which can be reached at this path."""
         self._config = path
 
     @property
     def transcripts(self) -> Path:
-        """Where in the configuration the CLI keeps what was said in this working directory."""
-        return self.config / "projects" / project_key_for_directory(self.seen.work)
+        """Where in the configuration the CLI keeps the transcripts of this working directory."""
+        return self.config / "projects" / project_key_for_directory(self.cli_paths.work)
 
     @property
     def system_prompt_file(self) -> Path:
@@ -95,47 +95,47 @@ class RunDirectory:
 
     @property
     def command_sandbox_file(self) -> Path:
-        """The program that starts the commands of a CLI in a jail."""
+        """The program that starts the commands of a sandboxed CLI."""
         return self.path / "command_sandbox"
 
     @property
     def syscall_filter_file(self) -> Path:
-        """What commands of a CLI in a jail may not ask of the kernel."""
+        """The seccomp filter of the commands of a sandboxed CLI."""
         return self.path / "syscalls"
 
     @property
-    def jail_file(self) -> Path:
-        """Bubblewrap's arguments, for a CLI in a jail."""
-        return self.path / "jail"
+    def bubblewrap_arguments_file(self) -> Path:
+        """Bubblewrap's arguments for a sandboxed CLI, separated by NUL."""
+        return self.path / "bubblewrap_arguments"
 
     @property
     def pid_file(self) -> Path:
-        """Where the launcher notes the CLI's process id."""
+        """Where the launcher writes the CLI's process id."""
         return self.path / "pid"
 
-    def files_for_jail(self) -> dict[Path, Path]:
-        """What a CLI in a jail gets a copy of, and where it finds that."""
-        laid_out = [path for path in self.config.rglob("*") if path.is_file()]
+    def files_for_sandbox(self) -> dict[Path, Path]:
+        """Files that a sandboxed CLI gets copies of: real path -> path in the sandbox."""
+        config_files = [path for path in self.config.rglob("*") if path.is_file()]
         return {
             self.system_prompt_file: AGENT / self.system_prompt_file.name,
             self.command_sandbox_file: COMMAND_SANDBOX,
             self.syscall_filter_file: SYSCALL_FILTER,
-            **{path: CONFIG / path.relative_to(self.config) for path in laid_out},
+            **{path: CONFIG / path.relative_to(self.config) for path in config_files},
         }
 
     def write_launcher(self, text: str) -> Path:
-        """Write the program that starts the CLI; only we may read it."""
+        """Write the program that starts the CLI, readable by the server's user only."""
         return write_program(self.path / "launch", text)
 
     def remove(self) -> None:
-        """Remove it with everything in it, and what the run left in a configuration that is not ours."""
-        if self._keeps_config:
+        """Remove it with all its files, and the run's transcripts from a shared configuration."""
+        if self._shares_config:
             shutil.rmtree(self.transcripts, ignore_errors=True)
         _remove_tree(self.path)
 
 
 def _remove_tree(path: Path) -> None:
-    """Remove a folder; a thread that a cancelled task left behind may still be removing parts of it."""
+    """Remove a folder; a thread of a cancelled task may still be removing parts of it."""
     for _ in range(_REMOVALS):
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():

@@ -1,8 +1,8 @@
-"""The CLI's whole environment, built from nothing.
+"""The CLI's complete environment, and the launcher that starts it with nothing else.
 
 The SDK merges `options.env` over the server's own environment, so passing `env` alone would hand
 every database URL and cloud key to the CLI. The launcher below starts the CLI under `env -i`
-instead: what is not named here does not exist there.
+instead: a variable that is not listed here does not exist there.
 """
 
 import shlex
@@ -20,23 +20,23 @@ from app.models.registry import ModelOptions
 _FIXED = {
     "PATH": PROGRAM_PATH,
     "LANG": "C.UTF-8",
-    # What the SDK would have set; the CLI changes its protocol by them.
+    # The SDK would set these; the CLI chooses its protocol by them.
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_AGENT_SDK_VERSION": sdk_version,
     "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1",
-    # Nothing but the Messages API is ever called.
+    # No requests but those to the Messages API.
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_AUTOUPDATER": "1",
     "NO_PROXY": "127.0.0.1,localhost",
-    # Calls that no SDK message shows cannot be billed: switch off every one that can be.
+    # Switch off calls that no SDK message shows, as far as the CLI allows.
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_LEGACY_MODEL_REMAP": "1",
     "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",
-    # The prompt is the request's and the graph's, nothing added.
+    # Nothing is added to the prompt of the request and the graph.
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
     # Fail in seconds, not in the CLI's default of three minutes.
@@ -48,23 +48,23 @@ _FIXED = {
 _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 
 _TOOL_GRACE_S = 5
-"""The CLI's own tool timeout comes after ours, so that ours is the one that answers."""
+"""The CLI's own tool timeout is longer than ours, so that ours takes effect first."""
 
 _NICENESS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where the machine's own Claude Code login is kept."""
+    """Where the machine's own Claude Code login is stored."""
 
     named: Path | None
-    """The configuration directory an operator named; None for the usual place in the home."""
+    """The configuration directory the operator configured; None for the default one in the home."""
     home: Path | None
-    """The user's own; None for a login that stands in the named directory alone."""
+    """The user's home; None if the login is in the configured directory alone."""
 
     @classmethod
     def of(cls, named: Path | None) -> "Login":
-        """The login in this directory, else that of the user we run as."""
+        """The login in this directory, or that of the server's user."""
         return cls(named.absolute(), None) if named is not None else cls(None, Path.home())
 
     @property
@@ -79,18 +79,17 @@ def cli_environment(
     base_url: str,
     directory: Path,
     longest_tool_s: float,
-    asked: ModelOptions,
+    options: ModelOptions,
     compacts: bool = False,
 ) -> dict[str, str]:
-    """Every variable the CLI gets. `directory` is the run's own and holds all it writes.
+    """Every variable the CLI gets. `directory` is the run's own and holds everything the CLI writes.
 
-    `base_url` is the run's lane through the gateway and `token` is worth something there only:
-    the provider's key never comes near the CLI. `asked` is how the model is to be asked, as far as
-    the SDK has no option for it. `compacts`: a conversation may outgrow the model's context; what
-    was said is then summed up, by a call that only the gateway sees.
+    `base_url` is the run's channel in the gateway and `token` is valid there only: the CLI never gets
+    the provider's key. `options` are the model options for which the SDK has no option. `compacts`: a
+    conversation that outgrows the model's context is summarized, by a call that only the gateway sees.
     """
     return {
-        **_own(directory, longest_tool_s, asked),
+        **_common(directory, longest_tool_s, options),
         **({} if compacts else _WITHOUT_SUMMARIES),
         "ANTHROPIC_API_KEY": token,
         "ANTHROPIC_BASE_URL": base_url,
@@ -102,33 +101,33 @@ def login_environment(
     *,
     directory: Path,
     longest_tool_s: float = 0,
-    asked: ModelOptions | None = None,
+    options: ModelOptions | None = None,
 ) -> dict[str, str]:
-    """Every variable of a CLI that uses the machine's own login: nothing else may choose a provider."""
+    """Every variable of a CLI that uses the machine's own login; none of them chooses a provider."""
     found = {
-        **_own(directory, longest_tool_s, asked or ModelOptions()),
+        **_common(directory, longest_tool_s, options or ModelOptions()),
         **_WITHOUT_SUMMARIES,
         "HOME": str(login.home or directory / "home"),
     }
     if login.named is None:
-        # Named, even by its usual place, the CLI would look for the login in other places.
+        # If the variable is set, even to the default directory, the CLI looks for the login elsewhere.
         del found["CLAUDE_CONFIG_DIR"]
     else:
         found["CLAUDE_CONFIG_DIR"] = str(login.named)
     return {name: value for name, value in found.items() if not chooses_provider(name)}
 
 
-def _own(directory: Path, longest_tool_s: float, asked: ModelOptions) -> dict[str, str]:
-    # Told by option alone not to think, the CLI lets newer models think all the same.
-    thoughtless = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if asked.thinking == "disabled" else {}
+def _common(directory: Path, longest_tool_s: float, options: ModelOptions) -> dict[str, str]:
+    # With the SDK option alone, the CLI lets newer models think all the same.
+    no_thinking = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if options.thinking == "disabled" else {}
     return {
         **_FIXED,
-        **thoughtless,
+        **no_thinking,
         "HOME": str(directory / "home"),
         "TMPDIR": str(directory / "tmp"),
         "CLAUDE_CONFIG_DIR": str(directory / "config"),
         "PWD": str(directory / "work"),
-        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(asked.max_output_tokens),
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(options.max_output_tokens),
         "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
     }
 
@@ -138,32 +137,34 @@ def launcher(
     environment: Mapping[str, str],
     *,
     pid_file: Path,
-    jailed_by: Sequence[Path] = (),
+    sandbox_files: Sequence[Path] = (),
     group: Path | None = None,
 ) -> str:
-    """A program that becomes the CLI with exactly this environment.
+    """A shell program that becomes the CLI with exactly this environment.
 
-    The values stand in the file, not in an argument list, because any user of the machine can
-    read another process's arguments. It notes its process id, which the CLI keeps, so that a
-    hung CLI can be killed. Where the system can, it is told to die with the server: nobody would
-    read on, or bill, what it still generates. The server comes first where there is more to do than
-    processors to do it: it answers everybody, a CLI one run. `jailed_by` is for a CLI
-    that is to see nothing else: a file of bubblewrap's arguments, which inside could read on a command
-    line, and the files it is given. `group` is where a process joins a control group.
+    The values are in the file, not in an argument list, because every user of the machine can read
+    another process's arguments. It writes its process id, which the CLI keeps, so that a hung CLI can be
+    killed. Where the system supports it, the CLI is killed when the server dies, because its usage could
+    not be billed any more. It has a lower priority than the server. `sandbox_files` are for a CLI in a
+    sandbox: the file of bubblewrap's arguments (on a command line the sandbox could read them), then the
+    files to copy. `group` is the file by which a process joins a control group.
     """
     nice, setpriv = shutil.which("nice"), shutil.which("setpriv")
-    behind_us = [nice, "-n", str(_NICENESS)] if nice else []
-    dies_with_us = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
-    jailed = ["bwrap", "--args", "3", "--"] if jailed_by else []
-    given = "".join(f" {number}< {shlex.quote(str(path))}" for number, path in enumerate(jailed_by, 3))
+    low_priority = [nice, "-n", str(_NICENESS)] if nice else []
+    killed_with_server = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+    bubblewrap = ["bwrap", "--args", "3", "--"] if sandbox_files else []
+    descriptors = "".join(
+        f" {number}< {shlex.quote(str(path))}" for number, path in enumerate(sandbox_files, 3)
+    )
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
+    command = shlex.join([*low_priority, *killed_with_server, *bubblewrap, str(cli)])
     return "\n".join(
         [
             "#!/usr/bin/env -iS /bin/sh",
             f"echo $$ > {shlex.quote(str(pid_file))}",
             *([] if group is None else [f"echo 0 > {shlex.quote(str(group))} || exit 1"]),
             *exports,
-            f'exec {shlex.join([*behind_us, *dies_with_us, *jailed, str(cli)])} "$@"{given}',
+            f'exec {command} "$@"{descriptors}',
             "",
         ],
     )

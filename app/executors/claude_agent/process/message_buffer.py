@@ -17,7 +17,7 @@ class BufferFull(Exception):
 
 
 class MessageBuffer:
-    """A queue that never makes its writer wait: waiting would block the SDK's interrupt."""
+    """A queue whose writer never waits: waiting would block the SDK's interrupt."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._queue: asyncio.Queue[tuple[Message | Exception | None, int]] = asyncio.Queue()

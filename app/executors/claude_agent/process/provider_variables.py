@@ -1,7 +1,7 @@
-"""Variables that decide which provider answers the CLI, and as whom; pure.
+"""Environment variables that choose the CLI's provider and credentials; pure.
 
-This is the only list. With the machine's own login none of them reaches the CLI, whoever sets it:
-one would be enough to bill somebody else, or to send prompts elsewhere.
+This is the only list. With the machine's own login none of them reaches the CLI: a single one could
+bill another account, or send prompts to another provider.
 """
 
 NAMES = frozenset(

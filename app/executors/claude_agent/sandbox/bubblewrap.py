@@ -24,7 +24,7 @@ CONFIG = AGENT / "config"
 COMMAND_SANDBOX = AGENT / "bin" / "bwrap"
 SYSCALL_FILTER = AGENT / "syscalls"
 FIRST_FILE = 4
-JAILED_PATH = f"{COMMAND_SANDBOX.parent}:{PROGRAM_PATH}"
+SANDBOX_PATH = f"{COMMAND_SANDBOX.parent}:{PROGRAM_PATH}"
 """The CLI starts its commands' sandbox by the name `bwrap`: the first one is ours."""
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
@@ -42,7 +42,9 @@ _ENVIRONMENT = ("HOME", "LANG", "PWD", "SHELL", "TMPDIR", "CLAUDECODE", "GIT_EDI
 """What a command gets of the CLI's environment: nothing by which the CLI reaches its model."""
 
 
-def jail(*, cli: Path, files: Sequence[Path], config_bytes: int, spec: WorkspaceSpec) -> list[str]:
+def bubblewrap_arguments(
+    *, cli: Path, files: Sequence[Path], config_bytes: int, spec: WorkspaceSpec
+) -> list[str]:
     """Bubblewrap's arguments for a CLI that finds copies of files in these places.
 
     They come by the descriptors from `FIRST_FILE` on: a mount would show where they are on this

@@ -15,10 +15,10 @@ from app.executors.claude_agent.sandbox.bubblewrap import (
     CLI,
     COMMAND_SANDBOX,
     FIRST_FILE,
-    JAILED_PATH,
+    SANDBOX_PATH,
     SYSCALL_FILTER,
+    bubblewrap_arguments,
     command_sandbox,
-    jail,
 )
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 _PROBE_S = 10.0
 _COMMANDS = (
-    f"PATH={JAILED_PATH}; command -v socat >/dev/null"
+    f"PATH={SANDBOX_PATH}; command -v socat >/dev/null"
     " && bwrap --unshare-user --unshare-net --ro-bind / / --tmpfs /tmp --dev /dev -- true"
 )
 """What the CLI's sandbox for commands needs, tried where it will need it: inside the jail."""
@@ -42,7 +42,7 @@ class SandboxUnavailable(Unavailable):
     code = "sandbox_unavailable"
 
 
-class Sandbox:
+class SandboxProbe:
     """Bubblewrap and socat, tried out."""
 
     def __init__(self, *, behind_gateway: bool) -> None:
@@ -87,7 +87,7 @@ async def _problem() -> str | None:
         refused = Path(name) / "syscalls"
         refused.write_bytes(refusing_filter())
         places = [COMMAND_SANDBOX, SYSCALL_FILTER]
-        arguments = jail(cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec)
+        arguments = bubblewrap_arguments(cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec)
         given = f"{FIRST_FILE}< {shlex.quote(str(program))} {FIRST_FILE + 1}< {shlex.quote(str(refused))}"
         start = f"exec {shlex.join(['bwrap', *arguments, '--', str(CLI), '-c', _COMMANDS])}"
         try:

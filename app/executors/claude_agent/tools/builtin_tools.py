@@ -1,4 +1,4 @@
-"""The CLI's own tools for files and commands, and what is theirs to touch: the workspace; pure."""
+"""CliTool: the CLI's own tools for files and commands, and the paths they may use; pure."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from app.tools.tool import Effect
 
 WORKSPACE = "/workspace"
-"""Where the agent finds its workspace, wherever that is on this machine."""
+"""The agent's workspace as the agent sees it, wherever it is on this machine."""
 
 _PATHS: Mapping[str, tuple[str, ...]] = {
     "Read": ("file_path",),
@@ -20,7 +20,8 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "Grep": ("path", "glob"),
     "Bash": (),
 }
-_READING = {"Read", "Glob", "Grep"}
+"""By tool: the arguments that are paths."""
+_READ_ONLY = {"Read", "Glob", "Grep"}
 _ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 _OUTSIDE = "Only what is below /workspace can be read or written."
@@ -29,8 +30,8 @@ _SANDBOXED = "Commands run inside the sandbox here, without exception."
 
 
 @dataclass(frozen=True, slots=True)
-class NativeTool:
-    """One of them, as far as consent is concerned."""
+class CliTool:
+    """One of the CLI's own tools, as far as approvals need it."""
 
     id: str
 
@@ -42,31 +43,31 @@ class NativeTool:
     @property
     def read_only(self) -> bool:
         """Whether it changes nothing."""
-        return self.id in _READING
+        return self.id in _READ_ONLY
 
     async def arguments(self, raw: object) -> dict[str, Any]:
-        """The arguments; raises pydantic's errors. The CLI checks them itself."""
+        """The arguments; raises pydantic's errors. The CLI validates them itself."""
         return _ARGUMENTS.validate_python(raw)
 
 
-def rules(tools: Sequence[str]) -> list[str]:
-    """What the CLI's own permission rules must allow of these tools."""
+def permission_rules(tools: Sequence[str]) -> list[str]:
+    """The CLI's permission rules that allow these tools."""
     return [f"{tool}(/{WORKSPACE}/**)" if _PATHS[tool] else tool for tool in tools]
 
 
-def objection(tool: str, args: Mapping[str, Any]) -> str | None:
-    """What is against a call, in words for the model. The sandbox holds where this errs."""
+def denial_reason(tool: str, args: Mapping[str, Any]) -> str | None:
+    """Why a call is denied, for the model; None if it is not. The sandbox holds even if this is wrong."""
     if args.get("run_in_background"):
-        # It would outlive the turn that began it.
+        # It would outlive the turn that started it.
         return _FOREGROUND
     if args.get("dangerouslyDisableSandbox"):
         return _SANDBOXED
-    given = [args[name] for name in _PATHS[tool] if args.get(name)]
-    return _OUTSIDE if any(not _is_inside(path) for path in given) else None
+    paths = [args[name] for name in _PATHS[tool] if args.get(name)]
+    return _OUTSIDE if any(not _is_inside(path) for path in paths) else None
 
 
-def shown_args(tool: str, args: Any) -> Any:
-    """A call's arguments as clients see them: paths as they are in the workspace."""
+def visible_args(tool: str, args: Any) -> Any:
+    """A call's arguments as clients see them: paths relative to the workspace."""
     paths = _PATHS.get(tool)
     if not paths or not isinstance(args, dict):
         return args
@@ -76,8 +77,8 @@ def shown_args(tool: str, args: Any) -> Any:
 def _is_inside(path: object) -> bool:
     if not isinstance(path, str) or path.startswith("~") or ".." in path.split("/"):
         return False
-    whole = posixpath.normpath(posixpath.join(WORKSPACE, path))
-    return whole == WORKSPACE or whole.startswith(f"{WORKSPACE}/")
+    absolute = posixpath.normpath(posixpath.join(WORKSPACE, path))
+    return absolute == WORKSPACE or absolute.startswith(f"{WORKSPACE}/")
 
 
 def _relative(path: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Our tools as an in-process MCP server.
+"""McpBridge: a run's tools as an in-process MCP server for its CLI.
 
 A raw `mcp.server.Server` is used because the SDK's own helper hides the tool-call id, which the
-CLI sends as metadata, and checks arguments in its own way: here the ToolRunner decides both.
+CLI sends as metadata, and validates arguments itself: here the `ToolRunner` does.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from mcp.server import Server
 
 from app.events import AiEvent, ToolCallStart
 from app.executors.approvals import ApprovableTool
-from app.executors.claude_agent.tools.builtin_tools import NativeTool
-from app.executors.claude_agent.tools.hooks import HookCall, HookName, Hooks
+from app.executors.claude_agent.tools.builtin_tools import CliTool
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
+from app.executors.claude_agent.tools.sdk_hooks import HookCall, HookName, SdkHooks
 from app.executors.port import RunContext
 from app.gateway.channel import Channel
 from app.storable import storable
@@ -25,78 +25,78 @@ from app.tools.runner import ToolRunner
 from app.tools.tool import Tool, ToolContext
 
 _CALL_ID = "claudecode/toolUseId"
-_OBJECTIONS = {
+_DENIAL_REASONS = {
     "deadline": "This run's time is up; no tool is called any more.",
     "budget": "This run's budget is used up; no tool is called any more.",
 }
 
 
 class McpBridge:
-    """One run's tools, and what they answered.
+    """One run's tools and their results.
 
-    It may be offered to a CLI before it is known whose run it will be, but only `serve` makes it
-    that run's; `context` is then that of a run with the same graph and tools.
+    A CLI that is started ahead of time gets its bridge before its run is known: `context` is then that
+    of a run with the same graph and tools, and no tool can be called before `attach_run`.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._lane: Channel | None = None
-        self._hooks: Hooks | None = None
+        self._channel: Channel | None = None
+        self._hooks: SdkHooks | None = None
         self._tools = {tool.id: tool for tool in context.tools}
-        policy = ToolPolicy(frozenset(self._tools), self.objection, self._review)
+        policy = ToolPolicy(frozenset(self._tools), self.denial_reason, self._review)
         self._runner = ToolRunner(self._tools, policy)
-        self._told: dict[str, asyncio.Event] = {}
+        self._published: dict[str, asyncio.Event] = {}
         self.results: dict[str, ToolResult] = {}
         """By tool-call id, from the moment a tool has answered until its event is told."""
 
-    def serve(self, context: RunContext, lane: Channel, hooks: Hooks) -> None:
-        """Belong to this run from now on."""
-        self._context, self._lane = context, lane
+    def attach_run(self, context: RunContext, channel: Channel, hooks: SdkHooks) -> None:
+        """Execute calls for this run from now on."""
+        self._context, self._channel = context, channel
         self._hooks = hooks
 
     @property
     def longest_call_s(self) -> float:
-        """The longest a call may take, with the person who is asked for consent."""
+        """The longest a call may take, including the time to wait for a person's approval."""
         tool_s = max((tool.timeout_s for tool in self._tools.values()), default=0)
         return tool_s + (self._context.spec.approval_timeout_s if self._context.spec.approve else 0)
 
-    def told(self, event: AiEvent) -> None:
-        """Clients have heard this event."""
+    def on_published(self, event: AiEvent) -> None:
+        """An event of this run was published: calls that clients can see now may be reviewed."""
         if isinstance(event, ToolCallStart):
-            self._call(event.tool_call_id).set()
+            self._published_event(event.tool_call_id).set()
 
     def server(self) -> McpSdkServerConfig | None:
-        """The server to offer; None for a run without tools."""
+        """The MCP server for `ClaudeAgentOptions`; None for a run without tools."""
         if not self._tools:
             return None
         instance: Server[Any] = Server(
             SERVER_NAME,
             version="1",
             on_list_tools=self._list,
-            on_call_tool=self._run,
+            on_call_tool=self._call,
         )
         return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
 
-    def objection(self) -> str | None:
-        """Why no tool may be called now, in words for the model."""
-        if self._lane is None:
+    def denial_reason(self) -> str | None:
+        """Why no tool may be called now, for the model; None if tools may be called."""
+        if self._channel is None:
             return "No tool is called before there is a run."
-        used_up = self._lane.used_up
-        return None if used_up is None else _OBJECTIONS.get(used_up, "This run is over.")
+        limit = self._channel.exhausted_limit
+        return None if limit is None else _DENIAL_REASONS.get(limit, "This run is over.")
 
-    def _call(self, call_id: str) -> asyncio.Event:
-        return self._told.setdefault(call_id, asyncio.Event())
-
-    async def review_native(self, tool: NativeTool, args: object, call_id: str) -> object:
+    async def review_builtin(self, tool: CliTool, args: object, call_id: str) -> object:
         """The arguments to call one of the CLI's own tools with; raises `ToolCallDenied`."""
-        return await self._review(tool, args, self._call_context(call_id))
+        return await self._review(tool, args, self._tool_context(call_id))
 
     async def _review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
-        # Nobody can be asked about a call that nobody has heard of.
-        await self._call(context.tool_call_id).wait()
+        # An approval request names the tool call, so clients must have got the call's event before.
+        await self._published_event(context.tool_call_id).wait()
         return await self._context.control.approvals.review(tool, args, context)
 
-    def _call_context(self, call_id: str) -> ToolContext:
+    def _published_event(self, call_id: str) -> asyncio.Event:
+        return self._published.setdefault(call_id, asyncio.Event())
+
+    def _tool_context(self, call_id: str) -> ToolContext:
         request_id = self._context.request_id
         return ToolContext(run=self._context.run, tool_call_id=call_id, request_id=request_id)
 
@@ -107,10 +107,10 @@ class McpBridge:
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
 
-    async def _run(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         meta: dict[str, Any] = dict(params.meta or {})
         call_id = storable(str(meta[_CALL_ID]))
-        context = self._call_context(call_id)
+        context = self._tool_context(call_id)
         await self._notify("PreToolUse", params.name, call_id)
         result = await self._runner.run(params.name, storable(params.arguments or {}), context)
         self.results[call_id] = result
@@ -124,7 +124,7 @@ def _described(tool: Tool) -> types.Tool:
         name=tool.id,
         description=tool.description,
         input_schema=tool.input_schema,
-        # The CLI runs calls of one message in parallel only when the tool says it reads only.
+        # The CLI runs the calls of one message in parallel only if the tool is read-only.
         annotations=types.ToolAnnotations(read_only_hint=tool.effect == "read_only"),
         # Above this many characters the CLI would show the model a preview instead of the result.
         _meta={"anthropic/maxResultSizeChars": tool.max_result_bytes},

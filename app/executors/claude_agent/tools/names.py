@@ -1,14 +1,14 @@
-"""What a tool is called on either side of the bridge; pure."""
+"""Tool ids -> the names by which the model calls them, and back; pure."""
 
 SERVER_NAME = "runtally"
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The CLI's own tool for `responseFormat`: its call is the answer, not a tool call."""
 
 AGENT_TOOL = "Agent"
-"""The CLI's own tool that gives work to a subagent."""
+"""The CLI's own tool that starts a subagent."""
 
 AGENT_TOOL_AT_START = "Task"
-"""What the CLI's start message calls it."""
+"""Its name in the CLI's init message."""
 
 _PREFIX = f"mcp__{SERVER_NAME}__"
 
@@ -19,5 +19,5 @@ def bridged_name(tool_id: str) -> str:
 
 
 def tool_id_of(name: str) -> str:
-    """The tool's own id, from the name the model called it by."""
+    """The tool's own id, from the name by which the model calls it."""
     return name.removeprefix(_PREFIX)

@@ -1,64 +1,68 @@
-"""What the CLI may run itself: the tools a graph asked for, and of subagents those it defines."""
+"""ToolPermissions: decides about calls of the CLI's own tools, and which subagents may be started."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from claude_agent_sdk.types import SyncHookJSONOutput
 
 from app.executors.claude_agent.tools import builtin_tools
-from app.executors.claude_agent.tools.builtin_tools import NativeTool
-from app.executors.claude_agent.tools.hooks import HookCall
+from app.executors.claude_agent.tools.builtin_tools import CliTool
 from app.executors.claude_agent.tools.names import AGENT_TOOL
+from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.graphs.spec import GraphSpec
 from app.tools.policy import ToolCallDenied
 
 _UNKNOWN_AGENT = "There is no such subagent in this run; there are: {}."
 
-Review = Callable[[NativeTool, object, str], Awaitable[object]]
-"""The arguments to make a call with; raises `ToolCallDenied`."""
+ReviewCliTool: TypeAlias = Callable[[CliTool, object, str], Awaitable[object]]
+"""Takes tool, arguments and tool-call id; returns the arguments to use or raises `ToolCallDenied`."""
 
 
 class ToolPermissions:
-    """Decides about calls of the CLI's own tools; ours pass through the tool runner."""
+    """Decides about calls of the CLI's own tools; calls of our tools are decided by the tool runner."""
 
-    def __init__(self, spec: GraphSpec, objection: Callable[[], str | None], review: Review) -> None:
-        """`objection` says why no tool may run now, in words for the model."""
+    def __init__(
+        self, spec: GraphSpec, run_denial_reason: Callable[[], str | None], review: ReviewCliTool
+    ) -> None:
+        """`run_denial_reason` returns why the run may call no tool now, for the model."""
         self._spec = spec
-        self._objection = objection
+        self._run_denial_reason = run_denial_reason
         self._review = review
 
     async def __call__(self, call: HookCall) -> SyncHookJSONOutput:
-        """The hook's answer: nothing where nothing is against the call."""
-        asked: Mapping[str, Any] = call.details.get("tool_input", {})
+        """The output of a PreToolUse hook: empty if the CLI's own rules may decide."""
+        args: Mapping[str, Any] = call.details.get("tool_input", {})
         is_native = call.tool_name in self._spec.native_tools
         if call.tool_name != AGENT_TOOL and not is_native:
             return {}
-        if (objection := self._objection()) is not None:
-            return _denied(objection)
+        if (reason := self._run_denial_reason()) is not None:
+            return _deny(reason)
         if is_native:
-            return await self._native(NativeTool(str(call.tool_name)), asked, str(call.tool_call_id))
-        # The CLI brings agents of its own, with prompts and tools nobody here has chosen.
-        if asked.get("subagent_type") not in self._spec.agents:
-            return _denied(_UNKNOWN_AGENT.format(", ".join(sorted(self._spec.agents))))
-        # In the background it would outlive the turn that gave it work.
-        return _changed({**asked, "run_in_background": False})
+            return await self._decide_native(CliTool(str(call.tool_name)), args, str(call.tool_call_id))
+        # The CLI brings subagents of its own, with prompts and tools that no graph has chosen.
+        if args.get("subagent_type") not in self._spec.agents:
+            return _deny(_UNKNOWN_AGENT.format(", ".join(sorted(self._spec.agents))))
+        # In the background it would outlive the turn that started it.
+        return _allow({**args, "run_in_background": False})
 
-    async def _native(self, tool: NativeTool, asked: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
-        if (objection := builtin_tools.objection(tool.id, asked)) is not None:
-            return _denied(objection)
-        shown = builtin_tools.shown_args(tool.id, dict(asked))
+    async def _decide_native(
+        self, tool: CliTool, args: Mapping[str, Any], call_id: str
+    ) -> SyncHookJSONOutput:
+        if (reason := builtin_tools.denial_reason(tool.id, args)) is not None:
+            return _deny(reason)
+        visible = builtin_tools.visible_args(tool.id, dict(args))
         try:
-            reviewed = await tool.arguments(await self._review(tool, shown, call_id))
+            reviewed = await tool.arguments(await self._review(tool, visible, call_id))
         except ToolCallDenied as denied:
-            return _denied(str(denied))
-        if reviewed == shown:
-            # Said to be allowed it would pass by the CLI's own rules.
+            return _deny(str(denied))
+        if reviewed == visible:
+            # An explicit "allow" would override the CLI's own permission rules.
             return {}
-        objection = builtin_tools.objection(tool.id, reviewed)
-        return _changed(reviewed) if objection is None else _denied(objection)
+        reason = builtin_tools.denial_reason(tool.id, reviewed)
+        return _allow(reviewed) if reason is None else _deny(reason)
 
 
-def _denied(reason: str) -> SyncHookJSONOutput:
+def _deny(reason: str) -> SyncHookJSONOutput:
     return {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
@@ -68,7 +72,7 @@ def _denied(reason: str) -> SyncHookJSONOutput:
     }
 
 
-def _changed(tool_input: dict[str, Any]) -> SyncHookJSONOutput:
+def _allow(tool_input: dict[str, Any]) -> SyncHookJSONOutput:
     return {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",

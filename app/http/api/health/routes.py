@@ -47,9 +47,9 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
     if unavailable:
         message = f"Not available: {', '.join(unavailable)}."
         raise Unavailable(message)
-    if not services.access.asked:
+    if not services.readiness.checked:
         return Readiness(status="ok", provider="unknown")
-    return Readiness(status="ok", provider="ok" if services.access.problem is None else "unusable")
+    return Readiness(status="ok", provider="ok" if services.readiness.problem is None else "unusable")
 
 
 async def unavailable_parts(services: Services) -> list[str]:

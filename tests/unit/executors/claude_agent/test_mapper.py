@@ -17,10 +17,10 @@ CALL = ToolUseBlock("toolu_1", "mcp__runtally__core__get_current_time", {"timezo
 ANSWER = ToolResultBlock("toolu_1", [{"type": "text", "text": "for the model only"}], is_error=False)
 
 
-def heard(*frames: Message, show_thinking: bool = False, **results: ToolResult) -> list[OutputEvent]:
+def responded(*frames: Message, show_thinking: bool = False, **results: ToolResult) -> list[OutputEvent]:
     mapper = EventMapper(
         tool_ids=frozenset({"core__get_current_time"}),
-        native=frozenset({"Agent"}),
+        cli_tools=frozenset({"Agent"}),
         results=results,
         show_thinking=show_thinking,
         step_budget=8,
@@ -29,25 +29,25 @@ def heard(*frames: Message, show_thinking: bool = False, **results: ToolResult) 
 
 
 def test_text_is_told_once_though_the_message_repeats_it() -> None:
-    events = heard(started(), text("hel"), text("lo"), assistant(TextBlock("hello")))
+    events = responded(started(), text("hel"), text("lo"), assistant(TextBlock("hello")))
 
     assert events == [TextDelta(message_id="msg_1", delta="hel"), TextDelta(message_id="msg_1", delta="lo")]
 
 
 def test_text_that_was_not_streamed_is_told_from_the_message() -> None:
-    assert heard(assistant(TextBlock("hello"))) == [TextDelta(message_id="msg_1", delta="hello")]
+    assert responded(assistant(TextBlock("hello"))) == [TextDelta(message_id="msg_1", delta="hello")]
 
 
 def test_the_clis_own_error_text_is_never_told() -> None:
     error = assistant(TextBlock("API Error: 500 upstream"), message_id="7f1c", model="<synthetic>")
 
-    assert heard(error) == []
+    assert responded(error) == []
 
 
 def test_clients_see_the_tools_own_id_and_only_the_visible_result() -> None:
     result = ToolResult(markdown="for the model only", visible={"iso8601": "x"})
 
-    events = heard(started(), assistant(CALL), user(ANSWER), toolu_1=result)
+    events = responded(started(), assistant(CALL), user(ANSWER), toolu_1=result)
 
     assert events == [
         ToolCallStart(tool_call_id="toolu_1", tool_name="core__get_current_time", args={"timezone": "UTC"}),
@@ -60,7 +60,7 @@ def test_clients_see_the_tools_own_id_and_only_the_visible_result() -> None:
     [("mcp__runtally__core__get_current_time", "failed"), ("Bash", "unknown_tool")],
 )
 def test_what_the_cli_answers_for_a_tool_is_never_told(name: str, code: str) -> None:
-    events = heard(assistant(ToolUseBlock("toolu_1", name, {})), user(ANSWER))
+    events = responded(assistant(ToolUseBlock("toolu_1", name, {})), user(ANSWER))
 
     assert events[-1] == ToolCallResult(tool_call_id="toolu_1", result={"error": code}, is_error=True)
 
@@ -71,8 +71,8 @@ def test_thinking_is_told_only_where_the_graph_allows_it() -> None:
     frames = [started(), stream(begin), stream(delta)]
     busy = Status(phase="thinking", label="Thinking")
 
-    assert heard(*frames) == [busy]
-    assert heard(*frames, show_thinking=True) == [busy, ThinkingDelta(message_id="msg_1", delta="hm")]
+    assert responded(*frames) == [busy]
+    assert responded(*frames, show_thinking=True) == [busy, ThinkingDelta(message_id="msg_1", delta="hm")]
 
 
 def test_what_one_of_the_clis_own_tools_answered_is_for_the_model() -> None:
@@ -80,9 +80,9 @@ def test_what_one_of_the_clis_own_tools_answered_is_for_the_model() -> None:
     good = ToolResultBlock("toolu_2", "a secret of the model", is_error=None)
     bad = ToolResultBlock("toolu_2", "a secret of the model", is_error=True)
 
-    assert [event for event in heard(assistant(call), user(good)) if isinstance(event, ToolCallResult)] == [
-        ToolCallResult(tool_call_id="toolu_2", result={}, is_error=False)
-    ]
-    assert [event for event in heard(assistant(call), user(bad)) if isinstance(event, ToolCallResult)] == [
-        ToolCallResult(tool_call_id="toolu_2", result={"error": "failed"}, is_error=True)
-    ]
+    assert [
+        event for event in responded(assistant(call), user(good)) if isinstance(event, ToolCallResult)
+    ] == [ToolCallResult(tool_call_id="toolu_2", result={}, is_error=False)]
+    assert [
+        event for event in responded(assistant(call), user(bad)) if isinstance(event, ToolCallResult)
+    ] == [ToolCallResult(tool_call_id="toolu_2", result={"error": "failed"}, is_error=True)]

@@ -3,13 +3,13 @@
 import pytest
 from claude_agent_sdk import UserMessage
 
-from app.executors.claude_agent.metering.meters import ComparingMeter
+from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.port import ABORTED, ExecutionFailed, RunOutcome
 from app.requests import Message, SentMessage
 from tests.factories import a_context
 from tests.unit.executors.claude_agent.frames import a_result
-from tests.unit.gateway.calls import Billing, a_lane
+from tests.unit.gateway.calls import Billing, a_channel
 
 SENT = SentMessage("3f3cf38e-4b6b-4f0e-a0fa-f0f3bb3c1a11", Message(role="user", content="and this"), "later")
 
@@ -17,7 +17,9 @@ SENT = SentMessage("3f3cf38e-4b6b-4f0e-a0fa-f0f3bb3c1a11", Message(role="user", 
 def a_turn() -> RunStream:
     """A turn that has answered."""
     context = a_context()
-    turn = RunStream(context, wanted=None, results={}, meters=ComparingMeter(context, a_lane(Billing())))
+    turn = RunStream(
+        context, response_format=None, results={}, meter=ComparingMeter(context, a_channel(Billing()))
+    )
     assert list(turn.feed(a_result())) == []
     return turn
 
@@ -35,7 +37,7 @@ async def test_an_answer_to_an_earlier_message_is_none_to_one_never_taken_up(
     stopped: RunOutcome | None, error: str
 ) -> None:
     turn = a_turn()
-    turn.expect(SENT)
+    turn.expect_message(SENT)
 
     with pytest.raises(ExecutionFailed) as failed:
         turn.answer(stopped)
@@ -45,7 +47,7 @@ async def test_an_answer_to_an_earlier_message_is_none_to_one_never_taken_up(
 
 async def test_once_taken_up_and_answered_the_answer_stands() -> None:
     turn = a_turn()
-    turn.expect(SENT)
+    turn.expect_message(SENT)
     list(turn.feed(UserMessage(content="and this", uuid=SENT.message_id)))
     list(turn.feed(a_result(result="and that")))
 

@@ -152,11 +152,11 @@ FRAMES = st.sampled_from(
 
 @given(st.lists(FRAMES, max_size=30))
 def test_no_order_of_frames_states_a_message_twice(frames: list[Message]) -> None:
-    stated = [message.message_id for message in fold(*frames)]
+    reported = [message.message_id for message in fold(*frames)]
 
-    assert len(stated) == len(set(stated))
+    assert len(reported) == len(set(reported))
     begun = {frame.event["message"]["id"] for frame in frames if _begins(frame)}
-    assert set(stated) == begun
+    assert set(reported) == begun
 
 
 def _begins(frame: Message) -> TypeGuard[StreamEvent]:

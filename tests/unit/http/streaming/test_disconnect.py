@@ -26,14 +26,14 @@ class Work:
 
     def __init__(self) -> None:
         self.begun, self.done = asyncio.Event(), asyncio.Event()
-        self.given_up = False
+        self.abandoned = False
 
     async def result(self) -> int:
         self.begun.set()
         try:
             await self.done.wait()
         except asyncio.CancelledError:
-            self.given_up = True
+            self.abandoned = True
             raise
         return 7
 
@@ -51,7 +51,7 @@ async def test_who_leaves_is_not_waited_for() -> None:
 
     with pytest.raises(ClientDisconnected):
         await while_connected(client.request, work.result())
-    assert work.given_up
+    assert work.abandoned
 
 
 async def test_what_goes_wrong_is_told() -> None:
@@ -70,4 +70,4 @@ async def test_nothing_goes_on_when_the_wait_is_given_up() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert work.given_up
+    assert work.abandoned

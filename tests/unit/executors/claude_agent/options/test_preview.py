@@ -6,8 +6,8 @@ from typing import Any
 from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, HookMatcher
 from claude_agent_sdk.types import McpHttpServerConfig, SandboxSettings, SdkPluginConfig
 
-from app.executors.claude_agent.options.preview import DESCRIBED, HIDDEN, SHOWN, shown
-from app.executors.claude_agent.options.sdk_options import only
+from app.executors.claude_agent.options.preview import DESCRIBED, HIDDEN, SHOWN, preview_options
+from app.executors.claude_agent.options.sdk_options import deny_unlisted
 
 SECRET = "/secret/place"
 
@@ -34,10 +34,10 @@ def test_no_option_shows_a_path_an_address_a_key_or_the_environment() -> None:
         sandbox=SandboxSettings(enabled=True, excludedCommands=[SECRET]),
         agents={"helper": AgentDefinition(description=SECRET, prompt=SECRET)},
         hooks={"PreToolUse": [HookMatcher(matcher=SECRET)]},
-        can_use_tool=only([]),
+        can_use_tool=deny_unlisted([]),
     )
 
-    found = shown(options)
+    found = preview_options(options)
 
     assert SECRET not in json.dumps(found)
     assert _some(found, "model", "systemPrompt", "mcpServers", "plugins", "sandbox", "agents", "hooks") == {
@@ -53,7 +53,7 @@ def test_no_option_shows_a_path_an_address_a_key_or_the_environment() -> None:
 
 
 def test_what_is_not_set_is_shown_as_such() -> None:
-    found = shown(ClaudeAgentOptions(system_prompt=SECRET, mcp_servers=SECRET))
+    found = preview_options(ClaudeAgentOptions(system_prompt=SECRET, mcp_servers=SECRET))
 
     assert _some(found, "systemPrompt", "mcpServers", "sandbox", "hooks", "canUseTool", "maxTurns") == {
         "systemPrompt": {"type": "text"},

@@ -3,11 +3,11 @@
 import threading
 from pathlib import Path
 
-from app.executors.claude_agent.process.directory import RunDirectory, own_directory
+from app.executors.claude_agent.process.directory import RunDirectory, server_directory
 
 
 def test_two_may_remove_the_same_folder(tmp_path: Path) -> None:
-    with own_directory(tmp_path) as parent:
+    with server_directory(tmp_path) as parent:
         directory = RunDirectory(parent)
         for number in range(2_000):
             (directory.work / str(number)).touch()

@@ -12,7 +12,7 @@ RUN = Path("/somewhere/run-1")
 
 def environment(**options: Any) -> dict[str, str]:
     return cli_environment(
-        token="sk-x", base_url="http://api", directory=RUN, longest_tool_s=30, asked=ModelOptions(**options)
+        token="sk-x", base_url="http://api", directory=RUN, longest_tool_s=30, options=ModelOptions(**options)
     )
 
 

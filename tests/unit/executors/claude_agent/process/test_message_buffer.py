@@ -14,7 +14,7 @@ def a_piece(text: str) -> StreamEvent:
     return StreamEvent(uuid="u", session_id="s", event=event, parent_tool_use_id=None)
 
 
-async def heard(buffer: MessageBuffer) -> list[Message]:
+async def responded(buffer: MessageBuffer) -> list[Message]:
     return [message async for message in buffer.messages()]
 
 
@@ -24,7 +24,7 @@ async def test_messages_are_read_in_their_order_up_to_the_end() -> None:
         buffer.put(message)
     buffer.end()
 
-    assert await heard(buffer) == said
+    assert await responded(buffer) == said
 
 
 async def test_why_it_ended_is_told_after_what_was_said() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.executors.claude_agent.sandbox.bubblewrap import jail, sandbox_settings
-from app.executors.claude_agent.tools.builtin_tools import objection, rules, shown_args
+from app.executors.claude_agent.sandbox.bubblewrap import bubblewrap_arguments, sandbox_settings
+from app.executors.claude_agent.tools.builtin_tools import denial_reason, permission_rules, visible_args
 from app.workspaces.spec import WorkspaceSpec
 
 
@@ -21,7 +21,7 @@ from app.workspaces.spec import WorkspaceSpec
     ],
 )
 def test_nothing_is_against_a_call_inside(tool: str, args: dict[str, Any]) -> None:
-    assert objection(tool, args) is None
+    assert denial_reason(tool, args) is None
 
 
 @pytest.mark.parametrize(
@@ -41,25 +41,28 @@ def test_nothing_is_against_a_call_inside(tool: str, args: dict[str, Any]) -> No
     ],
 )
 def test_a_call_outside_is_objected_to(tool: str, args: dict[str, Any]) -> None:
-    assert objection(tool, args) is not None
+    assert denial_reason(tool, args) is not None
 
 
 def test_clients_see_paths_as_they_are_in_the_workspace() -> None:
-    assert shown_args("Read", {"file_path": "/workspace/a/b", "limit": 3}) == {"file_path": "a/b", "limit": 3}
-    assert shown_args("Grep", {"path": "/workspace", "pattern": "/workspace/x"}) == {
+    assert visible_args("Read", {"file_path": "/workspace/a/b", "limit": 3}) == {
+        "file_path": "a/b",
+        "limit": 3,
+    }
+    assert visible_args("Grep", {"path": "/workspace", "pattern": "/workspace/x"}) == {
         "path": ".",
         "pattern": "/workspace/x",
     }
-    assert shown_args("Read", {"file_path": 7}) == {"file_path": 7}
-    assert shown_args("core__calculate", {"path": "/workspace/a"}) == {"path": "/workspace/a"}
+    assert visible_args("Read", {"file_path": 7}) == {"file_path": 7}
+    assert visible_args("core__calculate", {"path": "/workspace/a"}) == {"path": "/workspace/a"}
 
 
 def test_the_cli_allows_tools_of_files_in_the_workspace_only() -> None:
-    assert rules(["Read", "Bash"]) == ["Read(//workspace/**)", "Bash"]
+    assert permission_rules(["Read", "Bash"]) == ["Read(//workspace/**)", "Bash"]
 
 
 def test_the_jail_holds_programs_its_own_files_and_the_workspace() -> None:
-    arguments = jail(
+    arguments = bubblewrap_arguments(
         cli=Path("/site/claude"),
         files=[Path("/agent/p.md"), Path("/agent/bin/bwrap")],
         config_bytes=3_000_000,

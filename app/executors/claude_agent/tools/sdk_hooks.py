@@ -1,7 +1,7 @@
-"""What is heard of a run's tools, prompts and subagents while they go on, as one composed set.
+"""SdkHooks: hooks on a run's tool calls, prompts and subagents, the same in both modes of the CLI.
 
-In its full mode the CLI calls the SDK's hooks. In its lean mode it calls none, without a word, so
-the tool bridge and the executor tell of the same moments themselves.
+In its full mode the CLI calls the SDK's hooks. In its lean mode it calls none, without an error, so
+the MCP bridge and the executor report the same events to `notify_in_lean_mode`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,13 +26,13 @@ HookName = Literal[
     "SubagentStop",
     "PreCompact",
 ]
-ANSWER_S = 60.0
-"""How long the CLI waits for a hook, besides the person it may have to ask."""
+HOOK_TIMEOUT_S = 60.0
+"""How long the CLI waits for a hook, besides the time a person may take to approve a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """One such moment; `details` are the SDK's own, or what is known of them without it."""
+    """One call of a hook; `details` is the SDK's input, empty in lean mode."""
 
     name: HookName
     tool_call_id: str | None = None
@@ -41,36 +41,36 @@ class HookCall:
 
 
 Observer: TypeAlias = Callable[[HookCall], Awaitable[None]]
-"""Watches; what it raises is logged and changes nothing."""
+"""Gets every call of a hook; an exception is logged and has no other effect."""
 
 Decide: TypeAlias = Callable[[HookCall], Awaitable[SyncHookJSONOutput]]
-"""Decides about a tool the CLI runs itself; what it raises denies the call."""
+"""Decides about a call of one of the CLI's own tools; an exception denies the call."""
 
 
-class Hooks:
+class SdkHooks:
     """One run's hooks."""
 
-    def __init__(self, observers: Sequence[Observer], permit: Decide, *, full: bool) -> None:
+    def __init__(self, observers: Sequence[Observer], permissions: Decide, *, full: bool) -> None:
         """`full`: the CLI itself calls them."""
         self._observers = observers
-        self._permit = permit
+        self._permissions = permissions
         self._full = full
 
     async def notify_in_lean_mode(self, call: HookCall) -> None:
-        """Let every observer know, where the CLI does not."""
+        """Notify every observer if the CLI does not call hooks."""
         if not self._full:
             await self.notify(call)
 
     async def notify(self, call: HookCall) -> None:
-        """Let every observer know."""
+        """Notify every observer."""
         for observer in self._observers:
             try:
                 await observer(call)
             except Exception:
-                log.warning("a hook's observer failed", hook=call.name, exc_info=True)
+                log.warning("hook.observer_failed", hook=call.name, exc_info=True)
 
-    async def hear(self, message: Message) -> None:
-        """Tell of what a lean CLI does not call hooks for, from what it says."""
+    async def observe(self, message: Message) -> None:
+        """In lean mode, notify of prompts and ends of turns, which show in the CLI's messages."""
         match message:
             case SystemMessage(subtype="init"):
                 await self.notify_in_lean_mode(HookCall("UserPromptSubmit"))
@@ -79,47 +79,47 @@ class Hooks:
             case _:
                 return
 
-    def for_sdk(self, *, patience_s: float) -> dict[HookEvent, list[HookMatcher]]:
-        """The set as the SDK wants it; `patience_s` is how long a person may take to decide."""
-        timeout = ANSWER_S + patience_s
-        watched: dict[HookEvent, list[HookMatcher]] = {
+    def for_sdk(self, *, approval_timeout_s: float) -> dict[HookEvent, list[HookMatcher]]:
+        """As `ClaudeAgentOptions.hooks`; `approval_timeout_s` is how long a person may take to decide."""
+        timeout = HOOK_TIMEOUT_S + approval_timeout_s
+        hooks: dict[HookEvent, list[HookMatcher]] = {
             name: [HookMatcher(hooks=[self._hook(name)], timeout=timeout, on_failure="block")]
             for name in get_args(HookName)
         }
-        return watched
+        return hooks
 
     def _hook(self, name: HookName) -> Any:
-        async def called(
+        async def call_hook(
             details: HookInput, tool_call_id: str | None, _context: HookContext
         ) -> HookJSONOutput:
-            given: Mapping[str, Any] = storable({**details})
-            call = HookCall(name, storable(tool_call_id), given.get("tool_name"), given)
+            fields: Mapping[str, Any] = storable({**details})
+            call = HookCall(name, storable(tool_call_id), fields.get("tool_name"), fields)
             await self.notify(call)
-            return await self._decided(call) if name == "PreToolUse" else {}
+            return await self._decide(call) if name == "PreToolUse" else {}
 
-        return called
+        return call_hook
 
-    async def _decided(self, call: HookCall) -> SyncHookJSONOutput:
-        decision = await self._permit(call)
+    async def _decide(self, call: HookCall) -> SyncHookJSONOutput:
+        decision = await self._permissions(call)
         output: Any = decision.get("hookSpecificOutput", {})
         if output.get("permissionDecision") == "deny":
-            # The CLI calls no hook for a call that was denied.
+            # The CLI calls no further hook for a denied call.
             await self.notify(replace(call, name="PostToolUseFailure"))
         return decision
 
 
 @dataclass(slots=True)
-class FailureCount:
-    """Counts the tool calls that failed."""
+class ToolFailureCounter:
+    """An observer that counts failed tool calls."""
 
-    failures: int = 0
+    count: int = 0
 
     async def __call__(self, call: HookCall) -> None:
-        """Observe."""
-        self.failures += call.name == "PostToolUseFailure"
+        """Count the call if it failed."""
+        self.count += call.name == "PostToolUseFailure"
 
 
-async def audit(call: HookCall) -> None:
-    """Log what tools are called and how subagents come and go; never with what arguments."""
+async def log_hook_call(call: HookCall) -> None:
+    """Log tool calls and the start and end of subagents; never their arguments."""
     if call.name not in {"UserPromptSubmit", "Stop"}:
-        log.info("hook", hook=call.name, tool=call.tool_name, tool_call_id=call.tool_call_id)
+        log.info("hook.called", hook=call.name, tool=call.tool_name, tool_call_id=call.tool_call_id)

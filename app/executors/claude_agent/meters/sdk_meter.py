@@ -1,8 +1,8 @@
-"""The only meter of a run whose CLI uses the machine's own login: what the SDK says was used.
+"""SdkMeter: the only meter of a run whose CLI uses the machine's own login.
 
-There is no gateway between that CLI and the provider. Messages are noted when the SDK shows that
-they begin, before anybody else hears of them. What the CLI's own totals hold beyond the messages
-it showed came from hidden calls, and is stated as one more message per model.
+No gateway is between that CLI and the provider. A message is recorded when the SDK shows that it
+begins, before any other part of the run gets it. What the CLI's own totals hold beyond the messages
+it showed came from hidden calls, and is reported as one more message per model.
 """
 
 from collections import defaultdict
@@ -13,9 +13,10 @@ from typing import Any
 import structlog
 from claude_agent_sdk import Message, ResultMessage, StreamEvent
 
-from app.executors.claude_agent.metering.meters import fact_of
+from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
+from app.executors.metering import usage_fact
 from app.executors.port import RunContext
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
@@ -26,7 +27,7 @@ from app.usage import Meters, Origin, TokenUsage, UsageFact, counted, token_usag
 log = structlog.get_logger(__name__)
 
 Totals = Mapping[str, TokenUsage]
-"""What the CLI has counted since it was born, by the model asked for."""
+"""What the CLI has counted since it started, by requested model."""
 
 
 RESIDUAL = "the sum of messages that were never shown"
@@ -34,18 +35,18 @@ RESIDUAL = "the sum of messages that were never shown"
 
 @dataclass(slots=True)
 class SdkMeter:
-    """Feed it what the SDK shows and states; it tells the lane, which knows the limits."""
+    """The `RunMeter` of a run without a gateway; the channel enforces the limits."""
 
     context: RunContext
-    lane: Channel
+    channel: Channel
     process: CliProcess
     _after: Totals | None = None
     _shown: set[MessageId] = field(default_factory=set)
-    _stated: list[MeteredMessage] = field(default_factory=list)
+    _reported: list[MeteredMessage] = field(default_factory=list)
     _drift: int = 0
 
-    def show(self, message: Message) -> None:
-        """Note a message that begins; raises when it cannot be noted, so that nobody hears of it."""
+    def observe(self, message: Message) -> None:
+        """See the protocol."""
         match message:
             case StreamEvent(event={"type": "message_start", "message": dict(started)}):
                 if is_message_id(str(started["id"])):
@@ -56,9 +57,9 @@ class SdkMeter:
                 pass
 
     def feed(self, message: MeteredMessage) -> Iterator[UsageFact]:
-        """A message the SDK is done with."""
+        """See the protocol."""
         self._shown.add(message.message_id)
-        self._stated.append(message)
+        self._reported.append(message)
         seen = MessageUsage(
             message.message_id,
             message.model,
@@ -66,23 +67,24 @@ class SdkMeter:
             complete=message.final,
             output_estimated=not message.final,
         )
-        self.lane.close_message(seen)
+        self.channel.close_message(seen)
         parent = message.parent_tool_call_id
         origin: Origin = "assistant" if parent is None else "subagent"
-        yield fact_of(
+        yield usage_fact(
             seen,
             self.context,
+            executor_type=EXECUTOR_TYPE,
             origin=origin,
             parent_tool_call_id=parent,
         )
 
-    def close(self) -> Iterator[UsageFact]:
-        """State what the CLI's totals hold beyond what it showed."""
-        before = _totals(self.process.counted_before)
-        left = residuals(before, self._after or before, self._stated, asked=self.context.model)
+    def finish(self) -> Iterator[UsageFact]:
+        """See the protocol: what the CLI's totals hold beyond the messages it showed."""
+        before = _totals(self.process.usage_baseline)
+        left = residuals(before, self._after or before, self._reported, requested_model=self.context.model)
         for model, (hidden, is_exact) in left.items():
             self._drift += 1
-            log.error("the SDK did not show everything it used", model=model, hidden=hidden)
+            log.error("meters.hidden_usage", model=model, hidden=hidden)
             message = MessageUsage(
                 MessageId(f"residual-{identifier(model)}"),
                 identifier(model),
@@ -91,10 +93,10 @@ class SdkMeter:
                 output_estimated=not is_exact,
                 note=RESIDUAL,
             )
-            yield fact_of(message, self.context, origin="hidden")
+            yield usage_fact(message, self.context, executor_type=EXECUTOR_TYPE, origin="hidden")
 
-    def report(self) -> Meters:
-        """What the SDK showed; there is no other meter to disagree but its own totals."""
+    def summary(self) -> Meters:
+        """See the protocol; drift is measured against the CLI's own totals."""
         return Meters(sdk=len(self._shown), gateway=0, drift=self._drift)
 
     def _open(self, started: Mapping[str, Any]) -> None:
@@ -102,7 +104,7 @@ class SdkMeter:
         if message_id in self._shown:
             return
         self._shown.add(message_id)
-        self.lane.links.opened(
+        self.channel.hooks.on_start(
             MessageUsage(
                 message_id,
                 str(started["model"]),
@@ -115,18 +117,18 @@ class SdkMeter:
 
 
 def residuals(
-    before: Totals, after: Totals, stated: list[MeteredMessage], *, asked: str
+    before: Totals, after: Totals, reported: list[MeteredMessage], *, requested_model: str
 ) -> dict[str, tuple[TokenUsage, bool]]:
     """Usage of calls that were not shown, by model, and whether it is exact.
 
-    Of a message that was cut off the totals hold an estimate of its output, or nothing at all. So
-    beside such a message only input betrays a hidden call.
+    For a truncated message the totals hold an estimate of its output, or nothing at all. So with
+    such a message only input tokens prove a hidden call.
     """
     shown: defaultdict[str, TokenUsage] = defaultdict(TokenUsage)
     cut: set[str] = set()
-    for message in stated:
-        # The totals go by the model that was asked for, a message by the one that served it.
-        model = message.model if message.model in after else asked
+    for message in reported:
+        # The totals name the requested model, a message the one that served it.
+        model = message.model if message.model in after else requested_model
         shown[model] = _combined(shown[model], message.usage, sign=1)
         if not message.final:
             cut.add(model)
@@ -141,8 +143,8 @@ def residuals(
 
 
 def _combined(one: TokenUsage, other: TokenUsage, *, sign: int) -> TokenUsage:
-    names = [each.name for each in fields(TokenUsage)]
-    return TokenUsage(**{name: getattr(one, name) + sign * getattr(other, name) for name in names})
+    ids = [each.name for each in fields(TokenUsage)]
+    return TokenUsage(**{name: getattr(one, name) + sign * getattr(other, name) for name in ids})
 
 
 def _without_negatives(usage: TokenUsage) -> TokenUsage:

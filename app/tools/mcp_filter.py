@@ -18,7 +18,7 @@ _MAX_MESSAGES = 10_000
 _Incoming = SessionMessage | Exception
 
 
-class McpInbox(Transport):
+class McpMessageFilter(Transport):
     """A transport that holds back what nobody here needs.
 
     Tools that no run may use are left out of lists. Output schemas are taken out of them and kept
@@ -77,7 +77,7 @@ class McpInbox(Transport):
 class _Filtered:
     """The stream the library reads."""
 
-    def __init__(self, inner: Any, inbox: McpInbox) -> None:
+    def __init__(self, inner: Any, inbox: McpMessageFilter) -> None:
         self._inner = inner
         self._inbox = inbox
 

@@ -107,14 +107,14 @@ class RunningSandbox:
             self._workspace_directory = self._processes = self._config = -1
             self.filled, self._closed = False, True
 
-    def excess(self) -> str | None:
+    def exceeded_limit(self) -> str | None:
         """The limit that is exceeded by all of its commands together; None while none is."""
         if not self.filled:
             return None
         with self._lock:
-            return None if self._closed else self._excess()
+            return None if self._closed else self._exceeded_limit()
 
-    def _excess(self) -> str | None:
+    def _exceeded_limit(self) -> str | None:
         spec, used = self.workspace.spec, self.usage()
         most_memory = spec.max_memory_bytes + _SHELLS_BYTES - used.socket_bytes
         if self.workspace.exceeds_file_limit():

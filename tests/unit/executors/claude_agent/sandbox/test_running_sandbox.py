@@ -2,32 +2,32 @@ import os
 
 import pytest
 
-from app.executors.claude_agent.sandbox.confinement import RunningSandbox, SandboxUnreachable
 from app.executors.claude_agent.sandbox.probe import limits_in_force
+from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox, SandboxUnreachable
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
 
 def test_a_jail_whose_run_is_over_is_not_entered() -> None:
-    confinement = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
+    sandbox = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - no path of ours
 
-    confinement.close()
+    sandbox.close()
     with pytest.raises(SandboxUnreachable, match="over"):
-        confinement.enter(os.getpid())
+        sandbox.enter(os.getpid())
 
-    assert not confinement.filled
-    assert confinement.excess() is None
+    assert not sandbox.filled
+    assert sandbox.exceeded_limit() is None
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_a_process_that_is_no_jail_is_not_entered() -> None:
-    confinement = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
+    sandbox = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
 
     with pytest.raises(SandboxUnreachable, match="gone"):
-        confinement.enter(os.getpid())
+        sandbox.enter(os.getpid())
 
-    assert not confinement.filled
+    assert not sandbox.filled
 
 
 def test_an_operator_is_told_what_holds_a_jail_and_that_root_is_not_counted() -> None:

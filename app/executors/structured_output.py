@@ -1,4 +1,4 @@
-"""Whether an answer is what the request's schema asks for."""
+"""Validates a structured answer against the request's JSON schema."""
 
 import structlog
 
@@ -14,15 +14,21 @@ log = structlog.get_logger(__name__)
 
 
 async def require_match(
-    schemas: SchemaChecker, final: AssistantFinal, wanted: ResponseFormat | None, *, account_id: AccountId
+    schemas: SchemaChecker,
+    final: AssistantFinal,
+    response_format: ResponseFormat | None,
+    *,
+    account_id: AccountId,
 ) -> None:
-    """Raise `ExecutionFailed` unless the structured output matches, where one was asked for."""
-    if wanted is None:
+    """Raise `ExecutionFailed` unless the structured output matches, if a response format was requested."""
+    if response_format is None:
         return
     if final.structured_output is None:
         raise ExecutionFailed("internal")
     try:
-        mismatch = await schemas.mismatch(wanted.schema_, final.structured_output, owner=str(account_id))
+        mismatch = await schemas.mismatch(
+            response_format.schema_, final.structured_output, owner=str(account_id)
+        )
     except (SchemaUnusable, ValueUncheckable, Unavailable) as error:
         log.warning("structured_output.unchecked", reason=str(error))
         raise ExecutionFailed("internal") from error

@@ -2,47 +2,47 @@ from typing import Any
 
 from claude_agent_sdk.types import SyncHookJSONOutput
 
-from app.executors.claude_agent.tools.hooks import FailureCount, HookCall, Hooks
+from app.executors.claude_agent.tools.sdk_hooks import HookCall, SdkHooks, ToolFailureCounter
 
 
 async def test_an_observer_that_fails_disturbs_no_other() -> None:
-    heard: list[str] = []
+    responded: list[str] = []
 
     async def fails(_call: HookCall) -> None:
         message = "observer is broken"
         raise RuntimeError(message)
 
     async def hears(call: HookCall) -> None:
-        heard.append(call.name)
+        responded.append(call.name)
 
-    hooks = Hooks([fails, hears, fails, hears], nothing_against, full=True)
+    hooks = SdkHooks([fails, hears, fails, hears], nothing_against, full=True)
 
     await hooks.notify(HookCall("PreToolUse", "toolu_1"))
 
-    assert heard == ["PreToolUse", "PreToolUse"]
+    assert responded == ["PreToolUse", "PreToolUse"]
 
 
 async def test_only_of_a_lean_cli_moments_are_told_by_others() -> None:
-    heard: list[tuple[str, str]] = []
+    responded: list[tuple[str, str]] = []
 
     async def hears(call: HookCall) -> None:
-        heard.append((call.name, call.tool_call_id or ""))
+        responded.append((call.name, call.tool_call_id or ""))
 
     for full in (True, False):
-        hooks = Hooks([hears], nothing_against, full=full)
+        hooks = SdkHooks([hears], nothing_against, full=full)
         await hooks.notify_in_lean_mode(HookCall("PreToolUse", f"full: {full}"))
 
-    assert heard == [("PreToolUse", "full: False")]
+    assert responded == [("PreToolUse", "full: False")]
 
 
 async def test_failures_are_counted_and_nothing_else_is() -> None:
-    failures = FailureCount()
-    hooks = Hooks([failures], nothing_against, full=True)
+    failures = ToolFailureCounter()
+    hooks = SdkHooks([failures], nothing_against, full=True)
 
     for name in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolUseFailure", "Stop"):
         await hooks.notify(HookCall(name))
 
-    assert failures.failures == 2
+    assert failures.count == 2
 
 
 async def test_the_sdk_is_told_what_is_permitted_before_a_tool_and_nothing_after() -> None:
@@ -51,7 +51,7 @@ async def test_the_sdk_is_told_what_is_permitted_before_a_tool_and_nothing_after
     async def denies(_call: HookCall) -> SyncHookJSONOutput:
         return denial
 
-    sdk = Hooks([], denies, full=True).for_sdk(patience_s=1)
+    sdk = SdkHooks([], denies, full=True).for_sdk(approval_timeout_s=1)
     details: Any = {"tool_name": "Agent"}
     context: Any = {"signal": None}
 

@@ -12,10 +12,10 @@ import pytest
 from app.executors.claude_agent.sandbox.bubblewrap import (
     COMMAND_SANDBOX,
     FIRST_FILE,
-    JAILED_PATH,
+    SANDBOX_PATH,
     SYSCALL_FILTER,
+    bubblewrap_arguments,
     command_sandbox,
-    jail,
 )
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.simulator.script import Answer, ApiRequest, Reply, Text
@@ -171,7 +171,7 @@ def test_the_kernel_counts_the_processes_of_a_server_that_is_not_root(folder: Pa
     program.chmod(0o755)
     (folder / "syscalls").write_bytes(refusing_filter())
     places = [COMMAND_SANDBOX, SYSCALL_FILTER]
-    arguments = jail(cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec)
+    arguments = bubblewrap_arguments(cli=Path("/bin/sh"), files=places, config_bytes=spec.size, spec=spec)
     user = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups") if not os.geteuid() else ()
     bomb = (
         "import os, time\nn = 0\n"
@@ -183,7 +183,7 @@ def test_the_kernel_counts_the_processes_of_a_server_that_is_not_root(folder: Pa
 
     done = subprocess.run(
         [*user, "/bin/sh", "-c", start, "sh", "bwrap", *arguments, "--", *inner, "python3", "-c", bomb],
-        env={"PATH": JAILED_PATH},
+        env={"PATH": SANDBOX_PATH},
         cwd="/",
         capture_output=True,
         text=True,

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from app.events import AssistantFinal
-from app.executors.claude_agent.structured_output import require_match
 from app.executors.port import ExecutionFailed
+from app.executors.structured_output import require_match
 from app.ids import AccountId, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.requests import ResponseFormat

@@ -1,1 +1,0 @@
-"""Usage of a run: what the SDK reports beside what the gateway measured."""

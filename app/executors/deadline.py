@@ -1,0 +1,41 @@
+"""RunDeadline: waits until a run, or its current turn, must be stopped; knows no executor."""
+
+import asyncio
+from datetime import timedelta
+
+from app.executors.control import RunControl
+from app.executors.port import ABORTED, TIMEOUT, RunOutcome
+
+
+class RunDeadline:
+    """The end of one run: its timeout, which starts now, a cancellation, or a limit that was reached."""
+
+    def __init__(self, control: RunControl, timeout: timedelta) -> None:
+        self._control = control
+        self._expires_at = asyncio.get_running_loop().time() + timeout.total_seconds()
+        self._stopped = asyncio.Event()
+        self.outcome: RunOutcome | None = None
+        """Why the run was stopped, once it was; the first reason counts."""
+
+    def stop(self, outcome: RunOutcome) -> None:
+        """Stop the run for this reason."""
+        self.outcome = self.outcome or outcome
+        self._stopped.set()
+
+    async def next_stop(self) -> RunOutcome | None:
+        """Wait until the run must end; None when only its current turn must.
+
+        The timeout counts once it has passed, even if nobody was waiting here then.
+        """
+        events = (self._stopped, self._control.stop, self._control.stop_turn)
+        waits = [asyncio.create_task(event.wait()) for event in events]
+        try:
+            left_s = max(0, self._expires_at - asyncio.get_running_loop().time())
+            done, _ = await asyncio.wait(waits, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if done and not self._stopped.is_set() and not self._control.stop.is_set():
+            return None
+        self.stop(ABORTED if done else TIMEOUT)
+        return self.outcome

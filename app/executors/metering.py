@@ -1,0 +1,151 @@
+"""Limits, credit and receipts of a run's model calls; the same for every executor."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from app.billing.ledger import CreditLedger
+from app.billing.pricing import PriceList, UnknownPrice
+from app.billing.receipt_queue import ReceiptQueue
+from app.errors import Unavailable
+from app.executors.port import RunContext
+from app.gateway.call import CallCost, MeteringHooks, Refusal
+from app.gateway.channel import ChannelLimits
+from app.gateway.wire import MessageUsage
+from app.usage import ExecutorType, Origin, TokenUsage, UsageFact
+
+log = structlog.get_logger(__name__)
+
+_LEDGER_TIMEOUT_S = 1.0
+"""How long a call may wait for the ledger."""
+
+_UNLIMITED_FOR_S = 5.0
+"""How long the answer "this account has no credit limit" is reused."""
+
+
+class Metering(Protocol):
+    """Provides the hooks by which a run's gateway channel checks credit and reports usage."""
+
+    def hooks_for(self, context: RunContext, *, executor_type: ExecutorType) -> MeteringHooks:
+        """The hooks of a run that starts now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BilledMetering:
+    """Metering by the price list, the credit ledger and the receipt writer."""
+
+    receipts: ReceiptQueue
+    ledger: CreditLedger
+    prices: PriceList
+
+    def hooks_for(self, context: RunContext, *, executor_type: ExecutorType) -> MeteringHooks:
+        """See the protocol."""
+        to_fact = partial(usage_fact, context=context, executor_type=executor_type)
+
+        def on_start(message: MessageUsage, instead_of: MessageUsage | None) -> None:
+            self.receipts.start_message(to_fact(message), None if instead_of is None else to_fact(instead_of))
+
+        return MeteringHooks(
+            cost_of=partial(self._cost_of, context),
+            check_credit=_CreditCheck(self, context).check,
+            on_start=on_start,
+            on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
+            on_void=lambda message: self.receipts.void_message(to_fact(message)),
+        )
+
+    def _cost_of(self, context: RunContext, model: str, usage: TokenUsage) -> Decimal:
+        now = datetime.now(UTC)
+        try:
+            price = self.prices.price_of(model, at=now)
+        except UnknownPrice:
+            # The receipt writer logs the missing price. Budgets are enforced at the price of the
+            # requested model.
+            price = self.prices.price_of(context.model, at=now)
+        return price.cost_of(usage)
+
+
+def channel_limits(context: RunContext) -> ChannelLimits:
+    """The limits of a run that starts now."""
+    return ChannelLimits(
+        deadline=asyncio.get_running_loop().time() + context.timeout.total_seconds(),
+        max_turns=context.limits.max_turns,
+        max_total_tokens=context.limits.max_total_tokens,
+        max_budget_usd=context.limits.max_budget_usd,
+        spent=context.spent,
+    )
+
+
+def usage_fact(
+    message: MessageUsage,
+    context: RunContext,
+    *,
+    executor_type: ExecutorType,
+    origin: Origin = "assistant",
+    parent_tool_call_id: str | None = None,
+) -> UsageFact:
+    """The billing record of a message that the gateway measured."""
+    return UsageFact(
+        run=context.run,
+        attempt=context.attempt,
+        message_id=message.message_id,
+        attribution=context.attribution,
+        model=message.model,
+        usage=message.usage,
+        executor_type=executor_type,
+        basis="final" if message.complete else "partial",
+        output_estimated=message.output_estimated,
+        origin=origin,
+        parent_tool_call_id=parent_tool_call_id,
+        note=message.note,
+        at=message.at,
+    )
+
+
+class _CreditCheck:
+    """Checks whether a run's account may still spend."""
+
+    def __init__(self, metering: BilledMetering, context: RunContext) -> None:
+        self._metering = metering
+        self._run = context.run
+        self._held = context.reserved
+        """Credits held for the run by the last answer of the ledger; None without a credit limit."""
+        self._unlimited_until = 0.0
+
+    async def check(self, in_progress: CallCost) -> Refusal | None:
+        """Why the run may not spend now: the journal is not writable, or the credit is used up.
+
+        If it may, credit for `in_progress` (all calls of the run that have not ended) is reserved,
+        or as much of it as is available.
+        """
+        receipts, account_id = self._metering.receipts, self._run.account_id
+        if not receipts.ready:
+            return "journal"
+        if asyncio.get_running_loop().time() < self._unlimited_until:
+            return None
+        if await self._is_covered(in_progress):
+            return None
+        # Receipts being delivered may have been counted twice: as pending here and by the database.
+        await receipts.wait_delivered(account_id, within_s=_LEDGER_TIMEOUT_S)
+        return None if await self._is_covered(in_progress) else "credit"
+
+    async def _is_covered(self, cost: CallCost) -> bool:
+        """Reserve credit; without the database its last answer is used, less pending receipts."""
+        pending, prices = self._metering.receipts.pending_credits(self._run), self._metering.prices
+        maximum, minimum = prices.credits_for(cost.maximum), max(1, prices.credits_for(cost.minimum))
+        try:
+            async with asyncio.timeout(_LEDGER_TIMEOUT_S):
+                self._held = await self._metering.ledger.resize_reservation(
+                    self._run, max(maximum, minimum), minimum=minimum, pending=pending
+                )
+        except (TimeoutError, Unavailable):
+            log.warning("credit.check_failed")
+        if self._held is None:
+            self._unlimited_until = asyncio.get_running_loop().time() + _UNLIMITED_FOR_S
+            return True
+        return self._held >= minimum + pending
