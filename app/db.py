@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import ColumnElement, DateTime, MetaData, Text, cast, func, text
+from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, StatementError
@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.errors import Unavailable
+from app.pagination import PageRequest
 from app.storable import storable
 
 Transaction = NewType("Transaction", AsyncConnection)
@@ -67,6 +68,14 @@ def json_text(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
     readable = cast(func.regexp_replace(column.cast(Text), _UNREADABLE, r"\\ufffd", "gi"), JSON)
     found: ColumnElement[str] = readable[name].as_string()
     return found
+
+
+def page_of(
+    statement: Select[Any], page: PageRequest, *, at: ColumnElement[Any], id_: ColumnElement[Any]
+) -> Select[Any]:
+    """The rows of a page, newest first by time and id, and one more if there is a next page."""
+    statement = statement.order_by(at.desc(), id_.desc()).limit(page.fetched)
+    return statement if page.before is None else statement.where(tuple_(at, id_) < page.before)
 
 
 class DatabaseUnavailable(Unavailable):

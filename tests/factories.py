@@ -6,7 +6,9 @@ from typing import Any
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.db import Database
-from app.executors.port import RunContext
+from app.events import AiEvent, ControlEvent
+from app.executors.control import RunControl
+from app.executors.port import RunContext, RunPlan
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.requests import RunLimits
@@ -36,8 +38,8 @@ def a_fact(key: KeyRecord, message: str = "msg_1", run: str = "run-1", **fields:
     )
 
 
-def a_context(**fields: Any) -> RunContext:
-    """What an executor is told of a run."""
+def a_plan(**fields: Any) -> RunPlan:
+    """The plan of a run."""
     defaults: dict[str, Any] = {
         "run": RunKey(AccountId(new_uuid()), RunId("r1")),
         "attempt": 0,
@@ -48,4 +50,30 @@ def a_context(**fields: Any) -> RunContext:
         "timeout": timedelta(seconds=1),
         "attribution": Attribution(ApiKeyId(new_uuid()), "claude_agents:planner", None),
     }
-    return RunContext(**{**defaults, **fields})
+    return RunPlan(**{**defaults, **fields})
+
+
+class Events:
+    """An event sink that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.published: list[AiEvent] = []
+
+    async def publish(self, event: AiEvent) -> int:
+        """See the port."""
+        self.published.append(event)
+        return len(self.published)
+
+
+async def unpublished(_event: ControlEvent) -> None:
+    """A run without readers."""
+
+
+def a_control() -> RunControl:
+    """The control of a run without readers."""
+    return RunControl(unpublished)
+
+
+def a_context(plan: RunPlan | None = None) -> RunContext:
+    """What an executor gets for a run."""
+    return RunContext(plan or a_plan(), a_control(), Events())

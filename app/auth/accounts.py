@@ -25,7 +25,7 @@ from app.auth.repository import (
 from app.db import Database, Transaction
 from app.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId
-from app.pagination import Cursor
+from app.pagination import PageRequest
 from app.principal import SCOPES, Principal, Scope
 
 log = structlog.get_logger(__name__)
@@ -82,7 +82,7 @@ class Accounts:
         while True:
             try:
                 async with self._database.snapshot() as reader:
-                    if len(await find_accounts(reader, limit=2, before=None)) > 1:
+                    if len(await find_accounts(reader, PageRequest(1))) > 1:
                         return
             except Unavailable as error:
                 log.warning("account.poll_failed", reason=error.detail)
@@ -92,13 +92,10 @@ class Accounts:
         self, *, limit: int, cursor: str | None = None
     ) -> tuple[list[AccountRecord], str | None]:
         """Accounts, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        before = None if cursor is None else Cursor.of_uuids(cursor)
+        page = PageRequest.of_uuids(limit, cursor)
         async with self._database.snapshot() as reader:
-            found = await find_accounts(reader, limit=limit + 1, before=before)
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
+            found = await find_accounts(reader, page)
+        return page.cut(found, lambda account: (account.created_at, account.id))
 
     async def create_key(
         self,
@@ -126,13 +123,10 @@ class Accounts:
         self, account_id: AccountId, *, limit: int, cursor: str | None = None
     ) -> tuple[list[KeyRecord], str | None]:
         """An account's keys, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        before = None if cursor is None else Cursor.of_uuids(cursor)
+        page = PageRequest.of_uuids(limit, cursor)
         async with self._database.snapshot() as reader:
-            found = await find_account_keys(reader, account_id, limit=limit + 1, before=before)
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
+            found = await find_account_keys(reader, account_id, page)
+        return page.cut(found, lambda key: (key.created_at, key.id))
 
     async def revoke_key(self, key_id: ApiKeyId) -> None:
         """Make a key useless at once; raises `KeyNotFound`."""

@@ -1,16 +1,16 @@
 """The SQL of accounts and API keys."""
 
-from datetime import datetime, timedelta
-from uuid import UUID
+from datetime import timedelta
 
-from sqlalchemy import func, or_, select, tuple_, update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
 from app.auth.records import AccountRecord, KeyRecord
 from app.auth.tables import accounts, api_keys
-from app.db import Reader, Transaction
+from app.db import Reader, Transaction, page_of
 from app.ids import AccountId, ApiKeyId, new_uuid
+from app.pagination import PageRequest
 
 
 async def get_or_create_account(tx: Transaction, name: str) -> AccountId:
@@ -30,15 +30,9 @@ async def find_account(reader: Reader, name: str) -> AccountRecord | None:
     return None if row is None else AccountRecord(**row)
 
 
-async def find_accounts(
-    reader: Reader, *, limit: int, before: tuple[datetime, str] | None
-) -> list[AccountRecord]:
-    """Accounts, newest first, older than (created_at, id)."""
-    newest = (accounts.c.created_at, accounts.c.id)
-    statement = _ACCOUNTS.order_by(*(column.desc() for column in newest)).limit(limit)
-    if before is not None:
-        moment, account_id = before
-        statement = statement.where(tuple_(*newest) < (moment, UUID(account_id)))
+async def find_accounts(reader: Reader, page: PageRequest) -> list[AccountRecord]:
+    """A page of accounts, newest first."""
+    statement = page_of(_ACCOUNTS, page, at=accounts.c.created_at, id_=accounts.c.id)
     return [AccountRecord(**row) for row in (await reader.execute(statement)).mappings()]
 
 
@@ -81,19 +75,10 @@ async def find_all_keys(reader: Reader) -> list[KeyRecord]:
     return [_key_record(row) for row in found.mappings()]
 
 
-async def find_account_keys(
-    reader: Reader, account_id: AccountId, *, limit: int, before: tuple[datetime, str] | None
-) -> list[KeyRecord]:
-    """Keys of an account, revoked or not, newest first, older than (created_at, id)."""
-    newest = (api_keys.c.created_at, api_keys.c.id)
-    statement = (
-        _KEYS.where(api_keys.c.account_id == account_id)
-        .order_by(*(column.desc() for column in newest))
-        .limit(limit)
-    )
-    if before is not None:
-        moment, key_id = before
-        statement = statement.where(tuple_(*newest) < (moment, UUID(key_id)))
+async def find_account_keys(reader: Reader, account_id: AccountId, page: PageRequest) -> list[KeyRecord]:
+    """A page of an account's keys, revoked or not, newest first."""
+    keys = _KEYS.where(api_keys.c.account_id == account_id)
+    statement = page_of(keys, page, at=api_keys.c.created_at, id_=api_keys.c.id)
     return [_key_record(row) for row in (await reader.execute(statement)).mappings()]
 
 

@@ -23,7 +23,7 @@ from app.billing.usage_repository import grouped_usage, split_usage
 from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
-from app.pagination import Cursor
+from app.pagination import PageRequest
 from app.usage import Spent, UsageTotal
 
 DEFAULT_TOP = 6
@@ -86,13 +86,10 @@ class BillingReports:
         cursor: str | None = None,
     ) -> tuple[list[Receipt], str | None]:
         """Receipts newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        before = None if cursor is None else Cursor.of_uuids(cursor)
+        page = PageRequest.of_uuids(limit, cursor)
         async with self._database.snapshot() as reader:
-            found = await find_receipts(reader, account_id, filters, limit=limit + 1, before=before)
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
+            found = await find_receipts(reader, account_id, filters, page)
+        return page.cut(found, lambda receipt: (receipt.created_at, receipt.id))
 
     async def totals(self, account_id: AccountId, run_ids: Sequence[str]) -> dict[str, RunTotals]:
         """What these runs have been charged so far; runs without receipts count as zero."""

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import (
     BindParameter,
@@ -13,15 +12,15 @@ from sqlalchemy import (
     bindparam,
     func,
     select,
-    tuple_,
 )
 
 from app.billing.records import Receipt, ReceiptFilter, UnpricedReceipts
 from app.billing.repository import adjustment_exists, receipt_of
 from app.billing.tables import charge_receipts, usage_rollups
 from app.billing.usage_repository import BUCKET, bucket_of
-from app.db import Reader
+from app.db import Reader, page_of
 from app.ids import AccountId
+from app.pagination import PageRequest
 
 _receipts = charge_receipts.c
 _rollups = usage_rollups.c
@@ -32,28 +31,17 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 async def find_receipts(
-    reader: Reader,
-    account_id: AccountId,
-    filters: ReceiptFilter,
-    *,
-    limit: int,
-    before: tuple[datetime, str] | None,
+    reader: Reader, account_id: AccountId, filters: ReceiptFilter, page: PageRequest
 ) -> list[Receipt]:
-    """Receipts of an account, newest first, older than (created_at, id)."""
-    if before is not None:
-        # Said as a window, too: so far the rollups need not be asked, either.
-        filters = replace(filters, created_to=_earliest(filters.created_to, _next_microsecond(before[0])))
-    statement = (
-        select(charge_receipts)
-        .where(
-            _receipts.account_id == account_id, *_conditions(filters), *_rollup_window(account_id, filters)
-        )
-        .order_by(_receipts.created_at.desc(), _receipts.id.desc())
-        .limit(limit)
+    """A page of an account's receipts, newest first."""
+    if page.before is not None:
+        # As a time window too, so the rollups are only searched that far.
+        window_end = _next_microsecond(page.before[0])
+        filters = replace(filters, created_to=_earliest(filters.created_to, window_end))
+    matching = select(charge_receipts).where(
+        _receipts.account_id == account_id, *_conditions(filters), *_rollup_window(account_id, filters)
     )
-    if before is not None:
-        moment, receipt_id = before
-        statement = statement.where(tuple_(_receipts.created_at, _receipts.id) < (moment, UUID(receipt_id)))
+    statement = page_of(matching, page, at=_receipts.created_at, id_=_receipts.id)
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 

@@ -7,7 +7,7 @@ import structlog
 
 from app.billing.pricing import PriceList
 from app.bootstrap.prices import price_list
-from app.executors.control import MessageLimits
+from app.executors.inbox import MessageLimits
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
@@ -33,7 +33,7 @@ def open_planner(settings: Settings) -> RunPlanner:
     for problem in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
-    return RunPlanner(graphs, models, tools, prices, timeout, message_limits(settings))
+    return RunPlanner(graphs, models, tools, prices, timeout)
 
 
 def message_limits(settings: Settings) -> MessageLimits:

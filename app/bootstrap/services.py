@@ -19,7 +19,7 @@ from app.billing.receipt_delivery import ReceiptDelivery
 from app.billing.receipt_queue import ReceiptQueue
 from app.billing.reports import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schemas, warm_up
-from app.bootstrap.catalogs import open_planner
+from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.concurrency.offload import Offload
 from app.conversations.sdk_store import PostgresSessionStore
@@ -33,11 +33,13 @@ from app.graphs.catalog import GraphCatalog
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.models.registry import ModelRegistry
+from app.runs.acceptance import RunAcceptance
 from app.runs.chats import ChatRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatcher import Capacity, RunDispatcher
+from app.runs.events.reader import RunEventReader
 from app.runs.generate import Generator
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
@@ -228,32 +230,61 @@ async def _open_runs(
     )
     dispatcher = RunDispatcher(_capacity(settings))
     infra.tasks.start_soon(_share_slots, accounts, dispatcher)
-    supervisor = RunSupervisor(database, worker, log_, dispatcher=dispatcher, tasks=infra.tasks)
-    commands = RunCommands(database, supervisor, process_id=infra.process_id, limits=infra.planner.messages)
+    supervisor = RunSupervisor(
+        database,
+        worker,
+        log_,
+        dispatcher=dispatcher,
+        tasks=infra.tasks,
+        message_limits=message_limits(settings),
+    )
+    commands = RunCommands(database, supervisor, process_id=infra.process_id, limits=message_limits(settings))
     conversations = _open_conversations(infra)
     runs = RunService(
         database,
-        log_,
-        receipts=infra.receipts,
-        ledger=infra.ledger,
         planner=infra.planner,
+        acceptance=_open_acceptance(infra, conversations, codec=codec, accounts=accounts),
         dispatcher=dispatcher,
         supervisor=supervisor,
+        reader=RunEventReader(database, log_, is_active=supervisor.is_active),
         commands=commands,
         conversations=conversations,
+        receipts=infra.receipts,
         schemas=infra.schemas,
-        workspaces=infra.workspaces,
-        memory=infra.memory,
         codec=codec,
-        storage=infra.storage,
+        memory=infra.memory,
         require_sandbox=infra.agent.sandbox_probe.require,
+    )
+    stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+    await _start_recovery(infra, dispatcher, supervisor, codec=codec)
+    infra.tasks.start_soon(commands.watch)
+    infra.tasks.start_soon(infra.workspaces.sweep)
+    if any(graph.native_tools for graph in infra.planner.graphs.all()):
+        infra.tasks.start_soon(infra.agent.sandbox_probe.look)
+    return runs, commands, conversations
+
+
+def _open_acceptance(
+    infra: _Infrastructure, conversations: ConversationService, *, codec: RequestCodec, accounts: Accounts
+) -> RunAcceptance:
+    return RunAcceptance(
+        infra.database,
+        codec=codec,
+        conversations=conversations,
+        ledger=infra.ledger,
+        storage=infra.storage,
+        workspaces=infra.workspaces,
         require_live_key=accounts.require_active_key,
         process_id=infra.process_id,
     )
-    stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+
+
+async def _start_recovery(
+    infra: _Infrastructure, dispatcher: RunDispatcher, supervisor: RunSupervisor, *, codec: RequestCodec
+) -> None:
     recovery = RunRecovery(
-        database,
-        log_,
+        infra.database,
+        infra.log,
         planner=infra.planner,
         dispatcher=dispatcher,
         supervisor=supervisor,
@@ -264,13 +295,8 @@ async def _open_runs(
         process_id=infra.process_id,
     )
     # With an embedded database there is no other process: every unfinished run has lost its process.
-    await recovery.recover(timeout_s=0.0 if settings.database_url is None else HEARTBEAT_TIMEOUT_S)
+    await recovery.recover(timeout_s=0.0 if infra.settings.database_url is None else HEARTBEAT_TIMEOUT_S)
     infra.tasks.start_soon(recovery.watch)
-    infra.tasks.start_soon(commands.watch)
-    infra.tasks.start_soon(infra.workspaces.sweep)
-    if any(graph.native_tools for graph in infra.planner.graphs.all()):
-        infra.tasks.start_soon(infra.agent.sandbox_probe.look)
-    return runs, commands, conversations
 
 
 def _open_conversations(infra: _Infrastructure) -> ConversationService:

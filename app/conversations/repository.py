@@ -5,15 +5,16 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import delete, exists, func, select, tuple_
+from sqlalchemy import delete, exists, func, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
 from app.conversations.records import Conversation, StoredEntry, Transcript
 from app.conversations.tables import session_entries, sessions
 from app.conversations.transcript import TranscriptEntry
-from app.db import Reader, Transaction, json_text
+from app.db import Reader, Transaction, json_text, page_of
 from app.ids import AccountId
+from app.pagination import PageRequest
 
 _entries = session_entries.c
 _BATCH = 1000
@@ -82,21 +83,11 @@ async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: s
 
 
 async def newest_conversations(
-    reader: Reader,
-    account_id: AccountId,
-    *,
-    limit: int,
-    before: tuple[datetime, str] | None,
+    reader: Reader, account_id: AccountId, page: PageRequest
 ) -> list[Conversation]:
-    """Conversations of an account, most recently used first, before (updated_at, state_key)."""
-    statement = (
-        select(sessions)
-        .where(sessions.c.account_id == account_id)
-        .order_by(sessions.c.updated_at.desc(), sessions.c.state_key.desc())
-        .limit(limit)
-    )
-    if before is not None:
-        statement = statement.where(tuple_(sessions.c.updated_at, sessions.c.state_key) < before)
+    """A page of an account's conversations, most recently used first."""
+    of_account = select(sessions).where(sessions.c.account_id == account_id)
+    statement = page_of(of_account, page, at=sessions.c.updated_at, id_=sessions.c.state_key)
     return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 
 

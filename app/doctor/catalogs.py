@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.billing.price_file import PriceFileError
 from app.billing.pricing import LIBRARY_VERSION, PriceList
-from app.bootstrap.catalogs import graph_directories, message_limits, model_registry
+from app.bootstrap.catalogs import graph_directories, model_registry
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
@@ -49,7 +49,7 @@ def check_catalogs(settings: Settings) -> Catalogs:
     graph_checks = [Check("graphs", "error", str(problem)) for problem in errors]
     if models is not None:
         timeout = timedelta(seconds=settings.run_timeout_s)
-        planner = RunPlanner(graphs, models, tools, prices, timeout, message_limits(settings))
+        planner = RunPlanner(graphs, models, tools, prices, timeout)
         graph_checks += _unrunnable(planner)
         model_checks += _ending(models, graphs)
     if not graph_checks:

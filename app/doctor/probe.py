@@ -1,17 +1,17 @@
 """One minimal call of the model, by the way every run goes."""
 
 import time
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
 from app.billing.pricing import PriceList, UnknownPrice
 from app.doctor.report import Check
-from app.events import AssistantFinal, MeterReport, UsageReport
+from app.events import AiEvent, AssistantFinal, ControlEvent, MeterReport, UsageReport
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
-from app.executors.port import ExecutionFailed, RunContext
+from app.executors.control import RunControl
+from app.executors.port import ExecutionFailed, RunContext, RunPlan
 from app.gateway.call import CallCost, MeteringHooks
 from app.gateway.wire import MessageUsage
 from app.graphs.spec import GraphSpec
@@ -35,7 +35,7 @@ class UnbilledMetering:
 
     prices: PriceList
 
-    def hooks_for(self, context: RunContext, *, executor_type: ExecutorType) -> MeteringHooks:  # noqa: ARG002
+    def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:  # noqa: ARG002
         """See the protocol."""
         return MeteringHooks(
             self.cost_of, _allow_call, on_start=_ignore_usage, on_usage=_ignore_usage, on_void=_ignore_usage
@@ -46,40 +46,52 @@ class UnbilledMetering:
         return self.prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
 
 
+@dataclass(slots=True)
+class _Seen:
+    """Collects what the probe's executor publishes."""
+
+    facts: list[UsageFact] = field(default_factory=list)
+    meters: Meters | None = None
+    answered: bool = False
+
+    async def publish(self, event: AiEvent) -> None:
+        """See the port."""
+        match event:
+            case UsageReport(fact=fact):
+                self.facts.append(fact)
+            case MeterReport(meters=meters):
+                self.meters = meters
+            case AssistantFinal():
+                self.answered = True
+            case _:
+                pass
+
+
 async def probe(
     executor: ClaudeAgentExecutor, models: ModelRegistry, billing: UnbilledMetering
 ) -> list[Check]:
     """Run one turn without tools; say what it cost and whether the meters agree."""
-    context = _context(models)
+    plan = _plan(models)
     request = GraphRunRequest(graphId=_GRAPH.id, messages=[Message(role="user", content="Say ok.")])
-    facts: list[UsageFact] = []
-    meters: Meters | None = None
-    answered, began = False, time.monotonic()
+    seen, began = _Seen(), time.monotonic()
     try:
-        async with aclosing(executor.run(request, context)) as events:
-            async for event in events:
-                match event:
-                    case UsageReport(fact=fact):
-                        facts.append(fact)
-                    case MeterReport(meters=report):
-                        meters = report
-                    case AssistantFinal():
-                        answered = True
-                    case _:
-                        pass
+        await executor.run(request, RunContext(plan, RunControl(_unpublished), seen))
     except ExecutionFailed as error:
-        message = f"{context.model}: {error.outcome.error}; the log says why"
-        return [Check("probe", "error", message), *_meter_checks(meters)]
-    if not answered:
-        return [Check("probe", "error", f"{context.model} did not answer"), *_meter_checks(meters)]
+        message = f"{plan.model}: {error.outcome.error}; the log says why"
+        return [Check("probe", "error", message), *_meter_checks(seen.meters)]
+    if not seen.answered:
+        return [Check("probe", "error", f"{plan.model} did not answer"), *_meter_checks(seen.meters)]
     took = time.monotonic() - began
-    return [_cost_check(facts, billing, f"{context.model} answered in {took:.1f} s"), *_meter_checks(meters)]
+    return [
+        _cost_check(seen.facts, billing, f"{plan.model} answered in {took:.1f} s"),
+        *_meter_checks(seen.meters),
+    ]
 
 
-def _context(models: ModelRegistry) -> RunContext:
+def _plan(models: ModelRegistry) -> RunPlan:
     model = models.resolve(None, None)
     options = models.options(model)
-    return RunContext(
+    return RunPlan(
         run=RunKey(AccountId(_NOBODY), RunId(f"doctor-{new_uuid()}")),
         attempt=0,
         spec=_GRAPH,
@@ -116,6 +128,10 @@ def _meter_checks(meters: Meters | None) -> list[Check]:
     else:
         message = f"SDK {meters.sdk}, gateway {meters.gateway}, drift {meters.drift}"
     return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {message}")]
+
+
+async def _unpublished(_event: ControlEvent) -> None:
+    """A probe has no readers."""
 
 
 async def _allow_call(_in_progress: CallCost) -> None:

@@ -1,26 +1,25 @@
-"""ExecutorAggregator: routes "claude_agents:planner" to the executor of claude_agents."""
+"""ExecutorAggregator: routes a run to the executor of the provider in its graph id."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
-from app.events import AiEvent
-from app.executors.port import GraphExecutor, Preview, RunContext
+from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
 from app.requests import GraphRunRequest
 
 
 class ExecutorAggregator:
-    """Routes runs by the provider in their graph id; a `GraphExecutor` itself."""
+    """Implements `GraphExecutor`: `claude_agents:planner` goes to the executor of `claude_agents`."""
 
     def __init__(self, executors: Mapping[str, GraphExecutor]) -> None:
         self._executors = executors
 
-    def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
-        """See the port; raises `GraphNotFound` for a unknown provider."""
-        return self._executor_of(request).run(request, context)
+    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
+        """See the port; raises `GraphNotFound` for a provider without an executor."""
+        await self._executor_of(request).run(request, context)
 
-    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
-        """See the port; raises `GraphNotFound` for a unknown provider."""
-        return self._executor_of(request).preview(request, context)
+    def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+        """See the port; raises `GraphNotFound` for a provider without an executor."""
+        return self._executor_of(request).preview(request, plan)
 
     def _executor_of(self, request: GraphRunRequest) -> GraphExecutor:
         provider, _, _ = request.graph_id.partition(":")

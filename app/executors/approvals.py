@@ -1,4 +1,4 @@
-"""Tool calls that wait for a person."""
+"""Approvals: tool calls that wait for a person's decision."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,15 +23,15 @@ _STRICTEST_FIRST: tuple[PermissionMode, ...] = (
     *("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions"),
 )
 
-_ONLY_PLANS = "This run only plans: a tool that changes anything may not be called."
-_ASKS_NOBODY = "This call needs a person's consent, and nobody is asked in this run."
-_EXPIRED = "Nobody consented to this call in time."
-_UNAVAILABLE = "Nobody can be asked for consent to this call now."
+_ONLY_PLANS = "This run only plans: tools that change anything may not be called."
+_NO_APPROVALS = "This call needs a person's approval, and this run requests none."
+_EXPIRED = "Nobody approved this call in time."
+_UNAVAILABLE = "Approval of this call cannot be requested now."
 _DENIED = "A person has denied this call."
 
 
 def is_less_strict(mode: PermissionMode, *, than: PermissionMode) -> bool:
-    """Whether tools may be called more freely in one mode than in the other."""
+    """Whether `mode` allows more tool calls without approval than the other mode."""
     return _STRICTEST_FIRST.index(mode) > _STRICTEST_FIRST.index(than)
 
 
@@ -42,14 +42,14 @@ class PermissionNotFound(NotFound):
 
 
 class PermissionDecided(Conflict):
-    """Something else was decided about this tool call already."""
+    """A different decision about this tool call was already made."""
 
     code = "permission_decided"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person said; `args` replace those of the model, `message` is for the model."""
+    """A person's decision; `args` replace those of the model, `message` is shown to the model."""
 
     decision: Literal["allow", "deny"]
     args: dict[str, Any] | None = None
@@ -57,16 +57,16 @@ class Decision:
 
 
 class ApprovableTool(Protocol):
-    """A tool, as far as consent is concerned."""
+    """What approvals need to know of a tool."""
 
     @property
     def id(self) -> str:
-        """What clients know it by."""
+        """The id that clients see."""
         ...
 
     @property
     def effect(self) -> Effect:
-        """What a call may do."""
+        """The effect of a call."""
         ...
 
     @property
@@ -75,15 +75,26 @@ class ApprovableTool(Protocol):
         ...
 
     async def arguments(self, raw: object) -> object:
-        """The arguments as it takes them; raises `ArgumentsRefused` and pydantic's errors."""
+        """The validated arguments; raises `ArgumentsRefused` and pydantic's errors."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRules:
+    """Which tool calls need approval."""
+
+    needed_for: frozenset[str] = frozenset()
+    """Tool ids and tool effects."""
+    mode: PermissionMode = "default"
+    timeout: timedelta = timedelta()
+    """How long a call waits for a decision."""
 
 
 @dataclass(slots=True)
 class _PendingCall:
     tool: ApprovableTool
-    request_published: asyncio.Future[None]
-    """Telling readers that a person is asked: to its end, though the call may be given up meanwhile."""
+    request_published: asyncio.Future[object]
+    """Publishes the request; runs to its end even if the call is cancelled meanwhile."""
     resolving: asyncio.Task[None] | None = None
     decided: asyncio.Future[Decision] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -91,54 +102,50 @@ class _PendingCall:
 
 
 class Approvals:
-    """One run's tool calls that need consent, and the mode that says which those are."""
+    """One run's tool calls that need approval, and its permission mode."""
 
-    def __init__(self, publish: Callable[[ControlEvent], Awaitable[None]]) -> None:
+    def __init__(self, publish: Callable[[ControlEvent], Awaitable[object]], rules: ApprovalRules) -> None:
+        """`publish` appends an event to the run's log."""
         self._publish = publish
-        self._approval_needed: frozenset[str] = frozenset()
-        self._timeout = timedelta()
-        self._waiting: dict[str, _PendingCall] = {}
+        self._rules = rules
+        self._pending: dict[str, _PendingCall] = {}
         self._ended = False
-        self.mode: PermissionMode = "default"
-
-    def require(self, needing: frozenset[str], *, mode: PermissionMode, timeout: timedelta) -> None:
-        """Set the rules: which tools or effects need consent, and how long a call waits for it."""
-        self._approval_needed, self.mode, self._timeout = needing, mode, timeout
+        self.mode: PermissionMode = rules.mode
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
         if self.mode == "plan" and not tool.read_only:
             raise ToolCallDenied(_ONLY_PLANS)
-        needed = not self._approval_needed.isdisjoint({tool.id, tool.effect})
+        needed = not self._rules.needed_for.isdisjoint({tool.id, tool.effect})
         if not needed or self.mode == "bypassPermissions":
             return args
         if self.mode == "dontAsk":
-            raise ToolCallDenied(_ASKS_NOBODY)
+            raise ToolCallDenied(_NO_APPROVALS)
         decision = await self._request_decision(tool, args, context)
         if decision.decision == "deny":
             raise ToolCallDenied(decision.message or _DENIED)
         return args if decision.args is None else decision.args
 
     async def decide(self, request_id: str, decision: Decision) -> None:
-        """Let a waiting call go on, or not; the same decision twice is one.
+        """Allow or deny a waiting call; the same decision twice counts once.
 
-        Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments the tool does
-        not take: the call waits on then.
+        Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments that the tool does
+        not accept: then the call keeps waiting.
         """
-        if (waiting := self._waiting.get(request_id)) is None:
+        if (call := self._pending.get(request_id)) is None:
             raise PermissionNotFound
-        if decision.args is not None and not waiting.decided.done():
-            await _validate_args(waiting.tool, decision.args)
-        # Looked at now: somebody else may have decided during the check.
-        if not waiting.decided.done():
-            waiting.decided.set_result(decision)
-        elif waiting.decided.result() != decision:
+        if decision.args is not None and not call.decided.done():
+            await _validate_args(call.tool, decision.args)
+        # Checked only now: another decision may have been made during the validation.
+        if not call.decided.done():
+            call.decided.set_result(decision)
+        elif call.decided.result() != decision:
             raise PermissionDecided
 
     async def end(self) -> None:
-        """The run is over: nothing waits any more, and nobody is asked again."""
+        """The run is over: deny the waiting calls and all later ones."""
         self._ended = True
-        for request_id in list(self._waiting):
+        for request_id in list(self._pending):
             await self._resolve(request_id, Decision("deny"), "run_stopped")
 
     async def _request_decision(self, tool: ApprovableTool, args: object, context: ToolContext) -> Decision:
@@ -150,43 +157,43 @@ class Approvals:
             tool_call_id=context.tool_call_id,
             tool_name=tool.id,
             args=storable(args),
-            expires_at=(datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z"),
+            expires_at=(datetime.now(UTC) + self._rules.timeout).isoformat().replace("+00:00", "Z"),
         )
-        waiting = _PendingCall(tool, asyncio.ensure_future(self._publish(request)))
-        self._waiting[request_id] = waiting
+        call = _PendingCall(tool, asyncio.ensure_future(self._publish(request)))
+        self._pending[request_id] = call
         reason: ResolvedBy = "run_stopped"
         try:
-            await asyncio.shield(waiting.request_published)
-            done, _ = await asyncio.wait({waiting.decided}, timeout=self._timeout.total_seconds())
+            await asyncio.shield(call.request_published)
+            done, _ = await asyncio.wait({call.decided}, timeout=self._rules.timeout.total_seconds())
             reason = "decided" if done else "expired"
-            return waiting.decided.result() if done else Decision("deny", message=_EXPIRED)
+            return call.decided.result() if done else Decision("deny", message=_EXPIRED)
         except AppError as error:
             raise ToolCallDenied(_UNAVAILABLE) from error
         finally:
-            decision = waiting.decided.result() if waiting.decided.done() else Decision("deny")
+            decision = call.decided.result() if call.decided.done() else Decision("deny")
             await self._resolve(request_id, decision, reason)
 
     async def _resolve(self, request_id: str, decision: Decision, reason: ResolvedBy) -> None:
-        """Say how it ended, once; whoever comes second waits until it is said."""
-        waiting = self._waiting[request_id]
-        if waiting.resolving is None:
-            if not waiting.decided.done():
-                waiting.decided.set_result(decision)
+        """Publish the decision once; a second caller waits until it is published."""
+        call = self._pending[request_id]
+        if call.resolving is None:
+            if not call.decided.done():
+                call.decided.set_result(decision)
             event = PermissionResolved(
                 request_id=request_id, decision=decision.decision, reason=reason, args=decision.args
             )
-            waiting.resolving = asyncio.create_task(self._publish_resolved(waiting, event))
-        await asyncio.shield(waiting.resolving)
+            call.resolving = asyncio.create_task(self._publish_resolved(call, event))
+        await asyncio.shield(call.resolving)
 
-    async def _publish_resolved(self, waiting: _PendingCall, event: PermissionResolved) -> None:
-        await asyncio.wait({waiting.request_published})
-        if waiting.request_published.exception() is not None:
-            # Nobody has heard the question.
+    async def _publish_resolved(self, call: _PendingCall, event: PermissionResolved) -> None:
+        await asyncio.wait({call.request_published})
+        if call.request_published.exception() is not None:
+            # No reader has seen the request.
             return
         try:
             await self._publish(event)
         except AppError as error:
-            log.warning("a reader was not told how a request for consent ended", reason=error.detail)
+            log.warning("approval.resolution_not_published", reason=error.detail)
 
 
 async def _validate_args(tool: ApprovableTool, args: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+from app.background import first_of
 from app.executors.control import RunControl
 from app.executors.port import ABORTED, TIMEOUT, RunOutcome
 
@@ -27,15 +28,14 @@ class RunDeadline:
 
         The timeout counts once it has passed, even if nobody was waiting here then.
         """
-        events = (self._stopped, self._control.stop, self._control.stop_turn)
-        waits = [asyncio.create_task(event.wait()) for event in events]
-        try:
-            left_s = max(0, self._expires_at - asyncio.get_running_loop().time())
-            done, _ = await asyncio.wait(waits, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-        if done and not self._stopped.is_set() and not self._control.stop.is_set():
+        control = self._control
+        first = await first_of(
+            self._stopped.wait(),
+            control.stop.wait(),
+            control.stop_turn.wait(),
+            timeout_s=max(0, self._expires_at - asyncio.get_running_loop().time()),
+        )
+        if first is not None and not self._stopped.is_set() and not control.stop.is_set():
             return None
-        self.stop(ABORTED if done else TIMEOUT)
+        self.stop(TIMEOUT if first is None else ABORTED)
         return self.outcome

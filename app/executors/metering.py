@@ -13,7 +13,7 @@ from app.billing.ledger import CreditLedger
 from app.billing.pricing import PriceList, UnknownPrice
 from app.billing.receipt_queue import ReceiptQueue
 from app.errors import Unavailable
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import ChannelLimits
 from app.gateway.wire import MessageUsage
@@ -31,7 +31,7 @@ _UNLIMITED_FOR_S = 5.0
 class Metering(Protocol):
     """Provides the hooks by which a run's gateway channel checks credit and reports usage."""
 
-    def hooks_for(self, context: RunContext, *, executor_type: ExecutorType) -> MeteringHooks:
+    def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """The hooks of a run that starts now."""
         ...
 
@@ -44,46 +44,46 @@ class BilledMetering:
     ledger: CreditLedger
     prices: PriceList
 
-    def hooks_for(self, context: RunContext, *, executor_type: ExecutorType) -> MeteringHooks:
+    def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """See the protocol."""
-        to_fact = partial(usage_fact, context=context, executor_type=executor_type)
+        to_fact = partial(usage_fact, plan=plan, executor_type=executor_type)
 
         def on_start(message: MessageUsage, instead_of: MessageUsage | None) -> None:
             self.receipts.start_message(to_fact(message), None if instead_of is None else to_fact(instead_of))
 
         return MeteringHooks(
-            cost_of=partial(self._cost_of, context),
-            check_credit=_CreditCheck(self, context).check,
+            cost_of=partial(self._cost_of, plan),
+            check_credit=_CreditCheck(self, plan).check,
             on_start=on_start,
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
             on_void=lambda message: self.receipts.void_message(to_fact(message)),
         )
 
-    def _cost_of(self, context: RunContext, model: str, usage: TokenUsage) -> Decimal:
+    def _cost_of(self, plan: RunPlan, model: str, usage: TokenUsage) -> Decimal:
         now = datetime.now(UTC)
         try:
             price = self.prices.price_of(model, at=now)
         except UnknownPrice:
             # The receipt writer logs the missing price. Budgets are enforced at the price of the
             # requested model.
-            price = self.prices.price_of(context.model, at=now)
+            price = self.prices.price_of(plan.model, at=now)
         return price.cost_of(usage)
 
 
-def channel_limits(context: RunContext) -> ChannelLimits:
+def channel_limits(plan: RunPlan) -> ChannelLimits:
     """The limits of a run that starts now."""
     return ChannelLimits(
-        deadline=asyncio.get_running_loop().time() + context.timeout.total_seconds(),
-        max_turns=context.limits.max_turns,
-        max_total_tokens=context.limits.max_total_tokens,
-        max_budget_usd=context.limits.max_budget_usd,
-        spent=context.spent,
+        deadline=asyncio.get_running_loop().time() + plan.timeout.total_seconds(),
+        max_turns=plan.limits.max_turns,
+        max_total_tokens=plan.limits.max_total_tokens,
+        max_budget_usd=plan.limits.max_budget_usd,
+        spent=plan.spent,
     )
 
 
 def usage_fact(
     message: MessageUsage,
-    context: RunContext,
+    plan: RunPlan,
     *,
     executor_type: ExecutorType,
     origin: Origin = "assistant",
@@ -91,10 +91,10 @@ def usage_fact(
 ) -> UsageFact:
     """The billing record of a message that the gateway measured."""
     return UsageFact(
-        run=context.run,
-        attempt=context.attempt,
+        run=plan.run,
+        attempt=plan.attempt,
         message_id=message.message_id,
-        attribution=context.attribution,
+        attribution=plan.attribution,
         model=message.model,
         usage=message.usage,
         executor_type=executor_type,
@@ -110,10 +110,10 @@ def usage_fact(
 class _CreditCheck:
     """Checks whether a run's account may still spend."""
 
-    def __init__(self, metering: BilledMetering, context: RunContext) -> None:
+    def __init__(self, metering: BilledMetering, plan: RunPlan) -> None:
         self._metering = metering
-        self._run = context.run
-        self._held = context.reserved
+        self._run = plan.run
+        self._held = plan.reserved
         """Credits held for the run by the last answer of the ledger; None without a credit limit."""
         self._unlimited_until = 0.0
 

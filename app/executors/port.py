@@ -1,6 +1,6 @@
-"""What every executor is asked and what it may answer."""
+"""GraphExecutor: the port of executors, and what they are given (RunContext) and produce (RunOutcome)."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +17,7 @@ from app.usage import NOTHING_SPENT, Attribution, Spent
 
 
 class RunOutcome(NamedTuple):
-    """How a run without an answer ended: the only two words a client learns of it."""
+    """How a run without an answer ended, in the only two codes that clients get."""
 
     error: ErrorCode
     finish_reason: FinishReason
@@ -41,45 +41,65 @@ class ExecutionFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext:
-    """Everything an executor knows of a run besides the request itself."""
+class RunPlan:
+    """Everything that was decided about a run before it started; never changes."""
 
     run: RunKey
     attempt: int
     spec: GraphSpec
     model: str
-    """The resolved model id: never an alias."""
+    """The resolved model id, never an alias."""
     tools: tuple[Tool, ...]
-    """The tools this run may use: those asked for, all of them in the graph's list."""
+    """The tools this run may use: those requested, all from the graph's list."""
     limits: RunLimits
     """The tightest of request, graph and server."""
     timeout: timedelta
     attribution: Attribution
-    """Whom and what the run's receipts name."""
+    """What the run's receipts name."""
     remote_tools: tuple[str, ...] = ()
-    """The ids of other people's tools it may use, to be had from their servers when it starts."""
+    """The ids of tools of external MCP servers that it may use; connected when the run starts."""
     spent: Spent = NOTHING_SPENT
-    """What its earlier attempts have used of the limits."""
+    """What its earlier attempts used up of the limits."""
     agent_models: Mapping[str, str] = field(default_factory=dict)
-    """The resolved model ids of the subagents that have one of their own, by the agent's name."""
+    """The resolved model ids of subagents with a model of their own, by the subagent's name."""
     conversation: Conversation | None = None
-    """The conversation it goes on with; None for a run that stands alone."""
+    """The conversation it continues; None for a run without one."""
     reserved: int | None = None
-    """The credits that were set aside for it when it was accepted, if its account has a limit."""
-    control: RunControl = field(default_factory=RunControl)
-    """What is asked of it meanwhile."""
+    """The credits reserved when it was accepted, if its account has a limit."""
     options: ModelOptions = field(default_factory=ModelOptions)
-    """How the model is asked: as the registry says, but for what the graph decides."""
+    """The request options of the model, from the registry and the graph."""
 
     @property
     def request_id(self) -> str | None:
-        """The id of the HTTP request that asked for it."""
+        """The id of the HTTP request that started the run."""
         return self.attribution.ingress_request_id
+
+
+class EventSink(Protocol):
+    """Where an executor sends its events."""
+
+    async def publish(self, event: AiEvent) -> int | None:
+        """Record or publish an event; returns its position once readers can see it.
+
+        None for events that are not published: usage, meters, and output beyond the run's limit.
+        Raises what the event log raises.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What an executor gets besides the request."""
+
+    plan: RunPlan
+    control: RunControl
+    """Requests to the running run: stop, messages, decisions."""
+    events: EventSink
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What an executor would do with a run; holds no secret, path, address or environment value."""
+    """What an executor would do with a run; contains no secret, path, address or environment value."""
 
     system_prompt: str
     prompt: Sequence[Mapping[str, Any]]
@@ -91,14 +111,14 @@ class Preview:
 class GraphExecutor(Protocol):
     """Runs graphs of one provider."""
 
-    def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
-        """Yield the run's events; end normally after `AssistantFinal` on success.
+    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
+        """Execute a run and publish its events, `AssistantFinal` last.
 
-        Raises `ExecutionFailed` for every other end. Every message the provider answered is
-        reported by one `UsageReport`, also when the run fails or is stopped.
+        Raises `ExecutionFailed` for a run that ends without an answer. Every message that the provider
+        answered is reported by one `UsageReport`, also when the run fails or is stopped.
         """
         ...
 
-    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+    def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """What `run` would execute, from the same parts; starts nothing."""
         ...

@@ -8,7 +8,7 @@ from uuid import uuid5
 
 from app.errors import Conflict
 from app.executors.approvals import PermissionDecided
-from app.executors.control import RunEnded
+from app.executors.inbox import RunEnded
 from app.ids import RunId, RunKey
 from app.principal import Principal
 from app.requests import GraphRunRequest

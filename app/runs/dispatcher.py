@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from app.background import first_of
 from app.errors import TooMany
 from app.ids import AccountId, ApiKeyId
 
@@ -74,7 +75,8 @@ class SlotHolder(NamedTuple):
 @dataclass(eq=False, slots=True)
 class _Waiter:
     holder: SlotHolder
-    slot: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    slot: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the slot is assigned."""
 
 
 class RunDispatcher:
@@ -146,12 +148,12 @@ class RunDispatcher:
         self._waiting.append(waiter)
         self._assign_slots()
         try:
-            if not waiter.slot.done():
+            if not waiter.slot.is_set():
                 await on_wait(len(self._waiting))
-                await _either(waiter.slot, stop)
+                await first_of(waiter.slot.wait(), stop.wait())
             yield
         finally:
-            if waiter.slot.done():
+            if waiter.slot.is_set():
                 self._count(holder, -1)
                 self._assign_slots()
             else:
@@ -169,7 +171,7 @@ class RunDispatcher:
             self._count(waiter.holder, 1)
             self._slots_assigned += 1
             self._last_slot[waiter.holder.account_id] = self._slots_assigned
-            waiter.slot.set_result(None)
+            waiter.slot.set()
 
     def _has_slot_for(self, holder: SlotHolder) -> bool:
         capacity, held = self._capacity, self._running[holder.account_id]
@@ -188,12 +190,3 @@ class RunDispatcher:
         """The lowest comes first."""
         account_id, api_key_id = waiter.holder
         return self._running[account_id], self._last_slot.get(account_id, 0), self._running_by_key[api_key_id]
-
-
-async def _either(slot: asyncio.Future[None], stop: asyncio.Event) -> None:
-    stopped = asyncio.ensure_future(stop.wait())
-    either: set[asyncio.Future[Any]] = {slot, stopped}
-    try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopped.cancel()

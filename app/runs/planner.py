@@ -1,4 +1,4 @@
-"""What a request amounts to: its graph, model, tools and limits; raises what is wrong with it."""
+"""RunPlanner: resolves a request to an immutable RunPlan: graph, model, tools, limits."""
 
 import json
 from dataclasses import dataclass, replace
@@ -7,8 +7,7 @@ from typing import Self
 
 from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
-from app.executors.control import MessageLimits, RunControl
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.estimate import text_size
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
@@ -21,27 +20,25 @@ from app.usage import Attribution
 
 
 class SystemMessageRefused(Invalid):
-    """The graph takes no system messages from clients."""
+    """The graph accepts no system messages from clients."""
 
     @classmethod
     def at(cls, location: int | str, spec: GraphSpec) -> Self:
-        """This message, or this other field, would extend the system prompt."""
+        """The error for the message at an index, or for another field that extends the system prompt."""
         field = f"messages.{location}.role" if isinstance(location, int) else location
-        return cls.field(field, f"cannot be taken: the graph {spec.id} allows no system messages of clients")
+        return cls.field(field, f"is not allowed: the graph {spec.id} accepts no system messages of clients")
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlanner:
-    """Resolves requests against the catalogues."""
+    """Resolves requests against the catalogs of graphs, models, tools and prices."""
 
     graphs: GraphCatalog
     models: ModelRegistry
     tools: ToolCatalog
     prices: PriceList
     timeout: timedelta
-    """The server's deadline: the longest a run may take."""
-    messages: MessageLimits
-    """What may wait for a run's agent."""
+    """The server's limit for every run."""
 
     def plan(
         self,
@@ -50,28 +47,22 @@ class RunPlanner:
         *,
         api_key_id: ApiKeyId,
         request_id: str | None,
-    ) -> RunContext:
-        """The run as it would be carried; raises `GraphNotFound` or `Invalid` naming the field."""
+    ) -> RunPlan:
+        """The plan of a run; raises `GraphNotFound`, or `Invalid` naming the field."""
         spec = self.graphs.get(request.graph_id)
         check_system_messages(request, spec)
         check_files(request, spec)
         limits = request.limits.tightest(spec.limits)
-        control = RunControl(self.messages)
-        control.approvals.require(
-            frozenset(spec.approve),
-            mode=spec.permission_mode,
-            timeout=timedelta(seconds=spec.approval_timeout_s),
-        )
         model = self.models.resolve(request.model, spec.model)
-        wanted = self._tools(request, spec)
+        tool_ids = self._tools(request, spec)
         seconds = self.timeout.total_seconds()
-        return RunContext(
+        return RunPlan(
             run=run,
             attempt=FIRST_ATTEMPT,
             spec=spec,
             model=model,
-            tools=tuple(self.tools.get(tool_id) for tool_id in wanted if tool_id in spec.tools),
-            remote_tools=tuple(tool_id for tool_id in wanted if tool_id not in spec.tools),
+            tools=tuple(self.tools.get(tool_id) for tool_id in tool_ids if tool_id in spec.tools),
+            remote_tools=tuple(tool_id for tool_id in tool_ids if tool_id not in spec.tools),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
             attribution=Attribution(api_key_id, request.graph_id, request_id),
@@ -80,33 +71,32 @@ class RunPlanner:
                 for name, agent in spec.agents.items()
                 if agent.model is not None
             },
-            control=control,
             options=self._options(model, spec),
         )
 
-    def reservation(self, request: GraphRunRequest, context: RunContext) -> int:
-        """Credits to set aside for a run: what its first message may cost, as far as that is known.
+    def reservation(self, request: GraphRunRequest, plan: RunPlan) -> int:
+        """The credits to reserve for a run: an estimate of what its first message may cost.
 
-        The gateway knows all of it, and sets aside what each call may cost before it is made.
+        The gateway knows the exact request, and reserves what each call may cost before it is made.
         """
-        tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in context.tools)
-        texts = [context.spec.system_prompt, *tools, *(message.text for message in request.messages)]
+        tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in plan.tools)
+        texts = [plan.spec.system_prompt, *tools, *(message.text for message in request.messages)]
         images = sum(part.type == "image" for message in request.messages for part in message.parts)
-        output_tokens = context.options.max_output_tokens
-        size = text_size(context.model, texts, images=images, output_tokens=output_tokens)
-        options, now = context.options, datetime.now(UTC)
-        # Whichever of them answers, it must be covered.
-        models = [context.model, *([options.fallback] if options.fallback else [])]
+        output_tokens = plan.options.max_output_tokens
+        size = text_size(plan.model, texts, images=images, output_tokens=output_tokens)
+        options, now = plan.options, datetime.now(UTC)
+        # Either of them may answer, so the more expensive one must be covered.
+        models = [plan.model, *([options.fallback] if options.fallback else [])]
         cost = max(self.prices.price_of(model, at=now).cost_of(size.maximum) for model in models)
         return self.prices.credits_for(cost)
 
     def _options(self, model: str, spec: GraphSpec) -> ModelOptions:
-        """The registry's, but for the thinking where the graph decides that."""
+        """The registry's options, with the graph's thinking budget if it has one."""
         options, budget = self.models.options(model), spec.thinking_budget_tokens
         if budget is None:
             return options
         if budget >= options.max_output_tokens:
-            problem = f"the graph {spec.id} thinks longer than a message of {model} may be here"
+            problem = f"the thinking budget of the graph {spec.id} exceeds the message length of {model}"
             raise Invalid.field("model", problem)
         return replace(options, thinking=budget)
 
@@ -121,12 +111,12 @@ class RunPlanner:
         if errors:
             message = f"toolIds: {errors[0].message}"
             raise Invalid(message, errors=errors)
-        # In the graph's order, whatever the request's: what the provider caches begins with the tools.
+        # In the graph's order, not the request's: the provider's cached prefix starts with the tools.
         return tuple(tool_id for tool_id in spec.all_tools if tool_id in request.tool_ids)
 
 
 def check_system_messages(request: GraphRunRequest, spec: GraphSpec) -> None:
-    """Raise `Invalid` naming the first message that only a graph with `allow_system_messages` takes."""
+    """Raise `Invalid` for the first system message, unless the graph says `allow_system_messages`."""
     if spec.allow_system_messages:
         return
     for index, message in enumerate(request.messages):
@@ -135,13 +125,13 @@ def check_system_messages(request: GraphRunRequest, spec: GraphSpec) -> None:
 
 
 def check_files(request: GraphRunRequest, spec: GraphSpec) -> None:
-    """Raise `Invalid` unless the graph takes these files."""
+    """Raise `Invalid` unless the graph accepts these files."""
     if not request.files:
         return
     if not spec.native_tools:
-        raise Invalid.field("files", f"the graph {spec.id} has no workspace to put them in")
-    most = spec.workspace
-    if len(request.files) > most.max_files:
-        raise Invalid.field("files", f"the graph {spec.id} takes {most.max_files} at most")
-    if sum(file.size for file in request.files) > most.max_bytes:
-        raise Invalid.field("files", f"the graph {spec.id} takes {most.max_bytes} bytes at most")
+        raise Invalid.field("files", f"the graph {spec.id} has no workspace for files")
+    limits = spec.workspace
+    if len(request.files) > limits.max_files:
+        raise Invalid.field("files", f"the graph {spec.id} accepts at most {limits.max_files} files")
+    if sum(file.size for file in request.files) > limits.max_bytes:
+        raise Invalid.field("files", f"the graph {spec.id} accepts at most {limits.max_bytes} bytes")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from app.executors.port import GraphExecutor, Preview, RunContext
+from app.executors.port import GraphExecutor, Preview, RunPlan
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
@@ -26,20 +26,23 @@ class RunPreviewer:
         request: GraphRunRequest,
         *,
         request_id: str | None,
-    ) -> tuple[RunContext, Preview]:
+    ) -> tuple[RunPlan, Preview]:
         """The plan, and the executor's preview of it; raises what planning raises.
 
         The graph's own prompt belongs to the operator: without the scope `admin` only its length is shown.
         """
         run = RunKey(caller.account_id, RunId(request.run_id or str(new_uuid())))
-        context = self.planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
-        if (wanted := request.response_format) is not None:
+        plan = self.planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
+        if (response_format := request.response_format) is not None:
             await check_response_schema(
-                self.schemas, wanted.schema_, field="responseFormat.schema", account_id=caller.account_id
+                self.schemas,
+                response_format.schema_,
+                field="responseFormat.schema",
+                account_id=caller.account_id,
             )
         if not caller.may("admin"):
-            context = replace(context, spec=_without_prompt(context.spec))
-        return context, self.executor.preview(request, context)
+            plan = replace(plan, spec=_without_prompt(plan.spec))
+        return plan, self.executor.preview(request, plan)
 
 
 def _without_prompt(spec: GraphSpec) -> GraphSpec:

@@ -1,4 +1,4 @@
-"""The data of runs."""
+"""The records of runs and of their stored events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,3 +71,17 @@ class DriftedRuns:
     runs: int
     messages: int
     newest: Sequence[RunRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvents:
+    """One row: an event, or neighbouring deltas of one message.
+
+    `data` is the event's JSON. For several deltas, `delta` is their joined text and `cuts` the length
+    of each in code points. The column must preserve the order of names and U+0000 (`json`, not
+    `jsonb`), because a replay repeats the live stream byte for byte.
+    """
+
+    position: int
+    last_position: int
+    data: dict[str, Any]

@@ -1,12 +1,12 @@
 """RunRecovery: heartbeats for this process's runs; runs without a heartbeat are resumed or failed."""
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import structlog
 
+from app.background import forever
 from app.billing.ledger import CreditLedger
 from app.billing.receipt_queue import ReceiptQueue
 from app.billing.reports import BillingReports
@@ -14,11 +14,12 @@ from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
 from app.errors import AppError, Unavailable
 from app.events import Done, RunError
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.ids import RunKey
 from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatcher import RunDispatcher
-from app.runs.event_codec import encode_events
+from app.runs.events.codec import encode_events
+from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
 from app.runs.repository import (
@@ -30,7 +31,6 @@ from app.runs.repository import (
 )
 from app.runs.request_codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
-from app.runs.worker import close_log, last_position, terminal_events, with_positions
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
@@ -78,17 +78,7 @@ class RunRecovery:
 
     async def watch(self) -> None:
         """Send heartbeats and recover runs until cancelled."""
-        while True:
-            await asyncio.sleep(HEARTBEAT_S)
-            try:
-                async with self._database.transaction() as tx:
-                    await record_heartbeat(tx, self._process_id, self._own_runs())
-                await self.recover()
-            except Unavailable as error:
-                log.warning("run.recovery_delayed", reason=error.detail)
-            except Exception:
-                # The next attempt may succeed, and the server must keep running.
-                log.exception("run.recovery_failed")
+        await forever(self._beat_and_recover, HEARTBEAT_S, name="run recovery")
 
     async def recover(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> int:
         """Resume or fail the runs without a heartbeat for `timeout_s`; returns how many there were.
@@ -109,6 +99,11 @@ class RunRecovery:
             await self._close_log(run)
         await self._resume_claimed()
         return len(orphans)
+
+    async def _beat_and_recover(self) -> None:
+        async with self._database.transaction() as tx:
+            await record_heartbeat(tx, self._process_id, self._own_runs())
+        await self.recover()
 
     def _own_runs(self) -> list[RunKey]:
         return [*self._supervisor.active_runs(), *(run.key for run in self._claimed)]
@@ -146,25 +141,25 @@ class RunRecovery:
             self._claimed.remove(run)
 
     async def _resume(self, run: RunRecord) -> None:
-        context = await self._plan_next_attempt(run)
+        plan = await self._plan_next_attempt(run)
         self._dispatcher.admit(run.key.account_id)
-        self._supervisor.start(context)
-        log.info("run.resumed", run_id=run.key.run_id, attempt=context.attempt)
+        self._supervisor.start(plan)
+        log.info("run.resumed", run_id=run.key.run_id, attempt=plan.attempt)
 
-    async def _plan_next_attempt(self, run: RunRecord) -> RunContext:
+    async def _plan_next_attempt(self, run: RunRecord) -> RunPlan:
         """Raises the `AppError` of a graph, model or tool that is no longer available."""
         async with self._database.snapshot() as reader:
             text = await stored_request(reader, run.key)
             conversation = await find_conversation(reader, run.key.account_id, run.state_key or "")
         request = await self._codec.decode(text)
         await self._receipts.recover_run(run.key, within_s=_RECEIPTS_WAIT_S)
-        context = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
+        plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         started_at = run.started_at or datetime.now(UTC)
-        remaining = max(timedelta(), context.timeout - (datetime.now(UTC) - started_at))
+        remaining = max(timedelta(), plan.timeout - (datetime.now(UTC) - started_at))
         if conversation is not None:
             conversation = replace(conversation, turns=run.turn or conversation.turns)
         return replace(
-            context,
+            plan,
             attempt=run.attempt + 1,
             timeout=remaining,
             spent=await self._reports.spent(run.key),

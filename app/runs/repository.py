@@ -27,12 +27,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 from app.conversations.records import Conversation
-from app.db import Json, Reader, Transaction
+from app.db import Json, Reader, Transaction, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
+from app.pagination import PageRequest
 from app.requests import GraphFinal, RunStatus
-from app.runs.event_codec import StoredEvents
-from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord
+from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord, StoredEvents
 from app.runs.tables import run_events, runs
 from app.usage import Meters
 
@@ -85,22 +85,10 @@ async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[Run
     return [found[run_id] for run_id in run_ids if run_id in found]
 
 
-async def newest_runs(
-    reader: Reader,
-    account_id: AccountId,
-    *,
-    limit: int,
-    before: tuple[datetime, str] | None,
-) -> list[RunRecord]:
-    """Runs of an account, newest first, older than (created_at, run_id)."""
-    statement = (
-        select(*_COLUMNS)
-        .where(runs.c.account_id == account_id)
-        .order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
-        .limit(limit)
-    )
-    if before is not None:
-        statement = statement.where(tuple_(runs.c.created_at, runs.c.run_id) < before)
+async def newest_runs(reader: Reader, account_id: AccountId, page: PageRequest) -> list[RunRecord]:
+    """A page of an account's runs, newest first."""
+    of_account = select(*_COLUMNS).where(runs.c.account_id == account_id)
+    statement = page_of(of_account, page, at=runs.c.created_at, id_=runs.c.run_id)
     return [_record(row) for row in await reader.execute(statement)]
 
 

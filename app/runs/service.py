@@ -1,53 +1,38 @@
-"""RunService: everything one can do with a run."""
+"""RunService: starts runs, finds them and follows their events."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import aclosing
 from datetime import datetime
-from uuid import UUID, uuid5
+from uuid import uuid5
 
-from app.billing.ledger import CreditLedger
 from app.billing.receipt_queue import ReceiptQueue
-from app.concurrency.fair_semaphore import FairSemaphore
 from app.concurrency.offload import SMALL_BYTES
-from app.db import Database, Transaction
+from app.db import Database
 from app.errors import Conflict, Unavailable
-from app.events import Done, RunError
-from app.executors.port import RunContext
-from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.executors.port import RunPlan
+from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
-from app.pagination import Cursor
+from app.pagination import PageRequest
 from app.principal import Principal
 from app.requests import GraphFinal, GraphRunRequest
+from app.runs.acceptance import AcceptedRun, RunAcceptance
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationBusy, ConversationService
 from app.runs.deletion.service import RunDeleted
 from app.runs.dispatcher import RETRY_AFTER_S, RunDispatcher
-from app.runs.event_codec import decode_events
+from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
-from app.runs.records import DriftedRuns, NewRun, RunRecord
-from app.runs.repository import QUESTION_CHARS, drifted_runs, find_run, insert_run, newest_runs, stored_events
+from app.runs.records import DriftedRuns, RunRecord
+from app.runs.repository import drifted_runs, find_run, newest_runs
 from app.runs.request_codec import RequestCodec
 from app.runs.response_schema import check_response_schema
 from app.runs.supervisor import RunSupervisor
-from app.runs.worker import with_positions
 from app.server.memory import MemoryCeiling
-from app.storage.service import StorageQuota
-from app.streams.idle_timeout import with_idle_timeout
-from app.streams.port import EventLog, LogEntry
-from app.workspaces.records import Upload
-from app.workspaces.service import Workspaces
-
-_LARGE_BYTES = 1_048_576
-_LARGE_REQUESTS_AT_ONCE = 2
-"""Writing more at once would leave the database and the event loop no time for small requests."""
-
-_CHECK_INTERVAL_S = 1.0
-"""How often a reader of another process's run looks whether that run has ended."""
+from app.streams.port import LogEntry
 
 
 class RunIdTaken(Conflict):
-    """A run with this id exists and was asked for something else."""
+    """There already is a run with this id and a different request."""
 
     code = "run_id_taken"
 
@@ -59,57 +44,45 @@ class ShuttingDown(Unavailable):
 
 
 class RunLost(Unavailable):
-    """How this run ended cannot be told now; ask again."""
+    """The result of this run is not available now; try again later."""
 
     code = "run_lost"
 
 
 class RunService:
-    """Starts runs, looks them up, follows them."""
+    """The runs of all accounts."""
 
     def __init__(
         self,
         database: Database,
-        event_log: EventLog,
         *,
-        receipts: ReceiptQueue,
-        ledger: CreditLedger,
         planner: RunPlanner,
+        acceptance: RunAcceptance,
         dispatcher: RunDispatcher,
         supervisor: RunSupervisor,
+        reader: RunEventReader,
         commands: RunCommands,
         conversations: ConversationService,
+        receipts: ReceiptQueue,
         schemas: SchemaChecker,
-        workspaces: Workspaces,
-        memory: MemoryCeiling,
         codec: RequestCodec,
-        storage: StorageQuota,
+        memory: MemoryCeiling,
         require_sandbox: Callable[[], Awaitable[None]],
-        require_live_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
-        process_id: UUID,
     ) -> None:
-        """`require_sandbox` raises where agents with native tools cannot be confined.
-
-        `require_live_key` raises for a key that is revoked, and keeps it from being revoked meanwhile.
-        """
+        """`require_sandbox` raises where agents with native tools cannot be confined."""
         self._database = database
-        self._log = event_log
-        self._receipts = receipts
-        self._ledger = ledger
         self._planner = planner
+        self._acceptance = acceptance
         self._dispatcher = dispatcher
         self._supervisor = supervisor
+        self._reader = reader
         self._commands = commands
         self._conversations = conversations
+        self._receipts = receipts
         self._schemas = schemas
-        self._workspaces = workspaces
-        self._memory = memory
         self._codec = codec
-        self._storage = storage
+        self._memory = memory
         self._require_sandbox = require_sandbox
-        self._require_live_key = require_live_key
-        self._process_id = process_id
-        self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
         self._closing = False
 
     async def start(
@@ -120,54 +93,37 @@ class RunService:
         request_id: str | None,
         idempotency_key: str | None = None,
     ) -> RunRecord:
-        """Accept a run, or join the one that has its id and was asked for the same.
+        """Start a run, or join the existing one with its id and the same request.
 
-        Raises `ScopeMissing` where that would show what other keys have asked, `RunIdTaken`,
+        Raises `ScopeMissing` if joining would show what other keys requested, `RunIdTaken`,
         `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`, `ConversationBusy`,
         `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`, `SandboxUnavailable`,
         `StorageFull`, `RunDeleted`.
         """
-        account_id = caller.account_id
-        run = RunKey(account_id, _run_id(account_id, request, idempotency_key))
+        run = RunKey(caller.account_id, _run_id(caller.account_id, request, idempotency_key))
         fingerprint = await self._codec.fingerprint(request)
         if (existing := await self._find(run)) is not None:
-            return _existing(existing, fingerprint, caller)
-        context = self._planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
-        self._require_open()
-        if (wanted := request.response_format) is not None:
-            await check_response_schema(
-                self._schemas, wanted.schema_, field="responseFormat.schema", account_id=account_id
-            )
-        if context.spec.native_tools:
-            await self._require_sandbox()
-        await self._conversations.check_history(caller, request)
-        with self._dispatcher.admission(account_id) as admitted:
-            try:
-                async with self._large_request_slot(request, account_id):
-                    accepted = await self._accept(caller, request, context, fingerprint=fingerprint)
-            except ConversationBusy:
-                # Perhaps it is busy with this very run, posted twice at once.
-                if (existing := await self._find(run)) is None:
-                    raise
-                return _existing(existing, fingerprint, caller)
+            return _joined(existing, fingerprint, caller)
+        plan = await self._plan(caller, run, request, request_id=request_id)
+        with self._dispatcher.admission(caller.account_id) as admission:
+            accepted = await self._accept(caller, request, plan, fingerprint=fingerprint)
             if accepted is None:
-                return _existing(await self.get(run), fingerprint, caller)
-            admitted.pop_all()
-        # It is in the database by now: a run that waits need not keep it in memory.
-        kept = request.size <= SMALL_BYTES
-        self._supervisor.start(accepted.context, request if kept else None)
-        for earlier in accepted.to_interrupt:
+                return _joined(await self.get(run), fingerprint, caller)
+            admission.pop_all()
+        # A large request is in the database by now: a waiting run need not keep it in memory.
+        self._supervisor.start(accepted.plan, request if request.size <= SMALL_BYTES else None)
+        for earlier in accepted.to_cancel:
             await self._commands.stop(earlier, "cancel")
         return accepted.record
 
     async def get(self, run: RunKey) -> RunRecord:
-        """The run as it stands; raises `RunNotFound`."""
+        """The run; raises `RunNotFound`."""
         if (record := await self._find(run)) is None:
             raise RunNotFound
         return record
 
     async def get_with_contents(self, run: RunKey) -> RunRecord:
-        """The run, if its events are there; raises `RunNotFound`, `RunDeleted`."""
+        """The run, if its contents were not deleted; raises `RunNotFound`, `RunDeleted`."""
         return _with_contents(await self.get(run))
 
     async def list_runs(
@@ -177,14 +133,11 @@ class RunService:
         limit: int,
         cursor: str | None = None,
     ) -> tuple[list[RunRecord], str | None]:
-        """Runs of an account, newest first, and the cursor of the next page."""
-        before = None if cursor is None else Cursor.decode(cursor)
+        """A page of an account's runs, newest first, and the cursor of the next page."""
+        page = PageRequest.of(limit, cursor)
         async with self._database.snapshot() as reader:
-            found = await newest_runs(reader, account_id, limit=limit + 1, before=before)
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], Cursor(last.created_at, last.key.run_id).encode()
+            found = await newest_runs(reader, account_id, page)
+        return page.cut(found, lambda run: (run.created_at, run.key.run_id))
 
     async def drifted(
         self,
@@ -199,38 +152,26 @@ class RunService:
             return await drifted_runs(reader, account_id, since=since, until=until, limit=limit)
 
     async def events(self, run: RunKey) -> Sequence[LogEntry]:
-        """What a run has said so far; raises `RunNotFound`, `RunDeleted`."""
-        if not (await self.get_with_contents(run)).finished and (held := await self._log.read(run)):
-            return held
-        return [entry async for batch in self._stored(run, 0) for entry in batch]
+        """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
+        record = await self.get_with_contents(run)
+        return await self._reader.read(run, finished=record.finished)
 
-    async def follow(
-        self,
-        run: RunKey,
-        *,
-        after: int = 0,
-    ) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """Yield a run's events after a position, everything ready at once, until `Done`.
+    async def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
+        """Yield a run's events after a position in batches until `Done`; leaving early has no effect.
 
-        Raises `RunNotFound`, `RunDeleted` before the first batch. Leaving early changes nothing.
+        Raises `RunNotFound`, `RunDeleted` before the first batch.
         """
-        if not (await self.get_with_contents(run)).finished:
-            async with aclosing(self._follow_log(run, after)) as batches:
-                async for batch in batches:
-                    yield batch
-                    after = batch[-1].position
-                    if isinstance(batch[-1].event, Done):
-                        return
-        async with aclosing(self._stored(run, after)) as batches:
-            async for kept in batches:
-                yield kept
+        record = await self.get_with_contents(run)
+        async with aclosing(self._reader.follow(run, after=after, finished=record.finished)) as batches:
+            async for batch in batches:
+                yield batch
 
     async def wait(self, run: RunKey) -> GraphFinal:
-        """How the run ended, once it has."""
-        if (live := self._supervisor.find(run)) is not None:
-            await live.ended.wait()
-            if live.final is not None:
-                return live.final
+        """The result of a run, once it has ended."""
+        if (active := self._supervisor.find(run)) is not None:
+            await active.ended.wait()
+            if active.final is not None:
+                return active.final
         async for _ in self.follow(run):
             pass
         final = (await self.get(run)).final
@@ -239,113 +180,60 @@ class RunService:
         return final
 
     async def drain(self, *, within_s: float) -> None:
-        """Take no more runs, let those under way finish, and stop those that do not."""
+        """Accept no more runs, wait for the running ones, and stop those that take longer."""
         self._closing = True
         await self._supervisor.drain(within_s=within_s)
 
     async def ping(self) -> None:
-        """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is taken."""
-        self._require_open()
+        """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is accepted."""
+        self._require_accepting()
 
-    def _large_request_slot(
-        self, request: GraphRunRequest, account_id: AccountId
-    ) -> AbstractAsyncContextManager[None]:
-        """Accept large requests of an account one after the other; a small one needs no slot."""
-        if request.size <= _LARGE_BYTES:
-            return nullcontext()
-        return self._large_requests.slot(str(account_id))
+    async def _plan(
+        self, caller: Principal, run: RunKey, request: GraphRunRequest, *, request_id: str | None
+    ) -> RunPlan:
+        """Decide everything about the run; raises what prevents it, before anything is stored."""
+        plan = self._planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
+        self._require_accepting()
+        if (response_format := request.response_format) is not None:
+            await check_response_schema(
+                self._schemas,
+                response_format.schema_,
+                field="responseFormat.schema",
+                account_id=caller.account_id,
+            )
+        if plan.spec.native_tools:
+            await self._require_sandbox()
+        await self._conversations.check_history(caller, request)
+        return plan
 
-    def _require_open(self) -> None:
+    async def _accept(
+        self, caller: Principal, request: GraphRunRequest, plan: RunPlan, *, fingerprint: bytes
+    ) -> AcceptedRun | None:
+        """Store the run; None if another request stored it first."""
+        credits_ = self._planner.reservation(request, plan)
+        try:
+            return await self._acceptance.accept(
+                caller, request, plan, fingerprint=fingerprint, credits_=credits_
+            )
+        except ConversationBusy:
+            # The conversation may be busy with this very run, posted twice at once.
+            if await self._find(plan.run) is None:
+                raise
+            return None
+
+    def _require_accepting(self) -> None:
         if self._closing:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
         self._memory.require_room()
         self._receipts.require_ready()
 
-    async def _accept(
-        self, caller: Principal, request: GraphRunRequest, context: RunContext, *, fingerprint: bytes
-    ) -> "_Accepted | None":
-        """Insert the run with its turn and its credit, or nothing of it; None when its id is taken."""
-        text = await self._codec.encode(request)
-        conversation, to_interrupt = None, list[RunKey]()
-        async with self._database.transaction() as tx:
-            # Whoever revokes the key and stops its runs misses none.
-            await self._require_live_key(tx, caller.api_key_id)
-            await self._storage.require_room(tx, caller.account_id, request.size)
-            if request.state_key is not None:
-                conversation, to_interrupt = await self._conversations.take_turn(
-                    tx, caller, request.state_key, request=request
-                )
-            new = NewRun(
-                key=context.run,
-                api_key_id=context.attribution.api_key_id,
-                graph_id=request.graph_id,
-                model=context.model,
-                request=text,
-                question=request.messages[-1].text[:QUESTION_CHARS],
-                request_hash=fingerprint,
-                request_id=context.request_id,
-                process_id=self._process_id,
-                conversation=conversation,
-            )
-            record = await insert_run(tx, new)
-            if record is None:
-                return None
-            if context.spec.native_tools:
-                uploads = [Upload(file.path, file.content) for file in request.files]
-                await self._workspaces.reserve(tx, context.run, context.spec.workspace, uploads)
-            reserved = await self._ledger.reserve(
-                tx, context.run, self._planner.reservation(request, context)
-            )
-        return _Accepted(record, replace(context, conversation=conversation, reserved=reserved), to_interrupt)
-
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self._database.snapshot() as reader:
             return await find_run(reader, run)
 
-    async def _follow_log(
-        self,
-        run: RunKey,
-        after: int,
-    ) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """Follow the log; of a run carried elsewhere, until the database says it has ended."""
-        heard = with_idle_timeout(self._log.follow(run, after=after), lambda: _CHECK_INTERVAL_S)
-        async with aclosing(heard):
-            async for batch in heard:
-                if batch is not None:
-                    yield batch
-                elif self._supervisor.find(run) is None and (await self.get(run)).finished:
-                    return
 
-    async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """The kept events of a run after a position, piece by piece."""
-        async with self._database.snapshot() as reader:
-            first = decode_events(await stored_events(reader, run, max_bytes=1))
-        # The events of a run whose process died are gone but for its end: it comes next,
-        # wherever the reader had got to.
-        died = bool(first) and first[0].event == RunError(error="internal")
-        position = 0 if died else after
-        while True:
-            async with self._database.snapshot() as reader:
-                rows = await stored_events(reader, run, after=position)
-            if not rows:
-                return
-            entries = decode_events(rows)
-            if died:
-                yield with_positions([entry.event for entry in entries], after=after)
-                return
-            yield [entry for entry in entries if entry.position > position]
-            position = rows[-1].last_position
-
-
-@dataclass(frozen=True, slots=True)
-class _Accepted:
-    record: RunRecord
-    context: RunContext
-    to_interrupt: list[RunKey]
-
-
-def _existing(record: RunRecord, fingerprint: bytes, caller: Principal) -> RunRecord:
-    # First: whether the bodies are alike tells something of the other one.
+def _joined(record: RunRecord, fingerprint: bytes, caller: Principal) -> RunRecord:
+    # First, because whether the requests are equal reveals something about the existing one.
     caller.require_reading(record.api_key_id)
     if record.request_hash != fingerprint:
         raise RunIdTaken
@@ -362,6 +250,6 @@ def _run_id(account_id: AccountId, request: GraphRunRequest, idempotency_key: st
     if request.run_id is not None:
         return RunId(request.run_id)
     if idempotency_key is not None:
-        # The same key always means the same run: no table of keys is needed.
+        # The same key always gives the same run id, so no table of keys is needed.
         return RunId(str(uuid5(account_id, idempotency_key)))
     return RunId(str(new_uuid()))

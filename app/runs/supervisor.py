@@ -1,20 +1,26 @@
-"""Carrier: the runs this process carries, from their wait for a place to their end."""
+"""RunSupervisor: the runs that this process executes, from their wait for a slot to their end."""
 
 import asyncio
+from contextvars import Context
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 from anyio.abc import TaskGroup
 
+from app.background import first_of
 from app.conversations.records import Conversation
 from app.db import Database
 from app.errors import AppError, Unavailable
 from app.events import Queued
-from app.executors.port import RunContext
+from app.executors.approvals import ApprovalRules
+from app.executors.control import RunControl
+from app.executors.inbox import MessageLimits
+from app.executors.port import RunPlan
 from app.ids import RunKey
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.dispatcher import RunDispatcher, SlotHolder
-from app.runs.publisher import RunEventPublisher
+from app.runs.events.publisher import RunEventPublisher
 from app.runs.repository import unfinished_turns
 from app.runs.worker import RunWorker
 from app.streams.port import EventLog
@@ -22,29 +28,30 @@ from app.streams.port import EventLog
 log = structlog.get_logger(__name__)
 
 _CHECK_INTERVAL_S = 0.5
-"""How often a run looks whether another process has ended the turn before it."""
+"""How often a run checks whether another process has ended the turn before it."""
 
 
 @dataclass(slots=True)
 class ActiveRun:
-    """A run this process carries."""
+    """A run that this process executes."""
 
-    context: RunContext
+    plan: RunPlan
+    control: RunControl
     publisher: RunEventPublisher
     final: GraphFinal | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def publish_queued(self, position: int) -> None:
-        """Tell readers that the run has to wait, and for how many."""
+        """Publish the run's position in the queue."""
         try:
             await self.publisher.publish(Queued(position=position))
         except AppError as error:
-            # The run will hear of it itself, should it last.
-            log.warning("a reader was not told that its run waits", reason=error.detail)
+            # If the event log stays away, the run itself fails later.
+            log.warning("run.queued_not_published", reason=error.detail)
 
 
 class RunSupervisor:
-    """Carries runs in tasks that outlive every request."""
+    """Executes runs in tasks that are independent of the requests that started them."""
 
     def __init__(
         self,
@@ -54,84 +61,94 @@ class RunSupervisor:
         *,
         dispatcher: RunDispatcher,
         tasks: TaskGroup,
+        message_limits: MessageLimits,
     ) -> None:
         self._database = database
         self._worker = worker
         self._log = event_log
         self._dispatcher = dispatcher
         self._tasks = tasks
-        self._live: dict[RunKey, ActiveRun] = {}
+        self._message_limits = message_limits
+        self._active: dict[RunKey, ActiveRun] = {}
 
-    def start(self, context: RunContext, request: GraphRunRequest | None = None) -> None:
-        """Carry a run that the queue has counted in; without a request it is read when the run begins."""
-        publisher = RunEventPublisher(self._database, self._log, context.run, context.control)
-        self._live[context.run] = ActiveRun(context, publisher)
-        self._tasks.start_soon(self._execute, context, request)
+    def start(self, plan: RunPlan, request: GraphRunRequest | None = None) -> None:
+        """Execute a run that the dispatcher admitted; without `request` it is read when the run starts."""
+        publisher = RunEventPublisher(self._database, self._log, plan.run)
+        control = RunControl(publisher.publish, rules=_approval_rules(plan), limits=self._message_limits)
+        self._active[plan.run] = run = ActiveRun(plan, control, publisher)
+        # In a context of its own: what the request's handler bound for its log lines is not the run's.
+        Context().run(self._tasks.start_soon, self._execute, run, request)
 
     def find(self, run: RunKey) -> ActiveRun | None:
-        """The run, if it is carried here."""
-        return self._live.get(run)
+        """The run, if this process executes it."""
+        return self._active.get(run)
 
     def active_runs(self) -> list[RunKey]:
-        """The runs carried here."""
-        return list(self._live)
+        """The runs that this process executes."""
+        return list(self._active)
+
+    def is_active(self, run: RunKey) -> bool:
+        """Whether this process executes the run."""
+        return run in self._active
 
     def is_idle(self) -> bool:
-        """Whether no run is carried here."""
-        return not self._live
+        """Whether this process executes no run."""
+        return not self._active
 
     async def drain(self, *, within_s: float) -> None:
-        """Let the runs under way finish, and stop those that do not."""
-        ended = [asyncio.create_task(live.ended.wait()) for live in self._live.values()]
+        """Wait for the runs to finish, then stop those that have not."""
+        ended = [asyncio.create_task(run.ended.wait()) for run in self._active.values()]
         if not ended:
             return
         _, late = await asyncio.wait(ended, timeout=within_s)
-        for live in self._live.values():
-            live.context.control.stop.set()
+        for run in self._active.values():
+            run.control.stop.set()
         if late:
             await asyncio.wait(late, timeout=within_s)
 
-    async def _execute(self, context: RunContext, request: GraphRunRequest | None) -> None:
-        run, live = context.run, self._live[context.run]
-        stop = context.control.stop
+    async def _execute(self, run: ActiveRun, request: GraphRunRequest | None) -> None:
+        plan, stop = run.plan, run.control.stop
         try:
-            with structlog.contextvars.bound_contextvars(run_id=run.run_id, request_id=context.request_id):
-                if context.conversation is not None:
-                    await self._wait_for_turn(context.conversation, live)
-                holder = SlotHolder(run.account_id, context.attribution.api_key_id)
-                async with self._dispatcher.acquire(holder, stop, on_wait=live.publish_queued):
-                    live.final = await self._worker.execute(context, live.publisher, request=request)
+            with structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id):
+                if plan.conversation is not None:
+                    await self._wait_for_turn(plan.conversation, run)
+                holder = SlotHolder(plan.run.account_id, plan.attribution.api_key_id)
+                async with self._dispatcher.acquire(holder, stop, on_wait=run.publish_queued):
+                    run.final = await self._worker.execute(
+                        plan, run.control, publisher=run.publisher, request=request
+                    )
         finally:
-            self._dispatcher.release(run.account_id)
-            del self._live[run]
-            live.ended.set()
+            self._dispatcher.release(plan.run.account_id)
+            del self._active[plan.run]
+            run.ended.set()
 
-    async def _wait_for_turn(self, conversation: Conversation, live: ActiveRun) -> None:
-        """Wait until the conversation's earlier runs have ended; a run that is stopped need not."""
+    async def _wait_for_turn(self, conversation: Conversation, run: ActiveRun) -> None:
+        """Wait until the conversation's earlier runs have ended, or this run is stopped."""
         published = False
-        while not live.context.control.stop.is_set():
-            earlier = await self._earlier(conversation)
+        while not run.control.stop.is_set():
+            earlier = await self._earlier_turns(conversation)
             if not earlier:
                 return
             if not published:
-                await live.publish_queued(len(earlier))
+                await run.publish_queued(len(earlier))
                 published = True
-            await self._either_ends(earlier, live.context.control.stop)
+            await self._wait_for_any(earlier, run.control.stop)
 
-    async def _earlier(self, conversation: Conversation) -> list[RunKey]:
+    async def _earlier_turns(self, conversation: Conversation) -> list[RunKey]:
         while True:
             try:
                 async with self._database.snapshot() as reader:
                     return await unfinished_turns(reader, conversation, before=conversation.turns)
             except Unavailable as error:
-                log.warning("a run waits for the database to know its turn", reason=error.detail)
+                log.warning("run.turn_check_delayed", reason=error.detail)
                 await asyncio.sleep(_CHECK_INTERVAL_S)
 
-    async def _either_ends(self, earlier: list[RunKey], stop: asyncio.Event) -> None:
-        here = [live.ended for run in earlier if (live := self._live.get(run)) is not None]
-        waits = [asyncio.create_task(event.wait()) for event in (*here, stop)]
-        try:
-            await asyncio.wait(waits, timeout=_CHECK_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+    async def _wait_for_any(self, earlier: list[RunKey], stop: asyncio.Event) -> None:
+        here = [run.ended for key in earlier if (run := self._active.get(key)) is not None]
+        await first_of(*(event.wait() for event in (*here, stop)), timeout_s=_CHECK_INTERVAL_S)
+
+
+def _approval_rules(plan: RunPlan) -> ApprovalRules:
+    spec = plan.spec
+    timeout = timedelta(seconds=spec.approval_timeout_s)
+    return ApprovalRules(frozenset(spec.approve), spec.permission_mode, timeout)

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, delete, func, insert, select, text, tuple_, update
+from sqlalchemy import and_, delete, func, insert, select, text, update
 from sqlalchemy.engine import RowMapping
 
-from app.db import Reader, Transaction
+from app.db import Reader, Transaction, page_of
 from app.ids import AccountId
+from app.pagination import PageRequest
 from app.webhooks.records import Delivery, DisabledReason, NewWebhook, Webhook
 from app.webhooks.tables import webhook_deliveries, webhooks
 
@@ -97,20 +98,10 @@ async def delete_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUI
     return bool((await tx.execute(delete(webhooks).where(_is(account_id, webhook_id)))).rowcount)
 
 
-async def find_deliveries(
-    reader: Reader, webhook_id: UUID, *, limit: int, before: tuple[datetime, str] | None
-) -> list[Delivery]:
-    """Deliveries of a webhook, newest first, older than (created_at, id)."""
-    newest = (_deliveries.created_at, _deliveries.id)
-    statement = (
-        select(*_DELIVERY)
-        .where(_deliveries.webhook_id == webhook_id)
-        .order_by(*(column.desc() for column in newest))
-        .limit(limit)
-    )
-    if before is not None:
-        moment, delivery_id = before
-        statement = statement.where(tuple_(*newest) < (moment, UUID(delivery_id)))
+async def find_deliveries(reader: Reader, webhook_id: UUID, page: PageRequest) -> list[Delivery]:
+    """A page of a webhook's deliveries, newest first."""
+    of_webhook = select(*_DELIVERY).where(_deliveries.webhook_id == webhook_id)
+    statement = page_of(of_webhook, page, at=_deliveries.created_at, id_=_deliveries.id)
     return [Delivery(**row) for row in (await reader.execute(statement)).mappings()]
 
 

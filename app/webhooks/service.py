@@ -9,7 +9,7 @@ from uuid import UUID
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, new_uuid
-from app.pagination import Cursor
+from app.pagination import PageRequest
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import EVENTS, WebhookEvent, delivery_id, mint_secret
 from app.webhooks.records import Delivery, NewWebhook, Webhook
@@ -152,14 +152,11 @@ class Webhooks:
 
         Raises `WebhookNotFound`, and `Invalid` for `cursor`.
         """
-        before = None if cursor is None else Cursor.of_uuids(cursor)
+        page = PageRequest.of_uuids(limit, cursor)
         async with self._database.snapshot() as reader:
             webhook = await _require_webhook(reader, account_id, webhook_id)
-            found = await find_deliveries(reader, webhook.id, limit=limit + 1, before=before)
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], Cursor(last.created_at, str(last.id)).encode()
+            found = await find_deliveries(reader, webhook.id, page)
+        return page.cut(found, lambda delivery: (delivery.created_at, delivery.id))
 
     async def replay(self, account_id: AccountId, webhook_id: str, delivery: str) -> Delivery:
         """Deliver one again, with the same id and payload.

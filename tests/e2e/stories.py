@@ -233,7 +233,7 @@ async def until_sent(world: World, run_id: str, *, messages: int = 1, key: str =
     account_id = (await world.services.accounts.authenticate(key)).account_id
     live = world.services.runs._supervisor.find(RunKey(account_id, RunId(run_id)))
     assert live is not None
-    await until(lambda: len(live.context.control._sent) >= messages)
+    await until(lambda: len(live.control.inbox._positions) >= messages)
 
 
 async def until(true: Callable[[], bool]) -> None:

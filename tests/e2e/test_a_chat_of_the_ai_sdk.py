@@ -142,7 +142,7 @@ async def test_a_chat_that_waits_for_its_turn_is_stopped_with_the_one_before(wor
     async with world.http.stream("POST", CHAT, json=a_post(says("first"))) as first:
         await hold.reached.wait()
         waiting = asyncio.create_task(world.http.post(CHAT, json=a_post(says("second", "u2"))))
-        await until(lambda: len(world.services.runs._supervisor._live) == 2)
+        await until(lambda: len(world.services.runs._supervisor._active) == 2)
         stopped = await world.http.post(f"{CHAT}/chat-1/stop")
         ends = [parts_in((await first.aread()).decode()), parts_of(await waiting)]
     resumed = await world.http.get(f"{CHAT}/chat-1/stream")

@@ -27,7 +27,7 @@ from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import cli_environment, launcher
 from app.executors.claude_agent.usage import UsageFold
 from app.executors.metering import BilledMetering, channel_limits
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
@@ -54,17 +54,17 @@ class Bench:
     billing: BilledMetering
     reports: BillingReports
     directory: RunDirectory
-    context: Callable[[str], RunContext]
+    plan: Callable[[str], RunPlan]
 
     async def converse(
         self, run_id: str, *prompts: str, results: int = 1, **options: Any
     ) -> tuple[Meters, str]:
         """Ask one prompt after the other and settle the bill; returns the meters and the session."""
-        context = self.context(run_id)
+        plan = self.plan(run_id)
         channel = self.gateway.open_channel(
-            run_id, channel_limits(context), self.billing.hooks_for(context, executor_type="claude_sdk")
+            run_id, channel_limits(plan), self.billing.hooks_for(plan, executor_type="claude_sdk")
         )
-        meters, fold, session = ComparingMeter(context, channel), UsageFold(), ""
+        meters, fold, session = ComparingMeter(plan, channel), UsageFold(), ""
         async with ClaudeSDKClient(self.options(channel.url, channel.token, run_id, options)) as client:
             for prompt in prompts:
                 await client.query(prompt)
@@ -82,12 +82,12 @@ class Bench:
         await self.gateway.close_channel(channel)
         for fact in meters.finish():
             self.billing.receipts.record(fact)
-        await self.billing.receipts.flush(context.run, within_s=PATIENCE_S)
+        await self.billing.receipts.flush(plan.run, within_s=PATIENCE_S)
         return meters.summary(), session
 
     async def receipts(self, *run_ids: str) -> list[dict[str, Any]]:
         """What was charged for these runs."""
-        found = [r for run_id in run_ids for r in await self.reports.of_run(self.context(run_id).run)]
+        found = [r for run_id in run_ids for r in await self.reports.of_run(self.plan(run_id).run)]
         return [ReceiptResponse.of(receipt).model_dump(by_alias=True) for receipt in found]
 
     def options(self, url: str, token: str, name: str, options: dict[str, Any]) -> ClaudeAgentOptions:
@@ -124,8 +124,8 @@ class Bench:
 async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
     key = await an_account(database)
 
-    def context(run_id: str) -> RunContext:
-        return RunContext(
+    def plan(run_id: str) -> RunPlan:
+        return RunPlan(
             run=RunKey(key.account_id, RunId(run_id)),
             attempt=0,
             spec=GraphSpec(name="full", description="d", system_prompt="p"),
@@ -150,7 +150,7 @@ async def bench(database: Database, tmp_path: Path) -> AsyncIterator[Bench]:
             BilledMetering(queue, CreditLedger(database), prices),
             BillingReports(database),
             RunDirectory(tmp_path),
-            context,
+            plan,
         )
     working.cancel()
     await asyncio.wait({working})
@@ -236,15 +236,15 @@ async def test_resumed_and_forked_sessions_charge_nothing_twice(bench: Bench) ->
 async def test_a_client_that_just_leaves(bench: Bench) -> None:
     """Disconnected without an interrupt, the CLI goes on by itself; the bill goes with it."""
     bench.simulator.responder = lambda _: Reply([Text("one two three four five")], delta_delay_s=0.2)
-    context = bench.context("left")
+    plan = bench.plan("left")
     channel = bench.gateway.open_channel(
-        "left", channel_limits(context), bench.billing.hooks_for(context, executor_type="claude_sdk")
+        "left", channel_limits(plan), bench.billing.hooks_for(plan, executor_type="claude_sdk")
     )
     async with ClaudeSDKClient(bench.options(channel.url, channel.token, "left", {})) as client:
         await client.query("go")
         await until(lambda: bool(bench.simulator.sent))
 
     await bench.gateway.close_channel(channel)
-    await bench.billing.receipts.flush(context.run, within_s=PATIENCE_S)
+    await bench.billing.receipts.flush(plan.run, within_s=PATIENCE_S)
 
     assert bill(await bench.receipts("left")) == wire(bench.simulator.sent) != {}

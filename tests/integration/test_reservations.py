@@ -1,7 +1,6 @@
 """What runs have set aside is given back, whoever ends them."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from app.billing.journal import Journal
@@ -10,18 +9,17 @@ from app.billing.pricing import PriceList
 from app.billing.receipt_queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
-from app.events import AiEvent
-from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext
+from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext, RunPlan
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
-from app.runs.publisher import RunEventPublisher
+from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
 from app.runs.repository import finish_run, insert_run
 from app.runs.request_codec import RequestCodec
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution
-from tests.factories import a_context, an_account
+from tests.factories import a_control, a_plan, an_account
 
 GRAPH = "claude_agents:assistant"
 ENDED = GraphFinal(
@@ -42,15 +40,14 @@ class TakenForDead:
         self._database = database
         self._ledger = ledger
 
-    async def run(self, _request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
         async with self._database.transaction() as tx:
-            assert await finish_run(tx, context.run, attempt=0, final=ENDED, report=None, events=[])
-            await self._ledger.release(tx, context.run)
-        assert await self._ledger.resize_reservation(context.run, 500) is not None
+            assert await finish_run(tx, context.plan.run, attempt=0, final=ENDED, report=None, events=[])
+            await self._ledger.release(tx, context.plan.run)
+        assert await self._ledger.resize_reservation(context.plan.run, 500) is not None
         raise ExecutionFailed(*INTERNAL)
-        yield
 
-    def preview(self, _request: GraphRunRequest, _context: RunContext) -> Preview:
+    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 
@@ -64,7 +61,7 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
     async with database.transaction() as tx:
         await insert_run(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
         assert await ledger.reserve(tx, run, 100) == 100
-    context = a_context(run=run, attribution=Attribution(key.id, GRAPH, None))
+    plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
     journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
     worker = RunWorker(
         database,
@@ -78,7 +75,8 @@ async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
     async with asyncio.timeout(20):
-        await worker.execute(context, RunEventPublisher(database, log, run, context.control), request=request)
+        publisher = RunEventPublisher(database, log, run)
+        await worker.execute(plan, a_control(), publisher=publisher, request=request)
     journal.close()
 
     credit = await ledger.balance(key.account_id)

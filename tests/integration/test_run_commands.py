@@ -14,7 +14,7 @@ from app.billing.receipt_queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
-from app.executors.control import MessageLimits, MessageQueueFull
+from app.executors.inbox import MessageLimits, MessageQueueFull
 from app.ids import RunId, RunKey, new_uuid
 from app.runs.commands.repository import answer_command, commands_for, pending_commands
 from app.runs.commands.service import ChangeMode, RunCommands, Send
@@ -56,7 +56,12 @@ async def commands_over(
             max_output_bytes=2**20,
         )
         supervisor = RunSupervisor(
-            database, worker, log, dispatcher=RunDispatcher(Capacity.of(1, 1)), tasks=tasks
+            database,
+            worker,
+            log,
+            dispatcher=RunDispatcher(Capacity.of(1, 1)),
+            tasks=tasks,
+            message_limits=limits,
         )
         yield RunCommands(database, supervisor, process_id=new_uuid(), limits=limits)
     journal.close()

@@ -1,6 +1,5 @@
 """A run that says more than it may."""
 
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from app.billing.journal import Journal
@@ -9,18 +8,18 @@ from app.billing.pricing import PriceList
 from app.billing.receipt_queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
-from app.events import AiEvent, AssistantFinal, MeterReport, TextDelta, UsageReport
-from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext
+from app.events import AssistantFinal, MeterReport, TextDelta, UsageReport
+from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphFinal, GraphRunRequest, Message
-from app.runs.publisher import RunEventPublisher
+from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
 from app.runs.repository import find_run, insert_run, stored_events
 from app.runs.request_codec import RequestCodec
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution, Meters
-from tests.factories import a_context, a_fact, an_account
+from tests.factories import a_control, a_fact, a_plan, an_account
 
 MOST = 64 * 1024
 
@@ -32,17 +31,17 @@ class Chatterbox:
         self._report = report
         self._deltas = deltas
 
-    async def run(self, _request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
         for _ in range(self._deltas):
-            yield TextDelta(message_id="m", delta="word ")
+            await context.events.publish(TextDelta(message_id="m", delta="word "))
             if context.control.stop.is_set():
-                yield self._report
-                yield MeterReport(Meters(sdk=1, gateway=1, drift=0), tool_failures=0)
+                await context.events.publish(self._report)
+                await context.events.publish(MeterReport(Meters(sdk=1, gateway=1, drift=0), tool_failures=0))
                 raise ExecutionFailed(*ABORTED)
-        yield self._report
-        yield AssistantFinal(content="done")
+        await context.events.publish(self._report)
+        await context.events.publish(AssistantFinal(content="done"))
 
-    def preview(self, _request: GraphRunRequest, _context: RunContext) -> Preview:
+    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 
@@ -54,7 +53,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     new = NewRun(run, key.id, graph, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid())
     async with database.transaction() as tx:
         await insert_run(tx, new)
-    context = a_context(run=run, attribution=Attribution(key.id, graph, None))
+    plan = a_plan(run=run, attribution=Attribution(key.id, graph, None))
     journal, log = Journal(directory, new_uuid()), MemoryEventLog()
     receipts = ReceiptQueue(journal, PriceList())
     worker = RunWorker(
@@ -67,9 +66,8 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         max_output_bytes=MOST,
     )
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
-    final = await worker.execute(
-        context, RunEventPublisher(database, log, run, context.control), request=request
-    )
+    publisher = RunEventPublisher(database, log, run)
+    final = await worker.execute(plan, a_control(), publisher=publisher, request=request)
     owed = receipts.pending_credits(run)
     journal.close()
     async with database.snapshot() as reader:

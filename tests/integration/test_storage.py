@@ -15,10 +15,10 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeletion, RunNotEnded
-from app.runs.event_codec import encode_events
+from app.runs.events.codec import encode_events
+from app.runs.events.terminal import with_positions
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, insert_run, mark_running, stored_events
-from app.runs.worker import with_positions
 from app.storage.repository import stored_bytes
 from app.storage.service import StorageFull, StorageQuota
 from app.workspaces.records import Upload

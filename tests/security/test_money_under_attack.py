@@ -35,7 +35,7 @@ from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Responder, 
 from app.simulator.server import Simulator
 from app.usage import Attribution
 from tests.e2e.stories import PATIENCE_S, WorldOf, a_request, until
-from tests.factories import a_context, an_account
+from tests.factories import a_plan, an_account
 
 MODEL = "claude-sonnet-4-5"
 DEAR_PROMPT = "word " * 60_000
@@ -76,9 +76,9 @@ class Account:
         attribution = Attribution(self.key, "claude_agents:assistant", None)
         run = RunKey(self.id, RunId(run_id))
         minute = timedelta(minutes=1)
-        context = a_context(run=run, model=MODEL, attribution=attribution, reserved=reserved, timeout=minute)
-        hooks = self.shop.billing.hooks_for(context, executor_type="claude_sdk")
-        return self.shop.gateway.open_channel(run_id, channel_limits(context), hooks)
+        plan = a_plan(run=run, model=MODEL, attribution=attribution, reserved=reserved, timeout=minute)
+        hooks = self.shop.billing.hooks_for(plan, executor_type="claude_sdk")
+        return self.shop.gateway.open_channel(run_id, channel_limits(plan), hooks)
 
     async def ends(self, channel: Channel) -> list[Receipt]:
         """The end of a run, as the relay does it: its receipts."""

@@ -2,13 +2,14 @@ import base64
 import json
 from contextlib import suppress
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import Invalid
-from app.pagination import Cursor
+from app.pagination import Cursor, PageRequest
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.text("abc-_.:0", min_size=1))
@@ -47,3 +48,29 @@ def test_what_is_no_cursor_is_refused(text: str) -> None:
 def test_no_text_is_more_than_refused(text: str) -> None:
     with suppress(Invalid):
         assert Cursor.decode(text).encode()
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("found", range(6))
+def test_pages_put_together_are_the_list(found: int) -> None:
+    items = [(NOW, f"item-{number}") for number in reversed(range(found))]
+    read: list[tuple[datetime, str]] = []
+    cursor: str | None = None
+    while True:
+        page = PageRequest.of(2, cursor)
+        later = [item for item in items if page.before is None or item < page.before]
+        shown, cursor = page.cut(later[: page.fetched], lambda item: item)
+        read += shown
+        assert len(shown) <= page.limit
+        if cursor is None:
+            break
+    assert read == items
+
+
+def test_a_cursor_of_a_list_of_uuids_holds_a_uuid() -> None:
+    item_id = UUID(int=7)
+    assert PageRequest.of_uuids(1, Cursor(NOW, str(item_id)).encode()).before == (NOW, item_id)
+    with pytest.raises(Invalid, match="cursor"):
+        PageRequest.of_uuids(1, Cursor(NOW, "item-1").encode())

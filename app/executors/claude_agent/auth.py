@@ -9,7 +9,7 @@ from app.executors.claude_agent.meters.sdk_meter import SdkMeter
 from app.executors.claude_agent.process.cli import Cli, CliUnresponsive
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.environment import Login, cli_environment, login_environment
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import ChannelAddress, Gateway
@@ -49,7 +49,7 @@ class ModelAuth(Protocol):
         ...
 
     def open_channel(
-        self, context: RunContext, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
+        self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
         """A channel for one run."""
         ...
@@ -58,7 +58,7 @@ class ModelAuth(Protocol):
         """Close a run's channel."""
         ...
 
-    def meter(self, context: RunContext, channel: Channel, process: CliProcess) -> RunMeter:
+    def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
         """What counts this run's usage."""
         ...
 
@@ -99,10 +99,10 @@ class GatewayAuth:
         return self._gateway.new_address()
 
     def open_channel(
-        self, context: RunContext, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
+        self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
         """See the protocol."""
-        return self._gateway.open_channel(context.run.run_id, limits, hooks, at=at)
+        return self._gateway.open_channel(plan.run.run_id, limits, hooks, at=at)
 
     async def close_channel(self, channel: Channel) -> None:
         """See the protocol."""
@@ -110,12 +110,12 @@ class GatewayAuth:
 
     def meter(
         self,
-        context: RunContext,
+        plan: RunPlan,
         channel: Channel,
         process: CliProcess,  # noqa: ARG002 - the gateway counts
     ) -> RunMeter:
         """See the protocol."""
-        return ComparingMeter(context, channel)
+        return ComparingMeter(plan, channel)
 
     def environment(
         self,
@@ -169,18 +169,18 @@ class LoginAuth:
         return ChannelAddress("", "")
 
     def open_channel(
-        self, context: RunContext, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
+        self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
         """See the protocol: a channel without a gateway, for the limits."""
-        return Channel(context.run.run_id, at.token, at.url, limits, hooks)
+        return Channel(plan.run.run_id, at.token, at.url, limits, hooks)
 
     async def close_channel(self, channel: Channel) -> None:
         """See the protocol."""
         await channel.close()
 
-    def meter(self, context: RunContext, channel: Channel, process: CliProcess) -> RunMeter:
+    def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
         """See the protocol."""
-        return SdkMeter(context, channel, process)
+        return SdkMeter(plan, channel, process)
 
     def environment(
         self,

@@ -1,17 +1,17 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import structlog
 from claude_agent_sdk import Message
 
-from app.events import AiEvent, AssistantFinal
+from app.background import first_of
+from app.events import AssistantFinal
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
@@ -42,6 +42,7 @@ from app.executors.port import (
     Preview,
     RunContext,
     RunOutcome,
+    RunPlan,
 )
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
@@ -91,31 +92,23 @@ class ClaudeAgentExecutor:
         self._schemas = schemas
         self._groups = groups
 
-    async def run(
-        self,
-        request: GraphRunRequest,
-        context: RunContext,
-    ) -> AsyncGenerator[AiEvent, None]:
+    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
         if (reason := self._auth.unavailable_reason) is not None:
             log.error("run.start_failed", reason=reason)
             raise ExecutionFailed("provider_unavailable")
         connections = await self._connect_servers(context)
         try:
-            tools = (*context.tools, *connections.tools)
-            async with (
-                self._open_sandbox(context) as sandbox,
-                aclosing(self._run(request, replace(context, tools=tools), sandbox)) as events,
-            ):
-                async for event in events:
-                    yield event
+            plan = replace(context.plan, tools=(*context.plan.tools, *connections.tools))
+            async with self._open_sandbox(plan) as sandbox:
+                await self._run(request, replace(context, plan=plan), sandbox)
         finally:
             await connections.aclose()
 
     @asynccontextmanager
-    async def _open_sandbox(self, context: RunContext) -> AsyncIterator[RunningSandbox | None]:
+    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:
         """The sandbox of a run with native tools; None for any other run."""
-        if not context.spec.native_tools:
+        if not plan.spec.native_tools:
             yield None
             return
         try:
@@ -123,8 +116,8 @@ class ClaudeAgentExecutor:
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
-        spec = context.spec.workspace
-        workspace = await self._workspaces.open(context.run, spec)
+        spec = plan.spec.workspace
+        workspace = await self._workspaces.open(plan.run, spec)
         try:
             group = None if self._groups is None else await asyncio.to_thread(self._groups.create, spec)
         except OSError as error:
@@ -138,76 +131,71 @@ class ClaudeAgentExecutor:
 
     async def _connect_servers(self, context: RunContext) -> McpConnections:
         """Connect to the graph's MCP servers, unless the run is stopped first."""
-        connecting = asyncio.create_task(
-            self._servers.connect(context.spec.mcp_servers, context.remote_tools)
-        )
-        stopping = asyncio.create_task(context.control.stop.wait())
-        waits: set[asyncio.Task[Any]] = {connecting, stopping}
+        plan = context.plan
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            if not connecting.done():
-                raise ExecutionFailed(*ABORTED)
-            return connecting.result()
+            first = await first_of(
+                self._servers.connect(plan.spec.mcp_servers, plan.remote_tools), context.control.stop.wait()
+            )
         except McpServerUnavailable as error:
             log.error("run.start_failed", reason="MCP server unavailable", server=str(error))  # noqa: TRY400
             raise ExecutionFailed("provider_unavailable") from error
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.wait(waits)
+        if first is None or not isinstance(first.result, McpConnections):
+            raise ExecutionFailed(*ABORTED)
+        return first.result
 
     async def _run(
         self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
-    ) -> AsyncGenerator[AiEvent, None]:
-        cli, initial_prompt = await self._starter.start(request, context, sandbox=sandbox)
-        channel = self._open_channel(context, cli)
+    ) -> None:
+        plan, events = context.plan, context.events
+        cli, initial_prompt = await self._starter.start(request, plan, sandbox=sandbox)
+        channel = self._open_channel(plan, cli)
         cli.bridge.attach_run(context, channel, cli.hooks)
         stream = RunStream(
-            context,
+            plan,
             response_format=request.response_format,
             results=cli.bridge.results,
-            meter=self._auth.meter(context, channel, cli.process),
+            meter=self._auth.meter(plan, channel, cli.process),
         )
         watchdog = Watchdog(context, cli.process, sandbox)
         try:
             cli.process.send(str(new_uuid()), initial_prompt.content)
-            context.control.deliver_to(partial(_send_message, cli.process, stream))
-            async for message in _messages_of(cli.process):
-                for event in stream.feed(message):
-                    yield event
-                    cli.bridge.on_published(event)
-                await cli.hooks.observe(message)
-                watchdog.check_budget(channel)
+            async with context.control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
+                async for message in _messages_of(cli.process):
+                    for event in stream.feed(message):
+                        await events.publish(event)
+                        cli.bridge.on_published(event)
+                    await cli.hooks.observe(message)
+                    watchdog.check_budget(channel)
         except UnexpectedCapabilities as error:
             log.error("cli.unexpected_capabilities", reason=loggable(str(error)))  # noqa: TRY400
         finally:
             watchdog.close()
-            # Also when the consumer of this generator has stopped: closing records the usage.
+            # Also when an event could not be published: closing the channel records the usage.
             await self._auth.close_channel(channel)
             if sandbox is not None:
                 # No process may change the workspace while its files are collected.
                 await cli.process.exited.wait()
         for event in stream.finish(tool_failures=cli.failures.count):
-            yield event
+            await events.publish(event)
         if stream.transcript_incomplete:
             await cli.process.exited.wait()
         if sandbox is not None and sandbox.filled:
-            await self._workspaces.store_outputs(context.run, sandbox.workspace)
+            await self._workspaces.store_outputs(plan.run, sandbox.workspace)
         final = _answer(stream, watchdog.outcome or _OUTCOMES.get(channel.refused))
-        await require_match(self._schemas, final, request.response_format, account_id=context.run.account_id)
-        yield final
+        await require_match(self._schemas, final, request.response_format, account_id=plan.run.account_id)
+        await events.publish(final)
 
-    def _open_channel(self, context: RunContext, cli: WarmCli) -> Channel:
-        hooks = self._metering.hooks_for(context, executor_type=EXECUTOR_TYPE)
-        return self._auth.open_channel(context, channel_limits(context), hooks, at=cli.address)
+    def _open_channel(self, plan: RunPlan, cli: WarmCli) -> Channel:
+        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE)
+        return self._auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
 
-    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
+    def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port."""
-        full = self._auth.needs_full_mode or context.spec.needs_full_cli
-        bridge = McpBridge(context)
-        permissions = ToolPermissions(context.spec, bridge.denial_reason, bridge.review_builtin)
+        full = self._auth.needs_full_mode or plan.spec.needs_full_cli
+        bridge = McpBridge(plan)
+        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
         options = build_options(
-            context,
+            plan,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
@@ -217,7 +205,7 @@ class ClaudeAgentExecutor:
             full=full,
         )
         return Preview(
-            system_prompt=system_prompt(context.spec.system_prompt, request.messages),
+            system_prompt=system_prompt(plan.spec.system_prompt, request.messages),
             prompt=content_blocks(request.messages),
             options=preview_options(options),
         )

@@ -10,7 +10,7 @@ import structlog
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks, ToolFailureCounter
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
 
 log = structlog.get_logger(__name__)
@@ -31,14 +31,14 @@ class LaunchSpec:
     max_turns: int | None
 
     @classmethod
-    def of(cls, context: RunContext, system_prompt: str, *, longest_call_s: float) -> "LaunchSpec":
+    def of(cls, plan: RunPlan, system_prompt: str, *, longest_call_s: float) -> "LaunchSpec":
         """The spec for a run without a conversation."""
         return cls(
             system_prompt=system_prompt,
-            model=(context.model, context.options),
-            tools=tuple(tool.id for tool in context.tools),
+            model=(plan.model, plan.options),
+            tools=tuple(tool.id for tool in plan.tools),
             longest_call_s=longest_call_s,
-            max_turns=context.limits.max_turns,
+            max_turns=plan.limits.max_turns,
         )
 
 
@@ -62,7 +62,7 @@ class WarmCli:
         return young and self.process.alive
 
 
-StartCli: TypeAlias = Callable[[RunContext, str], Awaitable[WarmCli]]
+StartCli: TypeAlias = Callable[[RunPlan, str], Awaitable[WarmCli]]
 """Takes a run like those to come, and their system prompt."""
 
 
@@ -88,7 +88,7 @@ class WarmPool:
                 return self.take(spec)
         return None
 
-    def refill(self, spec: LaunchSpec, context: RunContext) -> None:
+    def refill(self, spec: LaunchSpec, plan: RunPlan) -> None:
         """Start another process with this spec; if the pool is full, in place of the oldest other one."""
         if self._closed or self._size == 0:
             return
@@ -98,7 +98,7 @@ class WarmPool:
                 return
             self._idle.remove(others[0])
             others[0][1].process.discard()
-        starting = asyncio.create_task(self._add(spec, context))
+        starting = asyncio.create_task(self._add(spec, plan))
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
 
@@ -111,9 +111,9 @@ class WarmPool:
             cli.process.discard()
         self._idle.clear()
 
-    async def _add(self, spec: LaunchSpec, context: RunContext) -> None:
+    async def _add(self, spec: LaunchSpec, plan: RunPlan) -> None:
         try:
-            cli = await self._start(context, spec.system_prompt)
+            cli = await self._start(plan, spec.system_prompt)
         except OSError as error:
             # If the problem persists, the next run fails with it.
             log.warning("cli.prewarm_failed", reason=error.strerror)

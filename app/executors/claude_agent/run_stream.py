@@ -18,7 +18,7 @@ from app.executors.claude_agent.tools.names import (
     bridged_name,
 )
 from app.executors.claude_agent.usage import MeteredMessage, UsageFold
-from app.executors.port import BUDGET, ExecutionFailed, RunContext, RunOutcome
+from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
 from app.requests import ResponseFormat, SentMessage
 from app.tools.result import ToolResult
@@ -29,13 +29,13 @@ class RunStream:
 
     def __init__(
         self,
-        context: RunContext,
+        plan: RunPlan,
         *,
         response_format: ResponseFormat | None,
         results: Mapping[str, ToolResult],
         meter: RunMeter,
     ) -> None:
-        self._context = context
+        self._context = plan
         self._meter = meter
         self._response_format = response_format
         self._usage = UsageFold()
@@ -44,11 +44,11 @@ class RunStream:
         self.transcript_incomplete = False
         """Whether the SDK failed to store lines of the conversation's transcript."""
         self._mapper = EventMapper(
-            tool_ids=frozenset(tool.id for tool in context.tools),
-            cli_tools=frozenset(cli_tools(context.spec)),
+            tool_ids=frozenset(tool.id for tool in plan.tools),
+            cli_tools=frozenset(cli_tools(plan.spec)),
             results=results,
-            show_thinking=context.spec.show_thinking,
-            step_budget=context.limits.max_turns,
+            show_thinking=plan.spec.show_thinking,
+            step_budget=plan.limits.max_turns,
         )
 
     def feed(self, message: Message) -> Iterator[AiEvent]:

@@ -23,7 +23,7 @@ from app.executors.claude_agent.process.cli_process import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.prompt import system_prompt, user_content
 from app.executors.claude_agent.tools.names import tool_id_of
-from app.executors.port import ExecutionFailed, RunContext
+from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunKey
 from app.requests import Message
 
@@ -47,9 +47,9 @@ class InitialPrompt:
     content: UserContent
 
     @classmethod
-    def of(cls, context: RunContext, messages: Sequence[Message], *, record: bool = False) -> Self:
+    def of(cls, plan: RunPlan, messages: Sequence[Message], *, record: bool = False) -> Self:
         """From these messages; `record`: the agent was given a record of earlier turns before."""
-        prompt = system_prompt(context.spec.system_prompt, messages, record=record)
+        prompt = system_prompt(plan.spec.system_prompt, messages, record=record)
         return cls(prompt, user_content(messages))
 
 
@@ -62,7 +62,7 @@ class SdkSession:
         self._run = run
         self._entries: Sequence[TranscriptEntry] = ()
 
-    async def load(self, context: RunContext, messages: Sequence[Message]) -> InitialPrompt:
+    async def load(self, plan: RunPlan, messages: Sequence[Message]) -> InitialPrompt:
         """Read the transcript, and leave out the messages that it contains already.
 
         Raises `ExecutionFailed` for messages that contradict it.
@@ -73,7 +73,7 @@ class SdkSession:
             new = new_messages(messages, stored) if has_user_entries(self._entries) else messages
         except HistoryConflict as error:
             raise ExecutionFailed("invalid_request") from error
-        prompt = InitialPrompt.of(context, new, record=any(message.at is None for message in stored))
+        prompt = InitialPrompt.of(plan, new, record=any(message.at is None for message in stored))
         if has_question_of(self._entries, self._run.run_id):
             return InitialPrompt(prompt.system_prompt, RESUME_PROMPT)
         return prompt

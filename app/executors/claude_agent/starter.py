@@ -30,7 +30,7 @@ from app.executors.claude_agent.sdk_session import InitialPrompt, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks, ToolFailureCounter, log_hook_call
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
 from app.requests import GraphRunRequest, ResponseFormat
 
@@ -56,28 +56,28 @@ class CliStarter:
         self._pool = WarmPool(self.pool_size, self._launch_idle)
 
     async def start(
-        self, request: GraphRunRequest, context: RunContext, *, sandbox: RunningSandbox | None = None
+        self, request: GraphRunRequest, plan: RunPlan, *, sandbox: RunningSandbox | None = None
     ) -> tuple[WarmCli, InitialPrompt]:
         """A CLI that waits for its first prompt, and that prompt. Raises `ExecutionFailed`.
 
         With a sandbox the CLI is started in it, and its workspace is filled before the prompt is sent.
         """
-        prompt, session = InitialPrompt.of(context, request.messages), None
-        if context.conversation is not None:
-            session = SdkSession(self.sessions, context.conversation, context.run)
-            prompt = await session.load(context, request.messages)
-        launch = _LaunchRequest(context, prompt.system_prompt, request.response_format, session, sandbox)
+        prompt, session = InitialPrompt.of(plan, request.messages), None
+        if plan.conversation is not None:
+            session = SdkSession(self.sessions, plan.conversation, plan.run)
+            prompt = await session.load(plan, request.messages)
+        launch = _LaunchRequest(plan, prompt.system_prompt, request.response_format, session, sandbox)
         if (spec := self._launch_spec(launch)) is None:
             return await self._launch(launch), prompt
         cli = self._pool.take(spec) or await self._launch(launch)
-        self._keep(asyncio.create_task(self._refill(cli.process, spec, context)))
+        self._keep(asyncio.create_task(self._refill(cli.process, spec, plan)))
         return cli, prompt
 
-    def warm_up(self, context: RunContext) -> None:
+    def warm_up(self, plan: RunPlan) -> None:
         """Start an idle CLI for runs like this one."""
-        launch = _LaunchRequest(context, system_prompt(context.spec.system_prompt, ()))
+        launch = _LaunchRequest(plan, system_prompt(plan.spec.system_prompt, ()))
         if (spec := self._launch_spec(launch)) is not None:
-            self._pool.refill(spec, context)
+            self._pool.refill(spec, plan)
 
     async def aclose(self) -> None:
         """Wait until every process has ended and its folder is removed."""
@@ -88,30 +88,30 @@ class CliStarter:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _needs_full_mode(self, context: RunContext) -> bool:
-        return self.auth.needs_full_mode or context.spec.needs_full_cli
+    def _needs_full_mode(self, plan: RunPlan) -> bool:
+        return self.auth.needs_full_mode or plan.spec.needs_full_cli
 
     def _launch_spec(self, launch: "_LaunchRequest") -> LaunchSpec | None:
         """The spec of an idle process that would fit; None if no process can be started ahead of time."""
-        if not launch.is_generic or self._needs_full_mode(launch.context):
+        if not launch.is_generic or self._needs_full_mode(launch.plan):
             return None
-        longest_call_s = McpBridge(launch.context).longest_call_s
-        return LaunchSpec.of(launch.context, launch.system_prompt, longest_call_s=longest_call_s)
+        longest_call_s = McpBridge(launch.plan).longest_call_s
+        return LaunchSpec.of(launch.plan, launch.system_prompt, longest_call_s=longest_call_s)
 
-    async def _refill(self, process: CliProcess, spec: LaunchSpec, context: RunContext) -> None:
+    async def _refill(self, process: CliProcess, spec: LaunchSpec, plan: RunPlan) -> None:
         # Start the next process while this run waits for the provider.
         await process.responded.wait()
-        self._pool.refill(spec, context)
+        self._pool.refill(spec, plan)
 
-    async def _launch_idle(self, context: RunContext, prompt: str) -> WarmCli:
-        return await self._launch(_LaunchRequest(context, prompt))
+    async def _launch_idle(self, plan: RunPlan, prompt: str) -> WarmCli:
+        return await self._launch(_LaunchRequest(plan, prompt))
 
     async def _launch(self, launch: "_LaunchRequest") -> WarmCli:
-        context, session, address = launch.context, launch.session, self.auth.new_address()
-        full = self._needs_full_mode(context)
-        bridge = McpBridge(context)
+        plan, session, address = launch.plan, launch.session, self.auth.new_address()
+        full = self._needs_full_mode(plan)
+        bridge = McpBridge(plan)
         failures = ToolFailureCounter()
-        permissions = ToolPermissions(context.spec, bridge.denial_reason, bridge.review_builtin)
+        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
         hooks = SdkHooks([failures, log_hook_call], permissions, full=full)
         directory = await asyncio.to_thread(
             RunDirectory, self.directory, login=self.auth.login, sandboxed=launch.sandbox is not None
@@ -121,7 +121,7 @@ class CliStarter:
             await asyncio.to_thread(session.write_transcript, directory)
         environment = self._environment(launch, bridge, directory.cli_paths.path, address=address)
         options = build_options(
-            context,
+            plan,
             launcher=directory.write_launcher(self._launcher(directory, environment, launch.sandbox)),
             system_prompt_file=directory.cli_paths.path / directory.system_prompt_file.name,
             work=directory.work,
@@ -161,7 +161,7 @@ class CliStarter:
             address,
             directory=path,
             longest_tool_s=bridge.longest_call_s,
-            options=launch.context.options,
+            options=launch.plan.options,
             compacts=launch.session is not None,
         )
         return {**environment, **self.cli.extra_env}
@@ -197,7 +197,7 @@ class CliStarter:
 class _LaunchRequest:
     """What a CLI is started for."""
 
-    context: RunContext
+    plan: RunPlan
     system_prompt: str
     response_format: ResponseFormat | None = None
     session: SdkSession | None = None
@@ -206,5 +206,5 @@ class _LaunchRequest:
     @property
     def is_generic(self) -> bool:
         """Whether the CLI could be used by another run with the same launch spec."""
-        own = self.session or self.response_format or self.context.spec.mcp_servers or self.sandbox
+        own = self.session or self.response_format or self.plan.spec.mcp_servers or self.sandbox
         return not own

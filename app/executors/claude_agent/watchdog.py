@@ -22,7 +22,7 @@ class Watchdog:
         """Starts the run's timeout."""
         self._control = context.control
         self._process = process
-        self._deadline = RunDeadline(context.control, context.timeout)
+        self._deadline = RunDeadline(context.control, context.plan.timeout)
         self._tasks = [asyncio.create_task(self._stop_in_time())]
         if sandbox is not None:
             self._tasks.append(asyncio.create_task(self._enforce_limits(sandbox)))
@@ -59,7 +59,7 @@ class Watchdog:
     async def _stop_in_time(self) -> None:
         while await self._deadline.next_stop() is None and self._process.has_pending_turn:
             await asyncio.gather(self._process.interrupt(), self._control.acknowledge())
-            await self._control.stopped()
+            await self._control.mark_stopped()
         # An interrupt without another message to continue with ends the run.
         self._deadline.stop(ABORTED)
         await asyncio.gather(self._process.stop(), self._control.acknowledge())

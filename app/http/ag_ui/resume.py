@@ -9,7 +9,7 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import PermissionRequest, PermissionResolved, RunStarted, UserMessageDelivered
 from app.executors.approvals import PermissionDecided, PermissionNotFound
-from app.executors.control import RunEnded
+from app.executors.inbox import RunEnded
 from app.http.ag_ui.input import AgUiInput, parse_answer, rename_fields
 from app.http.ag_ui.interrupt import InterruptId
 from app.http.ag_ui.segment import RunSegment

@@ -1,17 +1,20 @@
-"""RunCommands: what one can ask of a run under way, whichever process carries it."""
+"""RunCommands: sends commands to running runs, in this process or in another one."""
 
 import asyncio
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, assert_never
 from uuid import UUID
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 from pydantic import Field, TypeAdapter
 
+from app.background import forever
 from app.db import Database
 from app.errors import AppError, FieldError, Invalid, NotFound, Unavailable
 from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound, is_less_strict
-from app.executors.control import RETRY_AFTER_S, MessageLimits, MessageQueueFull, RunEnded
+from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull, RunEnded
 from app.ids import RunKey
 from app.principal import ScopeMissing
 from app.requests import Message, PermissionMode, Priority, SentMessage, WireModel
@@ -30,10 +33,10 @@ from app.runs.supervisor import ActiveRun, RunSupervisor
 log = structlog.get_logger(__name__)
 
 POLL_S = 0.25
-"""How often a process that carries runs looks for commands other processes were given."""
+"""How often a process that executes runs polls for commands that other processes received."""
 
 DELIVERY_WAIT_S = 2.0
-"""How long whoever sends a message waits to hear where it took effect."""
+"""How long the sender of a message waits for the position at which it takes effect."""
 
 _COMMANDS_AT_ONCE = 100
 _ANSWER_S = 10.0
@@ -47,20 +50,20 @@ class RunNotFound(NotFound):
 
 
 class RunOnAnotherServer(Unavailable):
-    """The server process that carries this run does not answer; try again later."""
+    """The server process that executes this run does not answer; try again later."""
 
     code = "carried_elsewhere"
 
 
 class Stop(WireModel):
-    """End the run, or only its turn."""
+    """Stop the run (`cancel`) or only its turn (`interrupt`)."""
 
     type: Literal["stop"] = "stop"
     kind: Literal["interrupt", "cancel"]
 
 
 class Send(WireModel):
-    """Say something to the agent."""
+    """Send a message to the agent."""
 
     type: Literal["send"] = "send"
     message_id: str
@@ -69,7 +72,7 @@ class Send(WireModel):
 
 
 class Decide(WireModel):
-    """Decide about a tool call that waits."""
+    """Allow or deny a waiting tool call."""
 
     type: Literal["decide"] = "decide"
     request_id: str
@@ -79,12 +82,12 @@ class Decide(WireModel):
 
 
 class ChangeMode(WireModel):
-    """Call tools more or less freely."""
+    """Change the permission mode."""
 
     type: Literal["change_mode"] = "change_mode"
     mode: PermissionMode
     may_loosen: bool = False
-    """Whether whoever asks may decide in a person's place."""
+    """Whether the caller may approve tool calls, and so choose a less strict mode."""
 
 
 Command = Stop | Send | Decide | ChangeMode
@@ -94,16 +97,16 @@ _REFUSALS: dict[str, type[AppError]] = {
     error.code: error
     for error in (RunEnded, MessageQueueFull, PermissionNotFound, PermissionDecided, ScopeMissing, Invalid)
 }
-"""What a run may answer instead of obeying."""
+"""The errors with which a run may refuse a command, by code."""
 
 
 class RunCommands:
-    """Passes commands to runs: directly where they are carried here, else by way of the database."""
+    """Applies commands to runs of this process directly, and sends others by way of the database."""
 
     def __init__(
         self, database: Database, supervisor: RunSupervisor, *, process_id: UUID, limits: MessageLimits
     ) -> None:
-        """`limits` hold for what waits in the database for runs of other processes, too."""
+        """`limits` also apply to the commands that wait in the database for runs of other processes."""
         self._database = database
         self._supervisor = supervisor
         self._process_id = process_id
@@ -111,65 +114,62 @@ class RunCommands:
         self._in_progress: set[int] = set()
 
     async def stop(self, run: RunKey, kind: Literal["interrupt", "cancel"]) -> RunRecord:
-        """Ask a run to stop; one that has ended stays as it is. Raises `RunNotFound`."""
+        """Request a run to stop; one that has ended stays as it is. Raises `RunNotFound`."""
         record = await self._get(run)
         command = Stop(kind=kind)
-        if (live := self._supervisor.find(run)) is not None:
-            await _apply(live, command)
+        if (active := self._supervisor.find(run)) is not None:
+            await _apply(active, command)
         elif not record.finished:
             await self._enqueue(run, command)
         return await self._get(run)
 
     async def submit(self, run: RunKey, command: Command) -> dict[str, Any]:
-        """Have a command carried out.
+        """Apply a command and return its result.
 
-        Raises `RunNotFound`, `RunEnded`, what the command itself may raise, and `RunOnAnotherServer`
-        when the process that carries the run does not answer.
+        Raises `RunNotFound`, `RunEnded`, what the command itself raises, and `RunOnAnotherServer` if
+        the process that executes the run does not answer.
         """
         record = await self._get(run)
-        if (live := self._supervisor.find(run)) is not None:
-            return await _apply(live, command)
+        if (active := self._supervisor.find(run)) is not None:
+            return await _apply(active, command)
         if record.finished:
             raise RunEnded
         command_id = await self._enqueue(run, command)
         try:
             async with asyncio.timeout(_ANSWER_S):
-                return await self._answer(run, command_id)
+                return await self._wait_for_answer(run, command_id)
         except TimeoutError:
             raise RunOnAnotherServer(retry_after_s=1) from None
 
     async def watch(self) -> None:
-        """Carry out what other processes were asked of the runs here, until cancelled."""
+        """Apply the commands that other processes received for runs of this one, until cancelled."""
         async with anyio.create_task_group() as tasks:
-            while True:
-                await asyncio.sleep(POLL_S)
-                if self._supervisor.is_idle():
-                    continue
-                # One that is answered while we look may look unanswered.
-                in_progress = frozenset(self._in_progress)
-                try:
-                    async with self._database.snapshot() as reader:
-                        given = await commands_for(
-                            reader, self._process_id, besides=in_progress, limit=_COMMANDS_AT_ONCE
-                        )
-                except Unavailable as error:
-                    log.warning("commands from other processes are not heard now", reason=error.detail)
-                    continue
-                for each in given:
-                    self._in_progress.add(each.id)
-                    tasks.start_soon(self._process, each)
+            await forever(partial(self._poll, tasks), POLL_S, name="run commands")
 
-    async def _process(self, given: StoredCommand) -> None:
-        live = self._supervisor.find(given.run)
-        answer = await _apply_stored(live, given.command)
+    async def _poll(self, tasks: TaskGroup) -> None:
+        if self._supervisor.is_idle():
+            return
+        # A copy: a command that is answered during the query may still be read as unanswered.
+        in_progress = frozenset(self._in_progress)
+        async with self._database.snapshot() as reader:
+            waiting = await commands_for(
+                reader, self._process_id, besides=in_progress, limit=_COMMANDS_AT_ONCE
+            )
+        for stored in waiting:
+            self._in_progress.add(stored.id)
+            tasks.start_soon(self._process, stored)
+
+    async def _process(self, stored: StoredCommand) -> None:
+        """Apply a command and store its answer."""
         try:
+            answer = await _apply_stored(self._supervisor.find(stored.run), stored.command)
             async with self._database.transaction() as tx:
-                await answer_command(tx, given.id, answer)
+                await answer_command(tx, stored.id, answer)
         except Unavailable as error:
-            # To obey twice is to obey once.
-            log.warning("a command cannot be answered now", reason=error.detail)
+            # The next poll applies it again, which has no further effect.
+            log.warning("command.answer_delayed", reason=error.detail)
         finally:
-            self._in_progress.discard(given.id)
+            self._in_progress.discard(stored.id)
 
     async def _get(self, run: RunKey) -> RunRecord:
         async with self._database.snapshot() as reader:
@@ -181,14 +181,14 @@ class RunCommands:
     async def _enqueue(self, run: RunKey, command: Command) -> int:
         plain = command.model_dump(mode="json", by_alias=True)
         async with self._database.transaction() as tx:
-            waiting = await pending_commands(tx, run)
-            if isinstance(command, Stop) and (same := waiting.stops.get(command.kind)) is not None:
+            pending = await pending_commands(tx, run)
+            if isinstance(command, Stop) and (same := pending.stops.get(command.kind)) is not None:
                 return same
-            if waiting.count >= self._limits.count or waiting.size >= self._limits.size:
+            if pending.count >= self._limits.count or pending.size >= self._limits.size:
                 raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)
             return await insert_command(tx, run, plain)
 
-    async def _answer(self, run: RunKey, command_id: int) -> dict[str, Any]:
+    async def _wait_for_answer(self, run: RunKey, command_id: int) -> dict[str, Any]:
         while True:
             finished = (await self._get(run)).finished
             async with self._database.snapshot() as reader:
@@ -200,26 +200,28 @@ class RunCommands:
             await asyncio.sleep(_ANSWER_POLL_S)
 
 
-async def _apply(live: ActiveRun, command: Command) -> dict[str, Any]:
-    control = live.context.control
+async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
+    control = run.control
     match command:
         case Stop(kind=kind):
             await (control.cancel() if kind == "cancel" else control.interrupt())
         case Send():
             message = Message.model_validate({"role": "user", "content": command.content})
             control.send(SentMessage(command.message_id, message, command.priority))
-            position = await control.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
+            position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
             return {"position": position}
         case Decide():
             decision = Decision(command.decision, command.args, command.message)
             await control.approvals.decide(command.request_id, decision)
         case ChangeMode(mode=mode, may_loosen=may_loosen):
-            _change_mode(live, mode, may_loosen=may_loosen)
+            _change_mode(run, mode, may_loosen=may_loosen)
+        case _:
+            assert_never(command)
     return {}
 
 
-def _change_mode(live: ActiveRun, mode: PermissionMode, *, may_loosen: bool) -> None:
-    spec, approvals = live.context.spec, live.context.control.approvals
+def _change_mode(run: ActiveRun, mode: PermissionMode, *, may_loosen: bool) -> None:
+    spec, approvals = run.plan.spec, run.control.approvals
     if mode not in {spec.permission_mode, *spec.permission_modes}:
         raise Invalid.field("permissionMode", f"the graph {spec.id} does not allow {mode!r}")
     if not may_loosen and is_less_strict(mode, than=approvals.mode):
@@ -227,14 +229,19 @@ def _change_mode(live: ActiveRun, mode: PermissionMode, *, may_loosen: bool) -> 
     approvals.mode = mode
 
 
-async def _apply_stored(live: ActiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
+async def _apply_stored(run: ActiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a command: its result, or the error that refuses it."""
     try:
-        if live is None:
+        if run is None:
             raise RunEnded
-        return {"done": await _apply(live, _COMMANDS.validate_python(command))}
+        return {"done": await _apply(run, _COMMANDS.validate_python(command))}
     except AppError as error:
-        errors = [[fault.field, fault.message] for fault in error.errors]
-        return {"refused": {"code": error.code, "detail": error.detail, "errors": errors}}
+        return _refusal(error)
+
+
+def _refusal(error: AppError) -> dict[str, Any]:
+    errors = [[fault.field, fault.message] for fault in error.errors]
+    return {"refused": {"code": error.code, "detail": error.detail, "errors": errors}}
 
 
 def _result_of(answer: dict[str, Any]) -> dict[str, Any]:

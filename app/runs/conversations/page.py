@@ -13,7 +13,7 @@ from app.errors import Invalid
 from app.events import ToolCallResult
 from app.runs.conversations.records import TurnRecord
 from app.runs.conversations.repository import find_turns, stored_results, turns_of
-from app.runs.event_codec import decode_events
+from app.runs.events.codec import decode_events
 
 PAGE_BYTES = 2 * 2**20
 _LOOK_AHEAD = 50

@@ -9,7 +9,7 @@ from app.conversations.records import Conversation
 from app.db import Reader, json_text
 from app.ids import AccountId, RunId, RunKey
 from app.runs.conversations.records import TurnRecord
-from app.runs.event_codec import StoredEvents
+from app.runs.records import StoredEvents
 from app.runs.tables import run_events, runs
 
 

@@ -21,7 +21,7 @@ from app.conversations.transcript import TranscriptEntry, has_user_entries, last
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, RunKey, new_uuid
-from app.pagination import Cursor
+from app.pagination import PageRequest
 from app.principal import Principal, ScopeMissing
 from app.requests import GraphRunRequest
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page
@@ -89,13 +89,10 @@ class ConversationService:
         self, account_id: AccountId, *, limit: int, cursor: str | None = None
     ) -> tuple[list[Conversation], str | None]:
         """A page of an account's conversations, most recently used first, and the next page's cursor."""
-        before = None if cursor is None else Cursor.decode(cursor)
+        page = PageRequest.of(limit, cursor)
         async with self._database.snapshot() as reader:
-            found = await newest_conversations(reader, account_id, limit=limit + 1, before=before)
-        if len(found) <= limit:
-            return found, None
-        last = found[limit - 1]
-        return found[:limit], Cursor(last.updated_at, last.state_key).encode()
+            found = await newest_conversations(reader, account_id, page)
+        return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
     async def get_page(
         self, account_id: AccountId, state_key: str, *, limit: int, cursor: str | None = None

@@ -1,20 +1,16 @@
 """RunDeletion: deletes the contents of ended runs, on request or after the retention time."""
 
-import asyncio
 from datetime import timedelta
 
-import structlog
-
+from app.background import forever
 from app.db import Database
-from app.errors import Conflict, Gone, Unavailable
+from app.errors import Conflict, Gone
 from app.ids import RunKey
 from app.runs.commands.repository import delete_old_commands
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.repository import delete_contents, lock_ended_run, lock_old_runs
 from app.storage.service import StorageQuota
 from app.workspaces.service import Workspaces
-
-log = structlog.get_logger(__name__)
 
 _EVERY_S = 60.0
 _RUNS_AT_ONCE = 20
@@ -74,16 +70,11 @@ class RunDeletion:
 
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
-        while True:
-            try:
-                while await self.delete_old() == _RUNS_AT_ONCE:
-                    pass
-                async with self._database.transaction() as tx:
-                    await delete_old_commands(tx, older_than=_COMMANDS_KEPT)
-                await self._storage.compact()
-            except Unavailable as error:
-                log.warning("run.deletion_delayed", reason=error.detail)
-            except Exception:
-                # The next attempt may succeed, and the server must keep running.
-                log.exception("run.deletion_failed")
-            await asyncio.sleep(_EVERY_S)
+        await forever(self._sweep, _EVERY_S, name="run deletion")
+
+    async def _sweep(self) -> None:
+        while await self.delete_old() == _RUNS_AT_ONCE:
+            pass
+        async with self._database.transaction() as tx:
+            await delete_old_commands(tx, older_than=_COMMANDS_KEPT)
+        await self._storage.compact()

@@ -34,7 +34,7 @@ async def unrest(arena: Arena) -> AsyncIterator[str]:
 def _held(door: Door) -> Iterator[Any]:
     """What a server process still holds of runs that have ended."""
     runs, events = door.services.runs, door.services.log
-    yield from runs._supervisor._live
+    yield from runs._supervisor._active
     yield from door.run_folders()
     yield from runs._dispatcher._admitted.elements()
     yield from runs._dispatcher._running.elements()

@@ -1,37 +1,29 @@
-from collections.abc import AsyncGenerator
-
 import pytest
 
-from app.events import AiEvent, AssistantFinal
+from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
-from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext
+from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
 from app.requests import GraphRunRequest, Message
-from tests.factories import a_context
-
-CONTEXT = a_context()
+from tests.factories import Events, a_context, a_control, a_plan
 
 
 class Parrot:
-    """An executor that says its own word, then fails if told to."""
+    """An executor that publishes its own word, then fails if told to."""
 
     def __init__(self, word: str, failure: ExecutionFailed | None = None) -> None:
         self.word = word
         self.failure = failure
-        self.closed = False
-        self.heard: list[tuple[GraphRunRequest, RunContext]] = []
+        self.requests: list[GraphRunRequest] = []
 
-    async def run(self, request: GraphRunRequest, context: RunContext) -> AsyncGenerator[AiEvent, None]:
-        self.heard.append((request, context))
-        try:
-            yield AssistantFinal(content=self.word)
-            if self.failure is not None:
-                raise self.failure
-        finally:
-            self.closed = True
+    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
+        self.requests.append(request)
+        await context.events.publish(AssistantFinal(content=self.word))
+        if self.failure is not None:
+            raise self.failure
 
-    def preview(self, request: GraphRunRequest, context: RunContext) -> Preview:
-        self.heard.append((request, context))
+    def preview(self, request: GraphRunRequest, _plan: RunPlan) -> Preview:
+        self.requests.append(request)
         return Preview(system_prompt=self.word, prompt=[], options={})
 
 
@@ -40,46 +32,40 @@ def a_request(graph_id: str) -> GraphRunRequest:
 
 
 async def test_a_run_goes_to_the_executor_of_its_provider() -> None:
-    agents, messages = Parrot("agents"), Parrot("messages")
+    agents, messages, events = Parrot("agents"), Parrot("messages"), Events()
     aggregator = ExecutorAggregator({"claude_agents": agents, "messages": messages})
     request = a_request("messages:planner")
-    said = [event async for event in aggregator.run(request, CONTEXT)]
-    assert said == [AssistantFinal(content="messages")]
-    assert messages.heard == [(request, CONTEXT)]
-    assert not agents.heard
+    await aggregator.run(request, RunContext(a_plan(), a_control(), events))
+    assert events.published == [AssistantFinal(content="messages")]
+    assert messages.requests == [request]
+    assert not agents.requests
 
 
 async def test_a_failure_comes_through_unchanged() -> None:
     failure = ExecutionFailed("timeout", "max_turns")
     aggregator = ExecutorAggregator({"claude_agents": Parrot("a", failure)})
     with pytest.raises(ExecutionFailed) as caught:
-        [event async for event in aggregator.run(a_request("claude_agents:planner"), CONTEXT)]
+        await aggregator.run(a_request("claude_agents:planner"), a_context())
     assert caught.value is failure
 
 
-async def test_closing_the_run_closes_the_executors_own() -> None:
-    parrot = Parrot("a")
-    events = ExecutorAggregator({"claude_agents": parrot}).run(a_request("claude_agents:planner"), CONTEXT)
-    await anext(events)
-    await events.aclose()
-    assert parrot.closed
-
-
-def test_a_provider_nobody_serves_is_not_found() -> None:
+async def test_a_provider_without_an_executor_is_not_found() -> None:
+    aggregator = ExecutorAggregator({"claude_agents": Parrot("a")})
     with pytest.raises(GraphNotFound):
-        ExecutorAggregator({"claude_agents": Parrot("a")}).run(a_request("other:planner"), CONTEXT)
+        await aggregator.run(a_request("other:planner"), a_context())
 
 
 def test_a_preview_comes_from_the_executor_that_would_run_it() -> None:
     agents, messages = Parrot("agents"), Parrot("messages")
     aggregator = ExecutorAggregator({"claude_agents": agents, "messages": messages})
-    assert aggregator.preview(a_request("messages:planner"), CONTEXT).system_prompt == "messages"
-    assert not agents.heard
+    assert aggregator.preview(a_request("messages:planner"), a_plan()).system_prompt == "messages"
+    assert not agents.requests
     with pytest.raises(GraphNotFound):
-        aggregator.preview(a_request("other:planner"), CONTEXT)
+        aggregator.preview(a_request("other:planner"), a_plan())
 
 
-def test_the_aggregator_is_an_executor_itself() -> None:
-    inner: GraphExecutor = ExecutorAggregator({"claude_agents": Parrot("a")})
-    outer = ExecutorAggregator({"claude_agents": inner})
-    assert outer.run(a_request("claude_agents:planner"), CONTEXT) is not None
+async def test_the_aggregator_is_an_executor_itself() -> None:
+    parrot = Parrot("a")
+    inner: GraphExecutor = ExecutorAggregator({"claude_agents": parrot})
+    await ExecutorAggregator({"claude_agents": inner}).run(a_request("claude_agents:planner"), a_context())
+    assert len(parrot.requests) == 1

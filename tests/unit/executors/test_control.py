@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from app.errors import Unavailable
 from app.events import ControlEvent, Interrupted, PermissionRequest, PermissionResolved
+from app.executors.approvals import ApprovalRules
 from app.executors.control import RunControl
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.policy import ToolCallDenied
@@ -27,15 +28,17 @@ ACT: Tool = act
 CONTEXT = ToolContext(run=RunKey(AccountId(new_uuid()), RunId("run")), tool_call_id="call", request_id=None)
 
 
+RULES = ApprovalRules(frozenset({"external_side_effect"}), timeout=timedelta(seconds=9))
+
+
 class SlowReader:
     """Hears one event after the other, each when it may."""
 
-    def __init__(self, control: RunControl) -> None:
+    def __init__(self) -> None:
         self.heard: list[ControlEvent] = []
         self.refuses = False
         self._may_hear = asyncio.Semaphore(0)
         self._one_by_one = asyncio.Lock()
-        control.publish = self._publish
 
     async def hears(self, count: int = 1) -> None:
         for _ in range(count):
@@ -46,7 +49,7 @@ class SlowReader:
     def stops(self) -> list[tuple[str, str]]:
         return [(event.kind, event.state) for event in self.heard if isinstance(event, Interrupted)]
 
-    async def _publish(self, event: ControlEvent) -> None:
+    async def publish(self, event: ControlEvent) -> None:
         async with self._one_by_one:
             await self._may_hear.acquire()
             if self.refuses:
@@ -72,13 +75,13 @@ async def begun(control: RunControl, name: str) -> "asyncio.Task[None]":
 
 @pytest.mark.parametrize("kind", ["interrupt", "cancel"])
 async def test_who_asks_while_a_stop_is_told_asks_for_another(kind: str) -> None:
-    control = RunControl()
-    reader = SlowReader(control)
-    control.deliver_to(lambda _: None)
+    reader = SlowReader()
+    control = RunControl(reader.publish)
+    control.inbox.is_open = True
     requested = await begun(control, "interrupt")
     acknowledging = await begun(control, "acknowledge")
     await reader.hears(2)
-    stopping = await begun(control, "stopped")
+    stopping = await begun(control, "mark_stopped")
 
     again = await begun(control, kind)
     await reader.hears(2)
@@ -91,11 +94,11 @@ async def test_who_asks_while_a_stop_is_told_asks_for_another(kind: str) -> None
 
 
 async def test_a_cancel_beyond_an_interrupt_is_acknowledged_before_it_is_done() -> None:
-    control = RunControl()
-    reader = SlowReader(control)
-    control.deliver_to(lambda _: None)
+    reader = SlowReader()
+    control = RunControl(reader.publish)
+    control.inbox.is_open = True
     requested = await begun(control, "interrupt")
-    stopping = await begun(control, "stopped")
+    stopping = await begun(control, "mark_stopped")
     cancelling = await begun(control, "cancel")
     await reader.hears(9)
     ending = await begun(control, "end")
@@ -111,8 +114,8 @@ async def test_a_cancel_beyond_an_interrupt_is_acknowledged_before_it_is_done() 
 
 
 async def test_what_is_being_told_of_a_stop_is_told_when_its_teller_is_gone() -> None:
-    control = RunControl()
-    reader = SlowReader(control)
+    reader = SlowReader()
+    control = RunControl(reader.publish)
     requested = await begun(control, "cancel")
     acknowledging = await begun(control, "acknowledge")
 
@@ -127,12 +130,9 @@ async def test_what_is_being_told_of_a_stop_is_told_when_its_teller_is_gone() ->
 @pytest.mark.parametrize("heard", [True, False])
 async def test_a_call_given_up_while_readers_are_told_of_it(*, heard: bool) -> None:
     """Whoever hears a question hears how it ended, and nobody hears the end of another."""
-    control = RunControl()
-    reader = SlowReader(control)
+    reader = SlowReader()
+    control = RunControl(reader.publish, rules=RULES)
     reader.refuses = not heard
-    control.approvals.require(
-        frozenset({"external_side_effect"}), mode="default", timeout=timedelta(seconds=9)
-    )
     calling = asyncio.create_task(control.approvals.review(ACT, {}, CONTEXT))
     await settled()
 
@@ -148,11 +148,8 @@ async def test_a_call_given_up_while_readers_are_told_of_it(*, heard: bool) -> N
 
 
 async def test_nobody_is_asked_any_more_once_the_run_has_ended() -> None:
-    control = RunControl()
-    reader = SlowReader(control)
-    control.approvals.require(
-        frozenset({"external_side_effect"}), mode="default", timeout=timedelta(seconds=9)
-    )
+    reader = SlowReader()
+    control = RunControl(reader.publish, rules=RULES)
     await control.end()
 
     with pytest.raises(ToolCallDenied):

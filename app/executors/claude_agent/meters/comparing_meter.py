@@ -13,7 +13,7 @@ from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.metering import usage_fact
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 class ComparingMeter:
     """The `RunMeter` of a run behind the gateway."""
 
-    context: RunContext
+    plan: RunPlan
     channel: Channel
     _parents: dict[MessageId, str | None] = field(default_factory=dict)
     """By message the SDK showed: the tool call that started its subagent, None for the main thread."""
@@ -71,14 +71,14 @@ class ComparingMeter:
         if (reported := self._of_sdk.get(measured.message_id)) is not None:
             self._compare(reported, measured)
         if (measured.duplicate_of or measured.message_id) not in self._parents:
-            return usage_fact(measured, self.context, executor_type=EXECUTOR_TYPE, origin="hidden")
+            return usage_fact(measured, self.plan, executor_type=EXECUTOR_TYPE, origin="hidden")
         return self._attribute(measured)
 
     def _attribute(self, measured: MessageUsage) -> UsageFact:
         parent = self._parents.get(measured.duplicate_of or measured.message_id)
         origin: Origin = "assistant" if parent is None else "subagent"
         return usage_fact(
-            measured, self.context, executor_type=EXECUTOR_TYPE, origin=origin, parent_tool_call_id=parent
+            measured, self.plan, executor_type=EXECUTOR_TYPE, origin=origin, parent_tool_call_id=parent
         )
 
     def _compare(self, reported: MeteredMessage, measured: MessageUsage) -> None:

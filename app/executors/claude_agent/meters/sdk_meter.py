@@ -17,7 +17,7 @@ from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.metering import usage_fact
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
@@ -37,7 +37,7 @@ RESIDUAL = "the sum of messages that were never shown"
 class SdkMeter:
     """The `RunMeter` of a run without a gateway; the channel enforces the limits."""
 
-    context: RunContext
+    plan: RunPlan
     channel: Channel
     process: CliProcess
     _after: Totals | None = None
@@ -72,7 +72,7 @@ class SdkMeter:
         origin: Origin = "assistant" if parent is None else "subagent"
         yield usage_fact(
             seen,
-            self.context,
+            self.plan,
             executor_type=EXECUTOR_TYPE,
             origin=origin,
             parent_tool_call_id=parent,
@@ -81,7 +81,7 @@ class SdkMeter:
     def finish(self) -> Iterator[UsageFact]:
         """See the protocol: what the CLI's totals hold beyond the messages it showed."""
         before = _totals(self.process.usage_baseline)
-        left = residuals(before, self._after or before, self._reported, requested_model=self.context.model)
+        left = residuals(before, self._after or before, self._reported, requested_model=self.plan.model)
         for model, (hidden, is_exact) in left.items():
             self._drift += 1
             log.error("meters.hidden_usage", model=model, hidden=hidden)
@@ -93,7 +93,7 @@ class SdkMeter:
                 output_estimated=not is_exact,
                 note=RESIDUAL,
             )
-            yield usage_fact(message, self.context, executor_type=EXECUTOR_TYPE, origin="hidden")
+            yield usage_fact(message, self.plan, executor_type=EXECUTOR_TYPE, origin="hidden")
 
     def summary(self) -> Meters:
         """See the protocol; drift is measured against the CLI's own totals."""

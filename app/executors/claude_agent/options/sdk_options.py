@@ -25,7 +25,7 @@ from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
 from app.executors.claude_agent.tools.builtin_tools import permission_rules
 from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
-from app.executors.port import RunContext
+from app.executors.port import RunPlan
 from app.graphs.spec import GraphSpec
 from app.models.registry import Thinking
 from app.requests import ResponseFormat
@@ -39,7 +39,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 def build_options(
-    context: RunContext,
+    plan: RunPlan,
     *,
     launcher: Path,
     system_prompt_file: Path,
@@ -53,16 +53,16 @@ def build_options(
 
     `full`: use the CLI's full mode.
     """
-    spec = context.spec
+    spec = plan.spec
     agent = [AGENT_TOOL] if spec.agents else []
-    names = [*agent, *(bridged_name(tool.id) for tool in context.tools)]
+    names = [*agent, *(bridged_name(tool.id) for tool in plan.tools)]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine, and limited to 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
-        model=context.model,
-        fallback_model=context.options.fallback,
-        thinking=_thinking(context.options.thinking),
-        effort=context.options.effort,
+        model=plan.model,
+        fallback_model=plan.options.fallback,
+        thinking=_thinking(plan.options.thinking),
+        effort=plan.options.effort,
         tools=cli_tools(spec),
         allowed_tools=[*names, *permission_rules(spec.native_tools)],
         mcp_servers={SERVER_NAME: server} if server else {},
@@ -73,18 +73,18 @@ def build_options(
         plugins=[],
         permission_mode="dontAsk",
         can_use_tool=deny_unlisted(names),
-        agents=_agents(context) or None,
+        agents=_agents(plan) or None,
         # Without it no message shows a subagent's text.
         forward_subagent_text=full,
         hooks=hooks.for_sdk(approval_timeout_s=spec.approval_timeout_s) if full and hooks else None,
         verbatim_prompts=True,
         include_partial_messages=True,
-        max_turns=context.limits.max_turns,
+        max_turns=plan.limits.max_turns,
         output_format=_output_format(response_format),
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
-        extra_args=_switches(full=full, stores_session=context.conversation is not None),
+        extra_args=_switches(full=full, stores_session=plan.conversation is not None),
     )
 
 
@@ -111,17 +111,17 @@ def _switches(*, full: bool, stores_session: bool) -> dict[str, str | None]:
     return switches
 
 
-def _agents(context: RunContext) -> dict[str, AgentDefinition]:
+def _agents(plan: RunPlan) -> dict[str, AgentDefinition]:
     return {
         name: AgentDefinition(
             description=agent.description,
             prompt=agent.prompt,
-            tools=[tool if tool in context.spec.native_tools else bridged_name(tool) for tool in agent.tools],
-            model=context.agent_models.get(name, "inherit"),
+            tools=[tool if tool in plan.spec.native_tools else bridged_name(tool) for tool in agent.tools],
+            model=plan.agent_models.get(name, "inherit"),
             # In the background it would outlive the turn that started it.
             background=False,
         )
-        for name, agent in context.spec.agents.items()
+        for name, agent in plan.spec.agents.items()
     }
 
 

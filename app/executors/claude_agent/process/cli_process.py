@@ -30,7 +30,7 @@ from app.executors.claude_agent.process.message_buffer import MessageBuffer
 from app.executors.claude_agent.process.pending_messages import PendingMessages
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.sanitizer import sanitize
-from app.executors.control import RunEnded
+from app.executors.inbox import RunEnded
 from app.large_json import dumps
 from app.requests import Priority
 from app.storable import storable

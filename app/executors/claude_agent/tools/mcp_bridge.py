@@ -12,19 +12,20 @@ from mcp import types
 from mcp.server import Server
 
 from app.events import AiEvent, ToolCallStart
-from app.executors.approvals import ApprovableTool
+from app.executors.approvals import ApprovableTool, Approvals
 from app.executors.claude_agent.tools.builtin_tools import CliTool
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import HookCall, HookName, SdkHooks
-from app.executors.port import RunContext
+from app.executors.port import RunContext, RunPlan
 from app.gateway.channel import Channel
 from app.storable import storable
-from app.tools.policy import ToolPolicy
+from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
 from app.tools.tool import Tool, ToolContext
 
 _CALL_ID = "claudecode/toolUseId"
+_NO_RUN = "No tool is called before there is a run."
 _DENIAL_REASONS = {
     "deadline": "This run's time is up; no tool is called any more.",
     "budget": "This run's budget is used up; no tool is called any more.",
@@ -34,15 +35,16 @@ _DENIAL_REASONS = {
 class McpBridge:
     """One run's tools and their results.
 
-    A CLI that is started ahead of time gets its bridge before its run is known: `context` is then that
-    of a run with the same graph and tools, and no tool can be called before `attach_run`.
+    A CLI that is started ahead of time gets its bridge before its run is known: `plan` is then that of a
+    run with the same graph and tools, and no tool can be called before `attach_run`.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
+    def __init__(self, plan: RunPlan) -> None:
+        self._plan = plan
+        self._approvals: Approvals | None = None
         self._channel: Channel | None = None
         self._hooks: SdkHooks | None = None
-        self._tools = {tool.id: tool for tool in context.tools}
+        self._tools = {tool.id: tool for tool in plan.tools}
         policy = ToolPolicy(frozenset(self._tools), self.denial_reason, self._review)
         self._runner = ToolRunner(self._tools, policy)
         self._published: dict[str, asyncio.Event] = {}
@@ -51,14 +53,15 @@ class McpBridge:
 
     def attach_run(self, context: RunContext, channel: Channel, hooks: SdkHooks) -> None:
         """Execute calls for this run from now on."""
-        self._context, self._channel = context, channel
+        self._plan, self._channel = context.plan, channel
+        self._approvals = context.control.approvals
         self._hooks = hooks
 
     @property
     def longest_call_s(self) -> float:
         """The longest a call may take, including the time to wait for a person's approval."""
         tool_s = max((tool.timeout_s for tool in self._tools.values()), default=0)
-        return tool_s + (self._context.spec.approval_timeout_s if self._context.spec.approve else 0)
+        return tool_s + (self._plan.spec.approval_timeout_s if self._plan.spec.approve else 0)
 
     def on_published(self, event: AiEvent) -> None:
         """An event of this run was published: calls that clients can see now may be reviewed."""
@@ -80,7 +83,7 @@ class McpBridge:
     def denial_reason(self) -> str | None:
         """Why no tool may be called now, for the model; None if tools may be called."""
         if self._channel is None:
-            return "No tool is called before there is a run."
+            return _NO_RUN
         limit = self._channel.exhausted_limit
         return None if limit is None else _DENIAL_REASONS.get(limit, "This run is over.")
 
@@ -91,14 +94,16 @@ class McpBridge:
     async def _review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         # An approval request names the tool call, so clients must have got the call's event before.
         await self._published_event(context.tool_call_id).wait()
-        return await self._context.control.approvals.review(tool, args, context)
+        if self._approvals is None:
+            raise ToolCallDenied(_NO_RUN)
+        return await self._approvals.review(tool, args, context)
 
     def _published_event(self, call_id: str) -> asyncio.Event:
         return self._published.setdefault(call_id, asyncio.Event())
 
     def _tool_context(self, call_id: str) -> ToolContext:
-        request_id = self._context.request_id
-        return ToolContext(run=self._context.run, tool_call_id=call_id, request_id=request_id)
+        request_id = self._plan.request_id
+        return ToolContext(run=self._plan.run, tool_call_id=call_id, request_id=request_id)
 
     async def _notify(self, hook: HookName, tool_id: str, call_id: str) -> None:
         if self._hooks is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.executors.port import Preview, RunContext
+from app.executors.port import Preview, RunPlan
 from app.http.api.catalogs.schemas import ModelOptionsResponse
 from app.http.response_model import Money, ResponseModel
 from app.tools.tool import Effect
@@ -39,19 +39,19 @@ class PreviewResponse(ResponseModel):
     sdk_options: Mapping[str, Any]
 
     @classmethod
-    def of(cls, context: RunContext, preview: Preview) -> "PreviewResponse":
+    def of(cls, plan: RunPlan, preview: Preview) -> "PreviewResponse":
         """Build from a planned run."""
-        timeout_s = context.timeout.total_seconds()
+        timeout_s = plan.timeout.total_seconds()
         return cls(
-            graph_id=context.spec.id,
-            model=context.model,
-            model_options=ModelOptionsResponse.model_validate(context.options),
-            tools=tuple(PreviewedTool.model_validate(tool) for tool in context.tools),
+            graph_id=plan.spec.id,
+            model=plan.model,
+            model_options=ModelOptionsResponse.model_validate(plan.options),
+            tools=tuple(PreviewedTool.model_validate(tool) for tool in plan.tools),
             limits=LimitsResponse(
                 timeout_s=timeout_s,
-                max_turns=context.limits.max_turns,
-                max_budget_usd=context.limits.max_budget_usd,
-                max_total_tokens=context.limits.max_total_tokens,
+                max_turns=plan.limits.max_turns,
+                max_budget_usd=plan.limits.max_budget_usd,
+                max_total_tokens=plan.limits.max_total_tokens,
             ),
             timeout_s=timeout_s,
             system_prompt=preview.system_prompt,

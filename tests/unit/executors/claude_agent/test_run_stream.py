@@ -7,7 +7,7 @@ from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.port import ABORTED, ExecutionFailed, RunOutcome
 from app.requests import Message, SentMessage
-from tests.factories import a_context
+from tests.factories import a_plan
 from tests.unit.executors.claude_agent.frames import a_result
 from tests.unit.gateway.calls import Billing, a_channel
 
@@ -16,10 +16,8 @@ SENT = SentMessage("3f3cf38e-4b6b-4f0e-a0fa-f0f3bb3c1a11", Message(role="user", 
 
 def a_turn() -> RunStream:
     """A turn that has answered."""
-    context = a_context()
-    turn = RunStream(
-        context, response_format=None, results={}, meter=ComparingMeter(context, a_channel(Billing()))
-    )
+    plan = a_plan()
+    turn = RunStream(plan, response_format=None, results={}, meter=ComparingMeter(plan, a_channel(Billing())))
     assert list(turn.feed(a_result())) == []
     return turn
 

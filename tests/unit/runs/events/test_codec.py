@@ -16,7 +16,8 @@ from app.events import (
 )
 from app.http.native.encoder import NativeEncoder
 from app.requests import FinalUsage
-from app.runs.event_codec import DELTAS_PER_ROW, StoredEvents, decode_events, encode_events
+from app.runs.events.codec import DELTAS_PER_ROW, decode_events, encode_events
+from app.runs.records import StoredEvents
 from app.streams.port import LogEntry
 
 message_ids = st.sampled_from(["msg_1", "msg_2"])

@@ -2,30 +2,15 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from app.events import CLIENT_EVENTS, TextDelta, ThinkingDelta
+from app.runs.records import StoredEvents
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
 DELTAS_PER_ROW = 1000
 """Limits the size of a row, so that a long text can be read in pieces."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvents:
-    """One row: an event, or neighbouring deltas of one message.
-
-    `data` is the event's JSON. For several deltas, `delta` is their joined text and `cuts` the length
-    of each in code points. The column must preserve the order of names and U+0000 (`json`, not
-    `jsonb`), because a replay repeats the live stream byte for byte.
-    """
-
-    position: int
-    last_position: int
-    data: dict[str, Any]
 
 
 def encode_events(entries: Iterable[LogEntry]) -> list[StoredEvents]:

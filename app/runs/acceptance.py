@@ -1,0 +1,115 @@
+"""RunAcceptance: accepts a planned run in one transaction: run row, turn, workspace and credit, or none."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from app.billing.ledger import CreditLedger
+from app.concurrency.fair_semaphore import FairSemaphore
+from app.db import Database, Transaction
+from app.executors.port import RunPlan
+from app.ids import AccountId, ApiKeyId, RunKey
+from app.principal import Principal
+from app.requests import GraphRunRequest
+from app.runs.conversations.service import ConversationService
+from app.runs.records import NewRun, RunRecord
+from app.runs.repository import QUESTION_CHARS, insert_run
+from app.runs.request_codec import RequestCodec
+from app.storage.service import StorageQuota
+from app.workspaces.records import Upload
+from app.workspaces.service import Workspaces
+
+_LARGE_BYTES = 1_048_576
+_LARGE_REQUESTS_AT_ONCE = 2
+"""More concurrent writes would leave the database and the event loop no time for small requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRun:
+    """A run that is in the database."""
+
+    record: RunRecord
+    plan: RunPlan
+    to_cancel: list[RunKey]
+    """Earlier runs of its conversation that it replaces (`onConflict: interrupt`)."""
+
+
+class RunAcceptance:
+    """Accepts runs."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        codec: RequestCodec,
+        conversations: ConversationService,
+        ledger: CreditLedger,
+        storage: StorageQuota,
+        workspaces: Workspaces,
+        require_live_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
+        process_id: UUID,
+    ) -> None:
+        """`require_live_key` raises for a revoked key, and blocks its revocation until the commit."""
+        self._database = database
+        self._codec = codec
+        self._conversations = conversations
+        self._ledger = ledger
+        self._storage = storage
+        self._workspaces = workspaces
+        self._require_live_key = require_live_key
+        self._process_id = process_id
+        self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
+
+    async def accept(
+        self, caller: Principal, request: GraphRunRequest, plan: RunPlan, *, fingerprint: bytes, credits_: int
+    ) -> AcceptedRun | None:
+        """Insert the run and reserve its credits; None if its id is taken.
+
+        Raises `InsufficientCredits`, `ConversationBusy`, `ConversationFull`, `ScopeMissing`, `StorageFull`.
+        """
+        async with self._slot(request, caller.account_id):
+            text = await self._codec.encode(request)
+            async with self._database.transaction() as tx:
+                # Before the insert: a revocation that stops the key's runs misses none.
+                await self._require_live_key(tx, caller.api_key_id)
+                await self._storage.require_room(tx, caller.account_id, request.size)
+                plan, to_cancel = await self._take_turn(tx, caller, request, plan=plan)
+                record = await insert_run(tx, self._new_run(plan, request, text, fingerprint=fingerprint))
+                if record is None:
+                    return None
+                if plan.spec.native_tools:
+                    uploads = [Upload(file.path, file.content) for file in request.files]
+                    await self._workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
+                reserved = await self._ledger.reserve(tx, plan.run, credits_)
+        return AcceptedRun(record, replace(plan, reserved=reserved), to_cancel)
+
+    async def _take_turn(
+        self, tx: Transaction, caller: Principal, request: GraphRunRequest, *, plan: RunPlan
+    ) -> tuple[RunPlan, list[RunKey]]:
+        if request.state_key is None:
+            return plan, []
+        conversation, to_cancel = await self._conversations.take_turn(
+            tx, caller, request.state_key, request=request
+        )
+        return replace(plan, conversation=conversation), to_cancel
+
+    def _new_run(self, plan: RunPlan, request: GraphRunRequest, text: str, *, fingerprint: bytes) -> NewRun:
+        return NewRun(
+            key=plan.run,
+            api_key_id=plan.attribution.api_key_id,
+            graph_id=request.graph_id,
+            model=plan.model,
+            request=text,
+            question=request.messages[-1].text[:QUESTION_CHARS],
+            request_hash=fingerprint,
+            request_id=plan.request_id,
+            process_id=self._process_id,
+            conversation=plan.conversation,
+        )
+
+    def _slot(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:
+        """Limits concurrent large requests, fairly between accounts; a small one needs no slot."""
+        if request.size <= _LARGE_BYTES:
+            return nullcontext()
+        return self._large_requests.slot(str(account_id))

@@ -1,0 +1,1 @@
+"""Events of runs: publishing, reading, storage encoding, and the terminal events."""

@@ -1,0 +1,45 @@
+"""RunEventPublisher: appends a run's events to the event log, one at a time."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import structlog
+
+from app.db import Database
+from app.errors import Unavailable
+from app.events import ClientEvent, Interrupted
+from app.ids import RunKey
+from app.runs.repository import store_interruption
+from app.streams.port import EventLog
+
+log = structlog.get_logger(__name__)
+
+
+class RunEventPublisher:
+    """The only writer of a run's events before its end, so positions are in order."""
+
+    def __init__(self, database: Database, event_log: EventLog, run: RunKey) -> None:
+        self._database = database
+        self._log = event_log
+        self._run = run
+        self._publish_lock = asyncio.Lock()
+        self._store_lock = asyncio.Lock()
+        self._interruption: dict[str, str] = {}
+
+    async def publish(self, event: ClientEvent) -> int:
+        """Append an event and return its position; raises what the event log raises."""
+        async with self._publish_lock:
+            position = await self._log.append(self._run, event)
+        if isinstance(event, Interrupted):
+            await self._store_interruption(event)
+        return position
+
+    async def _store_interruption(self, event: Interrupted) -> None:
+        now = datetime.now(UTC).isoformat()
+        self._interruption = {"kind": event.kind, "state": event.state, "at": now}
+        try:
+            # Each writer stores the latest state, so the row is never behind the event log.
+            async with self._store_lock, self._database.transaction() as tx:
+                await store_interruption(tx, self._run, self._interruption)
+        except Unavailable as error:
+            log.warning("run.interruption_not_stored", reason=error.detail)

@@ -1,0 +1,83 @@
+"""RunEventReader: a run's events from the event log while it runs, and from the database afterwards."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+
+from app.db import Database
+from app.events import Done, RunError
+from app.ids import RunKey
+from app.runs.events.codec import decode_events
+from app.runs.events.terminal import with_positions
+from app.runs.repository import has_ended, stored_events
+from app.streams.idle_timeout import with_idle_timeout
+from app.streams.port import EventLog, LogEntry
+
+_END_CHECK_S = 1.0
+"""How often the reader of another process's run checks in the database whether it has ended."""
+
+
+class RunEventReader:
+    """Reads the events of runs; no reader affects a run."""
+
+    def __init__(
+        self, database: Database, event_log: EventLog, *, is_active: Callable[[RunKey], bool]
+    ) -> None:
+        """`is_active` tells whether this process executes a run."""
+        self._database = database
+        self._log = event_log
+        self._is_active = is_active
+
+    async def read(self, run: RunKey, *, finished: bool) -> Sequence[LogEntry]:
+        """The events of a run so far."""
+        if not finished and (entries := await self._log.read(run)):
+            return entries
+        return [entry async for batch in self._stored(run, 0) for entry in batch]
+
+    async def follow(
+        self, run: RunKey, *, after: int, finished: bool
+    ) -> AsyncGenerator[Sequence[LogEntry], None]:
+        """Yield the events after a position in batches until `Done`."""
+        if not finished:
+            async with aclosing(self._follow_log(run, after)) as batches:
+                async for batch in batches:
+                    yield batch
+                    after = batch[-1].position
+                    if isinstance(batch[-1].event, Done):
+                        return
+        async with aclosing(self._stored(run, after)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _follow_log(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
+        """Follow the log; for a run of another process, until the database says that it has ended."""
+        batches = with_idle_timeout(self._log.follow(run, after=after), lambda: _END_CHECK_S)
+        async with aclosing(batches):
+            async for batch in batches:
+                if batch is not None:
+                    yield batch
+                elif not self._is_active(run) and await self._has_ended(run):
+                    return
+
+    async def _has_ended(self, run: RunKey) -> bool:
+        async with self._database.snapshot() as reader:
+            return await has_ended(reader, run)
+
+    async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
+        """The stored events after a position, in batches."""
+        async with self._database.snapshot() as reader:
+            first = decode_events(await stored_events(reader, run, max_bytes=1))
+        # If the process of a run died and its events are lost, only its end is stored. The end then
+        # follows whatever position the reader has reached.
+        only_end = bool(first) and first[0].event == RunError(error="internal")
+        position = 0 if only_end else after
+        while True:
+            async with self._database.snapshot() as reader:
+                rows = await stored_events(reader, run, after=position)
+            if not rows:
+                return
+            entries = decode_events(rows)
+            if only_end:
+                yield with_positions([entry.event for entry in entries], after=after)
+                return
+            yield [entry for entry in entries if entry.position > position]
+            position = rows[-1].last_position

@@ -1,0 +1,113 @@
+"""RunOutput: receives the events of a run's executor and derives the run's final result from them."""
+
+import structlog
+
+from app.billing.receipt_queue import ReceiptQueue
+from app.events import (
+    AiEvent,
+    AssistantFinal,
+    MeterReport,
+    OutputEvent,
+    TextDelta,
+    ThinkingDelta,
+    UsageReport,
+    UserMessageDelivered,
+)
+from app.executors.control import RunControl
+from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
+from app.requests import FinalUsage, GraphFinal
+from app.runs.events.publisher import RunEventPublisher
+from app.streams.event_json import to_json
+
+log = structlog.get_logger(__name__)
+
+_EVENT_BYTES = 1024
+"""The approximate size of an event without its text."""
+
+
+class RunOutput:
+    """Implements `EventSink`: usage goes to billing, everything else to the run's publisher."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        control: RunControl,
+        *,
+        publisher: RunEventPublisher,
+        receipts: ReceiptQueue,
+        max_bytes: int,
+    ) -> None:
+        """`max_bytes`: a run with more output is stopped."""
+        self._plan = plan
+        self._control = control
+        self._publisher = publisher
+        self._receipts = receipts
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._limit_exceeded = False
+        self._answer: AssistantFinal | None = None
+        self._usage = plan.spent.usage
+        self._message_id: str | None = None
+        self._text: list[str] = []
+        """The last message of the main agent."""
+        self.outcome: RunOutcome = INTERNAL
+        """How the run ended, if it has no answer."""
+        self.report: MeterReport | None = None
+
+    async def publish(self, event: AiEvent) -> int | None:
+        """See the port."""
+        match event:
+            case UsageReport(fact=fact):
+                self._usage = self._usage.plus(fact.usage)
+                self._receipts.record(fact)
+            case MeterReport():
+                self.report = event
+            case _ if not self._limit_exceeded:
+                return await self._publish_output(event)
+        return None
+
+    def final(self) -> GraphFinal:
+        """The result of the run; without an answer it contains the last message as far as it was sent."""
+        answer = None if self._limit_exceeded else self._answer
+        outcome = BUDGET if self._limit_exceeded else self.outcome
+        return GraphFinal(
+            ok=answer is not None,
+            run_id=self._plan.run.run_id,
+            request_id=self._plan.request_id,
+            content=answer.content if answer else "".join(self._text),
+            structured_output=answer.structured_output if answer else None,
+            error=None if answer else outcome.error,
+            finish_reason="stop" if answer else outcome.finish_reason,
+            usage=FinalUsage(
+                prompt_tokens=self._usage.prompt_tokens,
+                completion_tokens=self._usage.completion_tokens,
+            ),
+        )
+
+    async def _publish_output(self, event: OutputEvent) -> int:
+        self._add(event)
+        position = await self._publisher.publish(event)
+        if isinstance(event, UserMessageDelivered):
+            self._control.inbox.mark_delivered(event.message_id, position)
+        if self._bytes > self._max_bytes:
+            # Only the output ends here: usage is recorded until the executor has stopped.
+            log.error("run.output_limit_exceeded", max_bytes=self._max_bytes)
+            self._limit_exceeded = True
+            self._control.stop.set()
+        return position
+
+    def _add(self, event: OutputEvent) -> None:
+        self._bytes += _size_of(event)
+        if isinstance(event, AssistantFinal):
+            self._answer = event
+        elif isinstance(event, TextDelta) and event.parent_tool_call_id is None:
+            if event.message_id != self._message_id:
+                self._message_id, self._text = event.message_id, []
+            self._text.append(event.delta)
+
+
+def _size_of(event: OutputEvent) -> int:
+    """The approximate memory that the event takes in the event log."""
+    if isinstance(event, TextDelta | ThinkingDelta):
+        return _EVENT_BYTES + len(event.delta)
+    return _EVENT_BYTES + len(to_json(event))
