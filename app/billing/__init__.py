@@ -1,1 +1,1 @@
-"""Turn usage into money, once."""
+"""Prices, receipts, credit and usage reports."""

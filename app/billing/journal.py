@@ -1,8 +1,8 @@
-"""The outbox of receipts: an append-only, checksummed, fsynced file per process.
+"""Journal: the outbox of receipts, one append-only, checksummed, fsynced file per process.
 
-A message is written down when it opens and again when it closes, before anybody can hear of it;
-what is in the database is acknowledged. A process that died leaves its files, and the next one
-adopts them. One line is one record: `crc32 kind payload`.
+A message is journalled when it starts and when it completes, each time before a client can see it.
+Receipts in the database are acknowledged. Files of a process that died are recovered by another process.
+A line is one record: `crc32 kind payload`.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ from app.usage import UsageFact
 log = structlog.get_logger(__name__)
 
 SEGMENT_BYTES = 1024 * 1024
-"""From this size on, a new segment is begun, so that the old one can be dropped."""
+"""From this size on a new segment is begun, so that the old one can be deleted."""
 
 _LOCK_S = 5.0
-"""How long a neighbour that looks for the dead may hold a lock that is just being made."""
+"""How long another process that looks for abandoned journals may hold a new lock."""
 
 _STARTED, _COMPLETED, _ACKNOWLEDGED = b"O", b"C", b"D"
 _FACT = TypeAdapter(UsageFact)
 
 
 class JournalUnavailable(Unavailable):
-    """Receipts cannot be kept safe now, so no new run is taken; try again later."""
+    """Receipts cannot be stored safely now, so no new run is accepted; try again later."""
 
     code = "journal_unavailable"
 
@@ -48,16 +48,16 @@ class _Segment:
     path: Path
     lock: FileLock
     pending: set[str] = field(default_factory=set)
-    """Keys of facts written here and not acknowledged."""
+    """Keys of facts in this segment that are not acknowledged."""
 
 
 class Journal:
-    """Notes what every message used until its receipt is in the database."""
+    """Records the usage of each message until its receipt is in the database."""
 
     def __init__(self, directory: Path, process_id: UUID, *, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Open a journal of this process's own; raises `JournalFailed`."""
+        """Create this process's journal in `directory`; raises `JournalFailed`."""
         self.problem: str | None = None
-        """Why nothing can be written down now."""
+        """Why the journal cannot be written now; None while it can."""
         self._directory = directory
         self._stem = str(process_id)
         self._segment_bytes = segment_bytes
@@ -77,9 +77,9 @@ class Journal:
             raise JournalFailed(message) from error
 
     def start_message(self, fact: UsageFact, *, replaces: str | None = None) -> None:
-        """Note that a message has begun; `fact` is what is known of it so far.
+        """Record that a message has started; `fact` is its usage so far.
 
-        `replaces` is the key of one that was opened before and is acknowledged with the same write.
+        `replaces` is the key of a fact recorded before; it is acknowledged in the same write.
         """
         if replaces is None:
             self._append_fact(_STARTED, fact)
@@ -89,17 +89,17 @@ class Journal:
         self._mark_acknowledged({replaces})
 
     def complete_message(self, fact: UsageFact) -> None:
-        """Note what a message used; replaces what was noted of it before."""
+        """Record the final usage of a message; replaces what was recorded of it before."""
         self._append_fact(_COMPLETED, fact)
 
     def acknowledge(self, keys: Iterable[str]) -> None:
-        """Acknowledge receipts that are in the database; drops the segments nobody needs."""
+        """Record that receipts are in the database; deletes segments that are no longer needed."""
         finished = set(keys)
         self._append(_ACKNOWLEDGED, " ".join(sorted(finished)).encode())
         self._mark_acknowledged(finished)
 
     async def sync(self) -> None:
-        """Return when everything noted until now would survive a power cut."""
+        """Return when everything recorded so far would survive a power failure."""
         target = self._written
         while self._synced < target:
             async with self._syncing:
@@ -114,9 +114,9 @@ class Journal:
                 self._synced = written
 
     def recover(self) -> list[UsageFact]:
-        """Take over what processes that died left; their segments are dropped as it is delivered.
+        """The unacknowledged facts of processes that died; acknowledging them deletes their segments.
 
-        A message whose closing was noted comes with basis `recovered`, else with `partial`.
+        A message whose completion was recorded has the basis `recovered`, any other `partial`.
         """
         found: list[UsageFact] = []
         for lock_path in sorted(self._directory.glob("*.lock")):
@@ -128,7 +128,7 @@ class Journal:
             try:
                 lock.acquire(blocking=False)
             except (Timeout, OSError):
-                # Alive, or adopted by a neighbour in this very moment.
+                # The process is alive, or another process recovers its journal at this moment.
                 continue
             try:
                 found.extend(self._recover(lock, lock_path.stem))
@@ -138,14 +138,14 @@ class Journal:
         return found
 
     def probe(self) -> None:
-        """Try to write again after a failure, first of all what could not be written."""
+        """After a failure, try to write again, beginning with the records that could not be written."""
         if self.problem is not None and not self._unwritten:
             self._append(_ACKNOWLEDGED, b"")
         elif self.problem is not None:
             self._write()
 
     def close(self) -> None:
-        """Stop writing; what is not acknowledged stays for the next process."""
+        """Stop writing; unacknowledged facts stay for the next process."""
         self.probe()
         os.close(self._descriptor)
         self._drop_acknowledged(keep=0)
@@ -170,7 +170,7 @@ class Journal:
 
     def _write(self) -> None:
         try:
-            # A full disk takes a part of it, and says why only when it is asked to take the rest.
+            # A full disk takes a part of the data; only the next write reports the error.
             while self._unwritten:
                 written = os.write(self._descriptor, self._unwritten)
                 self._unwritten = self._unwritten[written:]
@@ -193,7 +193,7 @@ class Journal:
         self._number += 1
         path = self._directory / f"{self._stem}.{self._number:06}.journal"
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        with suppress(OSError):  # not every file system knows how
+        with suppress(OSError):  # not every file system can sync a directory
             _sync(os.open(self._directory, os.O_RDONLY))
         self._segments.append(_Segment(path, self._lock))
         return descriptor
@@ -204,7 +204,7 @@ class Journal:
         self._drop_acknowledged()
 
     def _drop_acknowledged(self, *, keep: int = 1) -> None:
-        # Oldest first: a closing must not be dropped while an older segment still has its opening.
+        # Oldest first: the completion of a message must not be deleted before its start.
         try:
             while len(self._segments) > keep and not self._segments[0].pending:
                 self._segments[0].path.unlink(missing_ok=True)
@@ -231,7 +231,7 @@ class Journal:
             Path(lock.lock_file).unlink(missing_ok=True)
             return []
         log.warning("journal.recovered", process=stem, receipts=len(remaining))
-        # Which of them names a message matters no more: they go together.
+        # Which segment holds which message no longer matters: they are deleted together.
         self._recovered.extend(_Segment(path, lock, set(remaining)) for path in paths)
         return list(remaining.values())
 
@@ -242,7 +242,7 @@ def _record(kind: bytes, payload: bytes) -> bytes:
 
 
 def _sync(descriptor: int) -> None:
-    """See that it would survive a power cut, and close it."""
+    """Sync a file to disk and close it."""
     try:
         os.fsync(descriptor)
     finally:
@@ -250,7 +250,7 @@ def _sync(descriptor: int) -> None:
 
 
 def _read(paths: Iterable[Path]) -> Iterator[tuple[str, UsageFact]]:
-    """What the segments of one process say, as it stands at their end."""
+    """The unacknowledged facts of one process, by key."""
     remaining: dict[str, UsageFact] = {}
     for path in paths:
         for kind, payload in _records(path):

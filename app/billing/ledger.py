@@ -1,4 +1,4 @@
-"""CreditLedger: what an account may spend, and every change of it."""
+"""CreditLedger: the credit of accounts and every change to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
 
 MAX_CREDITS = 4 * 10**18
-"""What an account may be given and adjusted by in all: less than a bigint holds."""
+"""The limit of all grants and adjustments of an account: less than a bigint holds."""
 
 
 class InsufficientCredits(PaymentRequired):
@@ -33,13 +33,13 @@ class InsufficientCredits(PaymentRequired):
 
 
 class ReferenceTaken(Conflict):
-    """This reference was used for another amount."""
+    """This reference was already used for another amount."""
 
     code = "reference_taken"
 
 
 class TooMuchCredit(Invalid):
-    """The account's credit would become larger than can be kept."""
+    """The account's credit would exceed the supported maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class AccountTerms:
 
     mode: PaymentMode
     monthly_budget: int | None
-    """Credits a calendar month (UTC); None: as much as it likes."""
+    """Credits per calendar month (UTC); None: no limit."""
 
 
 class CreditLedger:
-    """Grants, reserves and answers what is left; debits come with receipts."""
+    """Grants, adjusts and reserves credit; debits are inserted with receipts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def balance(self, account_id: AccountId) -> CreditBalance:
-        """What an account was granted, has spent and has left."""
+        """Credits granted, spent, reserved and available."""
         async with self._database.snapshot() as reader:
             return await find_balance(reader, account_id)
 
@@ -70,7 +70,7 @@ class CreditLedger:
         note: str | None = None,
         reference: str | None = None,
     ) -> CreditBalance:
-        """Add credits; the same `reference` adds them once. Raises `ReferenceTaken`."""
+        """Add credits; repeating a `reference` adds them once. Raises `ReferenceTaken`, `TooMuchCredit`."""
         return await self._add("grant", account_id, credits_, note=note, reference=reference)
 
     async def adjust(
@@ -81,13 +81,13 @@ class CreditLedger:
         note: str | None = None,
         reference: str | None = None,
     ) -> CreditBalance:
-        """Correct an account by credits of either sign; the same `reference` does it once."""
+        """Correct an account by credits of either sign; repeating a `reference` does it once."""
         return await self._add("adjustment", account_id, credits_, note=note, reference=reference)
 
     async def change_terms(
         self, account_id: AccountId, change: Callable[[AccountTerms], AccountTerms]
     ) -> CreditBalance:
-        """Change how an account pays, given how it pays now; nobody else changes that in between."""
+        """Change how an account pays; `change` gets the current terms, with the account locked."""
         async with self._database.transaction() as tx:
             now = await lock_balance(tx, account_id)
             terms = change(AccountTerms(now.mode, now.monthly_budget))
@@ -95,9 +95,9 @@ class CreditLedger:
             return await find_balance(tx, account_id)
 
     async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> int | None:
-        """Set credits aside for a run: as many as wanted, or what is left; None where there is no limit.
+        """Reserve credits for a run: `requested`, or as many as are available; None if there is no limit.
 
-        Raises `InsufficientCredits` when nothing is left that others have not set aside.
+        Raises `InsufficientCredits` if none are available.
         """
         now = datetime.now(UTC)
         if (await find_balance(tx, run.account_id)).available(now) is None:
@@ -112,21 +112,21 @@ class CreditLedger:
         return reserved
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
-        """Give back what a run had set aside; a second time does nothing."""
+        """Release a run's reservation; does nothing if there is none."""
         if await reserved_credits(tx, run) > 0:
-            # Whoever releases at the same moment waits here, and finds nothing left to give back.
+            # A concurrent release waits for this lock and then finds nothing to release.
             await lock_balance(tx, run.account_id)
             await release_reservation(tx, run)
 
     async def resize_reservation(
         self, run: RunKey, requested: int, *, minimum: int | None = None, pending: int = 0
     ) -> int | None:
-        """Let a run's reservation be as large as wanted, or what is left, if that covers `minimum`.
+        """Set a run's reservation to `requested` credits, or to those available if they cover `minimum`.
 
-        `minimum` is `requested` unless given; `pending` credits are left out of account.
-        Returns the credits the run might spend: its reservation and what nobody has reserved; None: any.
-        If those are less than `minimum` and `pending`, nothing has changed. Runs at the same time, in all
-        processes, ask one after the other.
+        `minimum` is `requested` by default; `pending` credits are spent but not in the database yet.
+        Returns the credits the run may spend: its reservation and what is available besides; None if there
+        is no limit. If they are fewer than `minimum` and `pending`, nothing has changed. Concurrent calls for
+        an account are serialized, across all processes.
         """
         floor = requested if minimum is None else minimum
         async with self._database.transaction() as tx:
@@ -156,5 +156,5 @@ class CreditLedger:
 
 
 def usd(credits_: int) -> Decimal:
-    """Credits in dollars, exact."""
+    """Convert credits to dollars, exactly."""
     return Decimal(credits_) / CREDITS_PER_DOLLAR

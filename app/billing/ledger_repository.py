@@ -1,4 +1,4 @@
-"""The SQL of credits. Sums are kept by trigger: nothing here writes one."""
+"""SQL for credit. Triggers keep the sums of `credit_accounts`; no statement here writes them."""
 
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -17,14 +17,14 @@ _accounts = credit_accounts.c
 
 
 async def find_balance(reader: Reader, account_id: AccountId) -> CreditBalance:
-    """The account's credit; one that was never touched is post-paid and empty."""
+    """The account's credit; post-paid and empty if it has no row."""
     found = await reader.execute(_BALANCE.where(_accounts.account_id == account_id))
     row = found.mappings().one_or_none()
     return CreditBalance() if row is None else CreditBalance(**row)
 
 
 async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
-    """The account's credit, with nobody else changing it until the transaction ends."""
+    """The account's credit, with its row locked until the transaction ends."""
     await tx.execute(
         postgresql.insert(credit_accounts).values(account_id=account_id).on_conflict_do_nothing()
     )
@@ -42,7 +42,7 @@ async def add_entry(
     note: str | None = None,
     reference: str | None = None,
 ) -> None:
-    """Append to the ledger; `credits_` is what it adds."""
+    """Append to the ledger; `credits_` is signed."""
     await tx.execute(
         insert(credit_ledger).values(
             account_id=account_id,
@@ -59,7 +59,7 @@ async def add_entry(
 async def find_entry_by_reference(
     reader: Reader, account_id: AccountId, reference: str
 ) -> LedgerEntry | None:
-    """Kind and credits of the entry with this reference."""
+    """The account's entry with this reference."""
     statement = select(_ledger.kind, _ledger.credits).where(
         _ledger.account_id == account_id, _ledger.reference == reference
     )
@@ -68,7 +68,7 @@ async def find_entry_by_reference(
 
 
 async def reserved_credits(reader: Reader, run: RunKey) -> int:
-    """What a run has set aside."""
+    """The credits a run has reserved."""
     found = await reader.execute(select(_reserved(run)))
     return int(found.scalar_one())
 
@@ -97,16 +97,16 @@ _RESIZE_RESERVATION = text(
     SELECT account.available + own.reserved FROM account, own
     """
 )
-"""One statement. Whoever comes second waits at the account's row and then reads it anew, so that what
-is left is decided by that row alone; a run's own entries are changed by nobody else meanwhile."""
+"""A concurrent statement waits at the account's row and then reads it again, so this row alone decides what
+is available. Nobody else changes a run's own entries meanwhile."""
 
 
 async def resize_reservation(
     tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int, now: datetime
 ) -> int | None:
-    """Make a run's reservation what is wanted, or what is left of the account if that is `minimum` or more.
+    """Set a run's reservation to `requested`, or to what is available if that is at least `minimum`.
 
-    Returns what it might spend, if that is limited.
+    Returns the credits the run may spend; None if there is no limit.
     """
     parameters = {
         "account_id": run.account_id,
@@ -121,7 +121,7 @@ async def resize_reservation(
 
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:
-    """Give back what a run has set aside, if anything."""
+    """Release the credits a run has reserved, if any."""
     reserved = select(_reserved(run).label("credits")).subquery()
     await tx.execute(
         insert(credit_ledger).from_select(
@@ -140,7 +140,7 @@ async def release_reservation(tx: Transaction, run: RunKey) -> None:
 async def update_terms(
     tx: Transaction, account_id: AccountId, mode: PaymentMode, monthly_budget: int | None
 ) -> None:
-    """Say how an account pays."""
+    """Set how an account pays."""
     terms = {"mode": mode, "monthly_budget": monthly_budget}
     await tx.execute(
         postgresql.insert(credit_accounts)

@@ -3,4 +3,4 @@
 from typing import Literal, TypeAlias
 
 PaymentMode: TypeAlias = Literal["prepaid", "postpaid"]
-"""Prepaid stops when the credit is used up; postpaid goes on and counts."""
+"""Prepaid accounts stop when their credit is used up; for postpaid accounts usage is only counted."""

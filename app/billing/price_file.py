@@ -1,18 +1,18 @@
-"""An operator's own prices: a YAML file, effective-dated.
+"""An operator's own prices: a YAML file with effective dates.
 
 prices:
-- model: claude-sonnet-5-5
-since: 2026-12-01T00:00:00Z
-input: "1.80"            # dollars per million tokens, quoted
-output: "9.00"
-cache_read: "0.18"       # left out: what plain input costs
-cache_write_5m: "2.25"
-cache_write_1h: "3.60"
-web_search: "0.008"      # dollars per search
-long_context:            # with more prompt tokens than this, all of these cost that
-above: 200000
-input: "3.60"
-output: "13.50"
+  - model: claude-sonnet-5-5
+    since: 2026-12-01T00:00:00Z
+    input: "1.80"            # dollars per million tokens, quoted
+    output: "9.00"
+    cache_read: "0.18"       # default: the price of plain input
+    cache_write_5m: "2.25"
+    cache_write_1h: "3.60"
+    web_search: "0.008"      # dollars per search
+    long_context:            # prices of all tokens of a message with more prompt tokens than this
+      above: 200000
+      input: "3.60"
+      output: "13.50"
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class _Entry(_Rates):
     long_context: _LongContext | None = None
 
     def price(self, version: str) -> ModelPrice:
-        """The entry as a price."""
+        """Convert the entry to a price."""
         rates: dict[str, Any] = {kind: self._rate(kind) for kind in _KINDS}
         return ModelPrice(version=version, web_search=self.web_search, **rates)
 

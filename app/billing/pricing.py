@@ -1,7 +1,7 @@
-"""Usage -> money; pure, `Decimal` all the way.
+"""PriceList: the cost of token usage, in `Decimal`; pure.
 
-The price list is genai-prices: kept, offline and dated. It is imported here and nowhere else. An
-operator's own prices, read by `price_file.py`, come before it.
+The prices come from genai-prices (offline, with effective dates), which only this module imports. An
+operator's own prices, read by `price_file.py`, take precedence.
 """
 
 import re
@@ -20,7 +20,7 @@ from app.usage import TokenUsage
 
 CREDITS_PER_DOLLAR = 10_000_000
 WEB_SEARCH_USD = Decimal("0.01")
-"""What a web search costs where a price list does not say."""
+"""The price of a web search if a price list has none."""
 
 LIBRARY_VERSION = f"genai-prices {genai_prices.__version__}"
 
@@ -42,10 +42,10 @@ class Rate:
 
     base: Decimal
     tiers: tuple[tuple[int, Decimal], ...] = ()
-    """Ascending: with more prompt tokens than this, all tokens of the message cost that."""
+    """Ascending (prompt tokens, rate): above so many prompt tokens, all tokens of the message cost `rate`."""
 
     def at(self, prompt_tokens: int) -> Decimal:
-        """The rate of a message of this length."""
+        """The rate of a message with so many prompt tokens."""
         for above, rate in reversed(self.tiers):
             if prompt_tokens > above:
                 return rate
@@ -54,10 +54,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """What each kind of token of a model costs."""
+    """The price of each kind of token of a model."""
 
     version: str
-    """Which price list says so; kept on every receipt."""
+    """The price list it comes from; stored with every receipt."""
     input: Rate
     output: Rate
     cache_read: Rate
@@ -79,14 +79,14 @@ class ModelPrice:
         return tokens / _MILLION + usage.web_search_requests * self.web_search
 
     def cache_savings_of(self, usage: TokenUsage) -> Decimal:
-        """What a message's cache reads would have cost more as plain input, in dollars, exact."""
+        """What the message's cache reads would have cost more as plain input: dollars, exact."""
         prompt = usage.prompt_tokens
         return usage.cache_read_tokens * (self.input.at(prompt) - self.cache_read.at(prompt)) / _MILLION
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorPrice:
-    """An operator's price of one model, in force from a moment on."""
+    """An operator's price of one model from a moment on."""
 
     model: str
     since: datetime
@@ -95,29 +95,29 @@ class OperatorPrice:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one message costs."""
+    """The charge for one message."""
 
     cost_usd: Decimal
     """The provider's price, to ten decimals."""
     charged_credits: int
     price_version: str
     cache_savings_usd: Decimal = Decimal(0)
-    """What cache reads saved against plain input at the provider's price, to ten decimals."""
+    """Saved by cache reads compared with plain input at the provider's price, to ten decimals."""
 
 
 class PriceList:
-    """The price of every model at every moment."""
+    """Looks up the price of a model at a moment."""
 
     def __init__(
         self, operator_prices: Sequence[OperatorPrice] = (), *, markup: Decimal = Decimal(1)
     ) -> None:
-        """`operator_prices` win over the library's; charges are the cost times `markup`."""
+        """`operator_prices` take precedence over the library's; charges are the cost times `markup`."""
         self._markup = markup
         self._operator_prices = sorted(operator_prices, key=lambda price: price.since, reverse=True)
         self._compiled: dict[int, ModelPrice] = {}
 
     def price_of(self, model: str, *, at: datetime) -> ModelPrice:
-        """What a model's tokens cost at a moment; raises `UnknownPrice`."""
+        """The price of a model at a moment; raises `UnknownPrice`."""
         name = _SUFFIX.sub("", _PREFIX.sub("", model))
         for operator_price in self._operator_prices:
             if operator_price.model == name and operator_price.since <= at:
@@ -125,13 +125,13 @@ class PriceList:
         if (library_model := _find_library_model(name)) is None:
             raise UnknownPrice
         listed = library_model.get_prices(at)
-        # The library's objects live as long as the program, so their ids are names.
+        # The library's objects live as long as the program, so their ids are unique.
         if (price := self._compiled.get(id(listed))) is None:
             price = self._compiled[id(listed)] = _compile_price(listed)
         return price
 
     def find_price(self, model: str, *, at: datetime) -> ModelPrice | None:
-        """What a model's tokens cost at a moment, if anybody knows."""
+        """The price of a model at a moment, or None."""
         try:
             return self.price_of(model, at=at)
         except UnknownPrice:
@@ -153,14 +153,14 @@ class PriceList:
         )
 
     def credits_for(self, cost_usd: Decimal) -> int:
-        """Credits for an exact cost: rounded once, up."""
+        """Credits for an exact cost, rounded up once."""
         exact = cost_usd * self._markup * CREDITS_PER_DOLLAR
         return int(exact.to_integral_value(ROUND_CEILING))
 
 
 @lru_cache(maxsize=_MODELS)
 def _find_library_model(name: str) -> Any:
-    """The library's entry of a model, if it has one; it takes its time to look."""
+    """The library's entry of a model, or None; cached, because the lookup is slow."""
     try:
         return get_snapshot().find_provider_model(name, None, "anthropic", None)[1]
     except LookupError:
@@ -176,7 +176,7 @@ def _compile_price(listed: Any) -> ModelPrice:
     if plain is None or output is None:
         raise UnknownPrice
     per_thousand_searches = listed.web_searches_kcount
-    # What has no price of its own costs what it would have cost as plain input.
+    # A kind without a price of its own costs as much as plain input.
     written = plain if listed.cache_write_mtok is None else listed.cache_write_mtok
     read = plain if listed.cache_read_mtok is None else listed.cache_read_mtok
     kept = written if listed.cache_write_1h_mtok is None else listed.cache_write_1h_mtok

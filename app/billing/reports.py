@@ -1,4 +1,4 @@
-"""What dashboards read: receipts, sums of runs, usage by group; always of one account."""
+"""BillingReports: receipts, totals of runs and grouped usage of one account."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,26 +31,26 @@ DEFAULT_TOP = 6
 
 @cache
 def _time_zones() -> frozenset[str]:
-    # Looking them up walks a directory tree. On some machines it holds a name for the machine's own
-    # zone: no IANA name, and PostgreSQL does not know it.
+    # Collecting them walks a directory tree. On some machines it contains a name for the local zone, which
+    # is no IANA name and unknown to PostgreSQL.
     return frozenset(available_timezones()) - {"localtime"}
 
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What of an account's usage is wanted, and how it is grouped."""
+    """Which usage of an account to sum, and how to group it."""
 
     group_by: GroupBy | None = None
     filters: UsageFilter = field(default_factory=UsageFilter)
     time_zone: str = "UTC"
-    """An IANA name: where a day begins."""
+    """An IANA name: defines when a day begins."""
     split_by: GroupBy | None = None
-    """What each group is split by in turn."""
+    """A second grouping within each group."""
     top: int = DEFAULT_TOP
-    """How many parts of a split stand for themselves: the most charged."""
+    """How many parts of a split are listed, the most charged first; the rest is summed."""
 
     def check(self) -> None:
-        """Raise `Invalid` naming what makes no sense."""
+        """Raise `Invalid` naming a wrong parameter."""
         if self.time_zone not in _time_zones():
             raise Invalid.field("timeZone", "must be an IANA time zone, for example Europe/Berlin")
         check_window(self.filters.since, self.filters.until)
@@ -67,7 +67,7 @@ def check_window(since: datetime | None, until: datetime | None) -> None:
 
 
 class BillingReports:
-    """Reads what has been charged."""
+    """Reads receipts and sums over them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -92,13 +92,13 @@ class BillingReports:
         return page.cut(found, lambda receipt: (receipt.created_at, receipt.id))
 
     async def totals(self, account_id: AccountId, run_ids: Sequence[str]) -> dict[str, RunTotals]:
-        """What these runs have been charged so far; runs without receipts count as zero."""
+        """The charges of these runs so far, by run id; zero for runs without receipts."""
         async with self._database.snapshot() as reader:
             found = await sum_runs(reader, account_id, run_ids)
         return {run_id: found.get(run_id, RunTotals()) for run_id in run_ids}
 
     async def spent(self, run: RunKey) -> Spent:
-        """What a run has used so far, by its receipts."""
+        """The usage of a run so far, from its receipts."""
         receipts = await self.of_run(run)
         prompt_tokens = sum(receipt.usage.prompt_tokens for receipt in receipts)
         completion_tokens = sum(receipt.output_tokens for receipt in receipts)
@@ -110,7 +110,7 @@ class BillingReports:
         )
 
     async def usage(self, account_id: AccountId, query: UsageQuery) -> list[UsageBreakdown]:
-        """Sums by group, in the groups' order; raises `Invalid` naming what is wrong."""
+        """Sums by group, in the order of the groups; raises `Invalid` naming a wrong parameter."""
         query.check()
         async with self._database.snapshot() as reader:
             if query.group_by is None or query.split_by is None:
@@ -135,7 +135,7 @@ class BillingReports:
         until: datetime | None = None,
         limit: int,
     ) -> UnpricedReceipts:
-        """Receipts that still wait for a price, and the newest of them."""
+        """Receipts without a price that no adjustment has charged yet, and the newest of them."""
         async with self._database.snapshot() as reader:
             return await find_unpriced(
                 reader, account_id, since=since, until=until, adjusted_by=REPRICING, limit=limit

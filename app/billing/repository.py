@@ -1,4 +1,4 @@
-"""The SQL of receipts."""
+"""SQL for receipts."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The SQL of looking for receipts: by what, newest first, and those that wait for a price."""
+"""SQL for searching receipts and finding those without a price."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ _receipts = charge_receipts.c
 _rollups = usage_rollups.c
 
 _TICK = timedelta(microseconds=1)
-"""Of PostgreSQL's clock."""
+"""The resolution of PostgreSQL's clock."""
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
@@ -54,7 +54,7 @@ async def find_unpriced(
     adjusted_by: str,
     limit: int,
 ) -> UnpricedReceipts:
-    """An account's receipts without a price that were not adjusted since; the newest of them."""
+    """An account's receipts without a price that are not adjusted yet, and the newest of them."""
     unpriced = (
         _receipts.account_id == account_id,
         *_conditions(ReceiptFilter(basis="unpriced", created_from=since, created_to=until)),
@@ -75,7 +75,7 @@ async def find_unpriced(
 
 
 def _next_microsecond(moment: datetime) -> datetime:
-    # A cursor may name the end of the calendar.
+    # A cursor may name the last moment of the calendar.
     return min(moment, _LAST_MOMENT - _TICK) + _TICK
 
 
@@ -101,12 +101,12 @@ def _conditions(filters: ReceiptFilter) -> list[ColumnElement[bool]]:
 
 
 def _literal_parameter(value: str | None) -> BindParameter[str] | None:
-    """A value the planner sees: a partial index is of no use to a statement with a parameter."""
+    """A value the planner can see: it uses no partial index for a statement with a parameter."""
     return None if value is None else bindparam(None, value, literal_execute=True)
 
 
 def _rollup_window(account_id: AccountId, filters: ReceiptFilter) -> list[ColumnElement[bool]]:
-    """Asked once of the few rollups: what is rare, or not there, must not read every receipt."""
+    """Limits the search to the time in which rollups match: a rare value must not read every receipt."""
     columns_and_values = (
         (_rollups.graph_id, filters.graph_id),
         (_rollups.model, filters.model),

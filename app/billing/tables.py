@@ -1,4 +1,4 @@
-"""Receipts, the credit ledger, and the sums that follow them by trigger (see the migrations)."""
+"""Receipts, the credit ledger, and the sums that triggers keep (see the migrations)."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime

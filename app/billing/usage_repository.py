@@ -1,4 +1,4 @@
-"""The SQL of usage reports: sums of rollups, exact to the receipt at both ends."""
+"""SQL for usage reports: sums of rollups, and of receipts where a bucket is only partly in the window."""
 
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from app.db import Reader
 from app.ids import AccountId
 
 BUCKET = timedelta(minutes=15)
-"""As in the trigger that keeps the rollups: every time zone's days begin with one."""
+"""Must match the trigger that keeps the rollups. Days of every time zone begin with a bucket."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TIME = datetime.max.replace(tzinfo=UTC)
@@ -49,7 +49,7 @@ async def grouped_usage(
     filters: UsageFilter,
     time_zone: str,
 ) -> list[UsageBreakdown]:
-    """Sums by group, in the groups' order; one nameless group without `group_by`."""
+    """Sums by group, in the order of the groups; one group named "" without `group_by`."""
     usage = _matching_rows(account_id, filters)
     group = _group(usage.c, group_by, time_zone)
     statement = select(group.label("group"), *_summed(usage)).group_by(group).order_by(group)
@@ -67,7 +67,7 @@ async def split_usage(
     filters: UsageFilter,
     time_zone: str,
 ) -> list[UsageBreakdown]:
-    """Sums by group and, within it, by another; of that only the `top` most charged, the rest as None."""
+    """Sums by group and part; parts that are not among the `top` most charged are summed with part None."""
     usage = _matching_rows(account_id, filters)
     group, split = _group(usage.c, group_by, time_zone), _group(usage.c, split_by, time_zone)
     pairs = (
@@ -116,7 +116,7 @@ def _whole_buckets(account_id: AccountId, filters: UsageFilter) -> Select[Any]:
 
 
 def _partial_buckets(account_id: AccountId, filters: UsageFilter) -> list[Select[Any]]:
-    """The receipts of buckets that lie in the window only in part."""
+    """The receipts of buckets that are only partly in the window."""
     moment, since, until = _receipts.created_at, filters.since, filters.until
     bounds, partial_ranges = [], []
     if since is not None:
@@ -169,12 +169,12 @@ def _group(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElem
 
 
 def bucket_of(moment: datetime) -> datetime:
-    """The start of the bucket that holds a moment."""
+    """The start of the bucket that contains a moment."""
     return moment - (moment - _EPOCH) % BUCKET
 
 
 def _bucket_after(moment: datetime) -> datetime:
-    """The first bucket that begins at or after a moment; the end of the calendar where none does."""
+    """The first bucket that begins at or after a moment, or the last moment of the calendar."""
     try:
         return moment + (_EPOCH - moment) % BUCKET
     except OverflowError:
