@@ -1,4 +1,4 @@
-"""Accounts: who may do what."""
+"""Accounts: accounts and their API keys; authenticates requests by key."""
 
 import asyncio
 import re
@@ -50,13 +50,13 @@ class KeyNotFound(NotFound):
 
 
 class Accounts:
-    """Knows every API key by its hash."""
+    """Creates, lists, checks and revokes API keys and their accounts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def authenticate(self, api_key: str | None) -> Principal:
-        """The key's principal; raises `Unauthenticated`, the same for every reason."""
+        """The key's principal; raises the same `Unauthenticated` for every reason."""
         if api_key is None or not is_key(api_key):
             raise Unauthenticated
         async with self._database.snapshot() as reader:
@@ -67,8 +67,8 @@ class Accounts:
         return Principal(key.account_id, key.id, frozenset(key.scopes))
 
     async def find_by_name(self, name: str) -> AccountRecord:
-        """The account of this name; raises `AccountNotFound`."""
-        # What can be no name is not looked for: PostgreSQL would refuse some of it.
+        """The account with this name; raises `AccountNotFound`."""
+        # PostgreSQL refuses some of the names that are invalid here.
         if not _ACCOUNT_NAME.fullmatch(name):
             raise AccountNotFound
         async with self._database.snapshot() as reader:
@@ -78,7 +78,7 @@ class Accounts:
         return account
 
     async def wait_for_second_account(self) -> None:
-        """Return as soon as there is a second account, which is looked for every few seconds."""
+        """Return as soon as there is a second account; polls the database."""
         while True:
             try:
                 async with self._database.snapshot() as reader:
@@ -104,9 +104,9 @@ class Accounts:
         *,
         name: str | None = None,
     ) -> tuple[KeyRecord, str]:
-        """Make a key, and its account when there is none; returns the record and the key itself.
+        """Create a key, and its account if there is none; returns the record and the key itself.
 
-        Raises `Invalid` naming what is wrong. The key is returned only here.
+        The key cannot be retrieved later. Raises `Invalid` naming the wrong field.
         """
         if not _ACCOUNT_NAME.fullmatch(account):
             raise Invalid.field("account", "must be letters, digits, dots, dashes or underscores")
@@ -129,23 +129,23 @@ class Accounts:
         return page.cut(found, lambda key: (key.created_at, key.id))
 
     async def revoke_key(self, key_id: ApiKeyId) -> None:
-        """Make a key useless at once; raises `KeyNotFound`."""
+        """Revoke a key with immediate effect; raises `KeyNotFound`."""
         async with self._database.transaction() as tx:
             if not await revoke(tx, key_id):
                 raise KeyNotFound
 
     async def find_valid_credentials(self, credentials: set[Credential]) -> set[Credential]:
-        """Those of these API keys and sessions that still open something."""
+        """The subset of these credentials that is still valid."""
         async with self._database.snapshot() as reader:
             return await find_valid_credentials(reader, credentials)
 
     async def require_active_key(self, tx: Transaction, key_id: ApiKeyId) -> None:
-        """Raise `Unauthenticated` for a revoked key; another is not revoked before the transaction ends."""
+        """Raise `Unauthenticated` for a revoked key; an active one stays so until the transaction ends."""
         if not await lock_active_key(tx, key_id):
             raise Unauthenticated
 
     async def ensure_key(self, secret: str, *, account: str = BOOTSTRAP_ACCOUNT) -> KeyRecord:
-        """Make sure this very key exists, with all scopes; a revoked one stays revoked."""
+        """Create this key with all scopes unless it exists; does not restore a revoked one."""
         key = await self._insert(secret, account, SCOPES, name="bootstrap")
         if key.revoked_at is not None:
             log.warning("bootstrap_key.revoked", key_id=str(key.id))
@@ -182,5 +182,5 @@ class Accounts:
             async with self._database.transaction() as tx:
                 await record_key_use(tx, key.id, if_older_than=USE_RECORD_INTERVAL)
         except Unavailable as error:
-            # Worth a line in the log, not a refused request.
+            # The request is authenticated all the same.
             log.warning("key.use_not_recorded", reason=error.detail)

@@ -1,4 +1,4 @@
-"""The SQL of browser sessions."""
+"""SQL for browser sessions."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -12,7 +12,7 @@ from app.ids import ApiKeyId
 
 
 async def find_valid_credentials(reader: Reader, credentials: Collection[Credential]) -> set[Credential]:
-    """Those of these that still let somebody in."""
+    """The subset of these credentials that is neither revoked nor expired."""
     hashes = [credential.session_hash for credential in credentials if credential.session_hash is not None]
     live = and_(
         browser_sessions.c.api_key_id == api_keys.c.id,
@@ -46,7 +46,7 @@ async def insert_session(
 
 
 async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSession | None:
-    """The session, unless it is over or its key is revoked."""
+    """The session, unless it has expired or its key is revoked."""
     found = await reader.execute(
         select(
             api_keys.c.account_id,
@@ -75,5 +75,5 @@ async def delete_session(tx: Transaction, token_hash: bytes) -> None:
 
 
 async def delete_expired(tx: Transaction) -> None:
-    """Delete every session that is over."""
+    """Delete every expired session."""
     await tx.execute(delete(browser_sessions).where(browser_sessions.c.expires_at <= func.now()))

@@ -1,4 +1,4 @@
-"""Browser sessions: what a browser holds instead of an API key."""
+"""BrowserSessions: session cookies that stand for an API key in a browser."""
 
 import hashlib
 import re
@@ -19,28 +19,28 @@ from app.errors import Unauthenticated
 from app.principal import Principal
 
 LIFETIME = timedelta(days=7)
-"""Counted from the sign-in; being used does not prolong it."""
+"""Counted from the sign-in; using a session does not extend it."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class SessionEnded(Unauthenticated):
-    """The session has ended, or its API key was revoked: sign in again."""
+    """The session has ended, or its API key was revoked; sign in again."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A session as its browser gets it; `token` is returned only here."""
+    """A new session; the token cannot be retrieved later."""
 
     token: str
     session: BrowserSession
 
 
 class BrowserSessions:
-    """Lets browsers in with an API key that they need not keep.
+    """Exchanges an API key for a session token, so that the browser need not store the key.
 
-    A session can do what its key can, for as long as the key can. Guessing is pointless for both:
-    each is 256 random bits, kept as a hash.
+    A session has the scopes of its key and ends when the key is revoked. Tokens, like keys, are 256 random
+    bits and stored as a hash.
     """
 
     def __init__(self, database: Database, accounts: Accounts) -> None:
@@ -48,7 +48,7 @@ class BrowserSessions:
         self._accounts = accounts
 
     async def open(self, api_key: str) -> OpenedSession:
-        """A new session of this API key; raises `Unauthenticated`."""
+        """Create a session for this API key; raises `Unauthenticated`."""
         caller = await self._accounts.authenticate(api_key)
         token = secrets.token_urlsafe(32)
         async with self._database.transaction() as tx:
@@ -61,12 +61,12 @@ class BrowserSessions:
         return OpenedSession(token, session)
 
     async def authenticate(self, token: str) -> Principal:
-        """Whoever signed in; raises `SessionEnded`, the same for every reason."""
+        """The principal of the session's key; raises the same `SessionEnded` for every reason."""
         session = await self.find(token)
         return Principal(session.account_id, session.api_key_id, frozenset(session.scopes), _hash(token))
 
     async def find(self, token: str) -> BrowserSession:
-        """The session this token opens; raises `SessionEnded`."""
+        """The session of this token; raises `SessionEnded`."""
         if not _TOKEN.fullmatch(token):
             raise SessionEnded
         async with self._database.snapshot() as reader:
@@ -76,7 +76,7 @@ class BrowserSessions:
         return session
 
     async def close(self, token: str) -> None:
-        """End a session; one that is over stays over."""
+        """Delete a session; does nothing if there is none."""
         async with self._database.transaction() as tx:
             await delete_session(tx, _hash(token))
 

@@ -1,4 +1,4 @@
-"""CredentialMonitor: what was opened with an API key or a session ends when that is revoked."""
+"""CredentialMonitor: ends streams whose API key or browser session is revoked."""
 
 import asyncio
 from collections import defaultdict
@@ -15,17 +15,17 @@ from app.principal import Principal
 log = structlog.get_logger(__name__)
 
 CHECK_INTERVAL_S = 0.4
-"""How often credentials with open streams are looked up: revoking one shows within a second."""
+"""How often the credentials of open streams are checked: a revocation takes effect within a second."""
 
 
 class CredentialRevoked(Unauthenticated):
-    """The API key was revoked, or the session has ended, while this was open."""
+    """The API key was revoked, or the session ended, while the stream was open."""
 
 
 class CredentialMonitor:
-    """Looks up the credentials behind everything that is open here, all in one query.
+    """Checks the credentials of all open streams of this process in one query.
 
-    While the database is away nothing is ended.
+    Nothing is closed while the database is unavailable.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class CredentialMonitor:
         *,
         interval_s: float = CHECK_INTERVAL_S,
     ) -> None:
-        """`find_valid` gives those of these credentials that are valid; it may raise `Unavailable`."""
+        """`find_valid` returns the valid subset of credentials; it may raise `Unavailable`."""
         self._find_valid = find_valid
         self._interval_s = interval_s
         self._open: defaultdict[Credential, set[anyio.CancelScope]] = defaultdict(set)
@@ -42,7 +42,7 @@ class CredentialMonitor:
 
     @contextmanager
     def while_valid(self, principal: Principal) -> Iterator[None]:
-        """Cancel the body when the principal's credential is revoked; raises `CredentialRevoked` then."""
+        """Cancel the body when the principal's credential is revoked, and raise `CredentialRevoked`."""
         credential = Credential(principal.api_key_id, principal.session_hash)
         with anyio.CancelScope() as scope:
             self._open[credential].add(scope)
@@ -55,7 +55,7 @@ class CredentialMonitor:
             raise CredentialRevoked
 
     async def watch(self) -> None:
-        """End what is revoked, until cancelled; asks nothing while nothing is open."""
+        """Check until cancelled; sends no query while nothing is open."""
         while True:
             await self._any_open.wait()
             await asyncio.sleep(self._interval_s)
@@ -65,7 +65,7 @@ class CredentialMonitor:
                 log.warning("credentials.check_failed", reason=error.detail)
 
     async def check(self) -> None:
-        """End what is revoked now; raises `Unavailable`."""
+        """Cancel whatever was opened with a revoked credential; raises `Unavailable`."""
         credentials = set(self._open)
         if not credentials:
             return

@@ -1,4 +1,4 @@
-"""API keys: mint, hash, recognise; pure."""
+"""API keys: generation, hashing, format; pure."""
 
 import hashlib
 import re
@@ -13,27 +13,27 @@ _SHOWN_CHARS = 7
 
 
 def mint_key() -> str:
-    """A new key: 256 bits nobody can guess."""
+    """A new key: 256 random bits."""
     return f"rt_{secrets.token_urlsafe(32)}"
 
 
 def hash_key(secret: str) -> bytes:
-    """What is stored. A plain hash is enough: slow ones protect guessable secrets, and this is none."""
+    """The stored hash. A fast one is enough: slow hashes protect guessable secrets, and keys are random."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def is_key(api_key: str) -> bool:
-    """Whether it could be a key at all."""
+    """Whether the text has the format of a key."""
     return _KEY.fullmatch(api_key) is not None
 
 
 def key_prefix(secret: str) -> str:
-    """The first characters, by which a person tells keys apart."""
+    """The first characters, shown to tell keys apart."""
     return secret[:_SHOWN_CHARS]
 
 
 def parse_scopes(scopes: Sequence[str]) -> tuple[Scope, ...]:
-    """The scopes in their usual order; raises `Invalid` for an unknown one or none."""
+    """The scopes in their defined order; raises `Invalid` if one is unknown or there is none."""
     unknown = [scope for scope in scopes if scope not in SCOPES]
     if unknown:
         raise Invalid.field("scope", f"{unknown[0]!r} is not one of {', '.join(SCOPES)}")

@@ -9,7 +9,7 @@ from app.ids import AccountId, ApiKeyId
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """An API key as it is kept: without the key."""
+    """An API key without its secret."""
 
     id: ApiKeyId
     account_id: AccountId
@@ -33,7 +33,7 @@ class AccountRecord:
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """A session that is not over, and the key it stands for."""
+    """A valid session and the API key it stands for."""
 
     account_id: AccountId
     account: str
@@ -45,7 +45,7 @@ class BrowserSession:
 
 
 class Credential(NamedTuple):
-    """What somebody is let in with: an API key, or a session that stands for it."""
+    """An API key, or a browser session that stands for one."""
 
     api_key_id: ApiKeyId
     session_hash: bytes | None

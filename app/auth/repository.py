@@ -1,4 +1,4 @@
-"""The SQL of accounts and API keys."""
+"""SQL for accounts and API keys."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from app.pagination import PageRequest
 
 
 async def get_or_create_account(tx: Transaction, name: str) -> AccountId:
-    """The account of this name; made when there is none."""
+    """The account with this name, created if there is none."""
     await tx.execute(
         postgresql.insert(accounts)
         .values(id=new_uuid(), name=name, created_at=func.now())
@@ -25,7 +25,7 @@ async def get_or_create_account(tx: Transaction, name: str) -> AccountId:
 
 
 async def find_account(reader: Reader, name: str) -> AccountRecord | None:
-    """The account of this name."""
+    """The account with this name."""
     row = (await reader.execute(_ACCOUNTS.where(accounts.c.name == name))).mappings().one_or_none()
     return None if row is None else AccountRecord(**row)
 
@@ -45,7 +45,7 @@ async def insert_key(
     scopes: tuple[str, ...],
     name: str | None,
 ) -> bool:
-    """Insert a key; False when a key with this hash is there already."""
+    """Insert a key; False if there is one with this hash."""
     inserted = await tx.execute(
         postgresql.insert(api_keys)
         .values(
@@ -83,7 +83,7 @@ async def find_account_keys(reader: Reader, account_id: AccountId, page: PageReq
 
 
 async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
-    """Revoke a key, keeping the time it was first revoked; False when there is no such key."""
+    """Revoke a key, keeping the time of its first revocation; False if there is no such key."""
     changed = await tx.execute(
         update(api_keys)
         .where(api_keys.c.id == key_id)
@@ -93,14 +93,14 @@ async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
 
 
 async def lock_active_key(tx: Transaction, key_id: ApiKeyId) -> bool:
-    """Whether the key is not revoked; until the transaction ends nobody can revoke it."""
+    """Whether the key is active; it cannot be revoked until the transaction ends."""
     statement = select(api_keys.c.revoked_at).where(api_keys.c.id == key_id).with_for_update(read=True)
     row = (await tx.execute(statement)).one_or_none()
     return row is not None and row.revoked_at is None
 
 
 async def record_key_use(tx: Transaction, key_id: ApiKeyId, *, if_older_than: timedelta) -> None:
-    """Note that a key was used, unless that was noted just before."""
+    """Set the time the key was last used, unless it is newer than `if_older_than`."""
     await tx.execute(
         update(api_keys)
         .where(

@@ -1,4 +1,4 @@
-"""Accounts, API keys and the browser sessions they open."""
+"""Accounts, API keys and browser sessions."""
 
 from sqlalchemy import Column, ForeignKey, LargeBinary, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY

@@ -1,1 +1,1 @@
-"""How work shares the event loop, the interpreter and the processors."""
+"""Fair semaphore, offloading to threads, time slices on the event loop."""

@@ -1,4 +1,4 @@
-"""FairSemaphore: a few slots, granted to owners in rotation, so that no owner starves the others."""
+"""FairSemaphore: a limited number of slots, granted to owners in rotation."""
 
 import asyncio
 from collections import Counter, deque
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class FairSemaphore:
-    """Limits how many hold a slot at once. Where there are several slots, no owner gets all of them."""
+    """Limits how many tasks hold a slot. With several slots, no owner gets all of them."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots
@@ -40,7 +40,7 @@ class FairSemaphore:
             queue = self._waiting.pop(owner)
             future = queue.popleft()
             if queue:
-                # Behind all other owners that wait.
+                # Behind all other waiting owners.
                 self._waiting[owner] = queue
             if future.cancelled():
                 continue
@@ -53,7 +53,7 @@ class FairSemaphore:
 
     def _forget(self, owner: str, future: asyncio.Future[None]) -> None:
         if not future.cancelled():
-            # The slot was granted in the moment the task was cancelled.
+            # The slot was granted at the moment the task was cancelled.
             self._release(owner)
             return
         queue = self._waiting.get(owner, deque())

@@ -1,6 +1,6 @@
-"""TimeSlice: lets other tasks run while a task reads countless small pieces that have arrived already.
+"""TimeSlice: lets other tasks run while a task reads many small pieces that have already arrived.
 
-A stream never waits as long as it has pieces, and one network read of 64 KiB may hold ten thousand.
+Reading from a stream does not yield while it has data, and a network read of 64 KiB may hold 10,000 pieces.
 """
 
 import asyncio
@@ -8,17 +8,17 @@ import time
 from typing import Final
 
 SLICE_S: Final = 0.005
-"""How long one task works before others run."""
+"""How long a task works before it yields."""
 
 
 class TimeSlice:
-    """The time slice of one task; it begins when this is made."""
+    """The time slice of one task, beginning now."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
     async def checkpoint(self) -> None:
-        """To be called between two pieces: lets other tasks run if the slice is used up, and begins anew."""
+        """Call this between two pieces: yields if the slice is used up, and begins a new one."""
         if time.perf_counter() - self._since > SLICE_S:
             await asyncio.sleep(0)
             self._since = time.perf_counter()

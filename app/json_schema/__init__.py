@@ -1,1 +1,1 @@
-"""JSON schemas of clients and tool servers, checked in processes that can be killed."""
+"""Checks JSON schemas of clients and tool servers in processes that can be killed."""

@@ -1,4 +1,4 @@
-"""SchemaChecker: the one place where foreign JSON schemas are checked, and values held against them."""
+"""SchemaChecker: checks untrusted JSON schemas, and values against them."""
 
 from dataclasses import dataclass
 from types import TracebackType
@@ -12,11 +12,11 @@ from app.json_schema.pool import WorkerEnded, WorkerPool
 
 MAX_VALUE_BYTES = 4 * 1024 * 1024
 _MAX_WAITING = 16
-"""Of one owner, before further schemas are refused."""
+"""Waiting checks of one owner; more are refused."""
 
 
 class ValueUncheckable(Exception):
-    """A value cannot be held against its schema within the limits; the text says why."""
+    """The value cannot be checked against its schema within the limits; the text says why."""
 
 
 class CheckerUnavailable(Unavailable):
@@ -25,7 +25,7 @@ class CheckerUnavailable(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class SchemaMismatch:
-    """Where a value does not match its schema, by the names on the way there, and why."""
+    """The path to the value that does not match its schema, and the reason."""
 
     path: tuple[str, ...]
     reason: str
@@ -34,7 +34,7 @@ class SchemaMismatch:
 class SchemaChecker:
     """Checks schemas and values in processes that are killed when they take too long.
 
-    `owner` is whose schema it is: owners take turns, so nobody's keep the others' waiting.
+    `owner` identifies whose schema it is; owners take turns, so none blocks the others.
     """
 
     def __init__(self, *, workers: int, check_s: float) -> None:
@@ -49,13 +49,13 @@ class SchemaChecker:
         await self._pool.aclose()
 
     async def require_usable(self, schema: dict[str, Any], *, owner: str) -> None:
-        """Raise `SchemaUnusable` for what is no schema, reaches outside itself or takes too long.
+        """Raise `SchemaUnusable` if it is no schema, has external references or takes too long to check.
 
-        Raises `SchemasBusy` when too many of the owner's wait, `CheckerUnavailable` without processes.
+        Raises `SchemasBusy` if too many checks of the owner wait, `CheckerUnavailable` without processes.
         """
         document = SchemaDocument.of(schema)
         try:
-            # With a value: some schemas show only then that they never come to an end.
+            # Check a value as well: some schemas loop endlessly only then.
             verdict, path, reason = await self._pool.check(
                 document, b"{}", owner=owner, max_waiting=_MAX_WAITING
             )
@@ -67,7 +67,7 @@ class SchemaChecker:
             raise SchemaUnusable(pointer(path), reason)
 
     async def mismatch(self, schema: dict[str, Any], value: Any, *, owner: str) -> SchemaMismatch | None:
-        """Why the value does not match; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""
+        """The first mismatch or None; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""
         document = SchemaDocument.of(schema)
         try:
             verdict, path, reason = await self._pool.check(document, _as_json(value), owner=owner)

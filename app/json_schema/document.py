@@ -1,4 +1,4 @@
-"""A foreign schema as it may be handed to a validator: bounded, and without references beyond itself."""
+"""SchemaDocument: an untrusted schema within limits and without external references."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ DIALECTS: dict[str, int] = {
     "http://json-schema.org/draft-07/schema": 2,
     "http://json-schema.org/draft-06/schema": 3,
 }
-"""The values of `$schema` that are understood, with their numbers in the worker; the first is the default."""
+"""The supported values of `$schema` and their numbers in the worker; the first is the default."""
 
 _REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
 _MAX_POINTER_CHARS = 200
 
 
 class SchemaUnusable(Exception):
-    """A schema cannot be used. `where` is a JSON pointer into it; both are for whoever sent it."""
+    """A schema cannot be used. `where` is a JSON pointer into it; its sender sees both."""
 
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
@@ -35,16 +35,16 @@ class SchemaUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SchemaDocument:
-    """A schema within its limits, as JSON, and the dialect it is written in."""
+    """A schema as JSON, and its dialect."""
 
     dialect: int
     text: bytes
 
     @classmethod
     def of(cls, schema: dict[str, Any]) -> "SchemaDocument":
-        """Look through the whole schema; raises `SchemaUnusable`. Takes some milliseconds at most."""
+        """Check limits and references; raises `SchemaUnusable`. Takes a few milliseconds at most."""
         _Inspection().inspect(schema)
-        # Its own name means nothing here: what refers to the document begins with #.
+        # Without its own id: references into the document begin with #.
         plain = {name: value for name, value in schema.items() if name not in {"$id", "$schema"}}
         try:
             text = to_json(plain)
@@ -56,7 +56,7 @@ class SchemaDocument:
 
 
 class _Node(NamedTuple):
-    """A value and the way to it; the way is spelled out only where something is wrong."""
+    """A value and the path to it, which is only needed in errors."""
 
     value: Any
     name: str | int = ""
@@ -72,7 +72,7 @@ class _Node(NamedTuple):
 
 
 class _Inspection:
-    """Counts what a schema has, level by level, and stops at the first thing that may not be."""
+    """Walks a schema level by level, counts its parts and stops at the first violation."""
 
     def __init__(self) -> None:
         self._values = 0
@@ -114,7 +114,7 @@ class _Inspection:
                 self._references += 1
                 self._check_reference(node, target)
             case "$id", str() if node.parent is not None and node.parent.parent is not None:
-                raise SchemaUnusable(node.pointer(), "names a schema inside the schema; leave it out")
+                raise SchemaUnusable(node.pointer(), "must not be used below the root; leave it out")
             case "$schema", str(dialect) if dialect.rstrip("#") not in DIALECTS:
                 raise SchemaUnusable(node.pointer(), f"must be one of {', '.join(DIALECTS)}")
             case "pattern", str(pattern):
@@ -127,13 +127,13 @@ class _Inspection:
 
     def _check_reference(self, node: _Node, target: str) -> None:
         if not target.startswith("#"):
-            raise SchemaUnusable(node.pointer(), "refers to something outside the schema")
+            raise SchemaUnusable(node.pointer(), "must refer to a part of the same schema")
         if self._references > MAX_REFERENCES:
             raise SchemaUnusable(node.pointer(), f"is one of more than {MAX_REFERENCES} references")
 
 
 def pointer(names: Any) -> str:
-    """A JSON pointer in a fragment, no longer than somebody would read."""
+    """A JSON pointer as URL fragment, truncated to a readable length."""
     whole = "/".join(["#", *(str(name).replace("~", "~0").replace("/", "~1") for name in names)])
     return whole if len(whole) <= _MAX_POINTER_CHARS else f"{whole[:_MAX_POINTER_CHARS]}…"
 

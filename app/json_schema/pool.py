@@ -1,4 +1,4 @@
-"""The worker processes: started when they are needed, killed when they overrun, gone with the server."""
+"""WorkerPool: worker processes, started on demand and killed when a check exceeds its time."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from app.json_schema.worker import REPLY, REQUEST
 _PROGRAM = Path(__file__).with_name("worker.py")
 _MAX_REPLY_BYTES = 65_536
 _WALL_TIME_FACTOR = 10
-"""How much longer than its processor time a check may take: the machine may be busy."""
+"""How much longer than its processor time a check may take, because the machine may be busy."""
 
 _EXIT_S = 5.0
 _TIMED_OUT = "takes too long to check"
@@ -28,18 +28,18 @@ class SchemasBusy(Unavailable):
 
 
 class WorkerEnded(Exception):
-    """A worker ended, or was killed, before it sent a reply; the text says why."""
+    """A worker ended or was killed before it sent a reply; the text says why."""
 
 
 class _Worker:
-    """One process, which answers one request at a time."""
+    """One process, which handles one request at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
     async def start(cls) -> "_Worker":
-        """Start one; raises `OSError` where that cannot be."""
+        """Start a process; raises `OSError`."""
         return cls(
             await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -78,7 +78,7 @@ class _Worker:
             raise WorkerEnded(await self._exit_reason()) from error
 
     async def _exit_reason(self) -> str:
-        # Its pipe is closed, so it is ending by itself: by then there is nothing to kill.
+        # It closed its pipe, so it is exiting.
         try:
             async with asyncio.timeout(_EXIT_S):
                 code = await self._process.wait()
@@ -91,12 +91,12 @@ class _Worker:
             self._process.kill()
 
     async def wait_closed(self) -> None:
-        """Wait for its end, with its pipes closed."""
+        """Wait until the process has exited."""
         await self._process.communicate()
 
 
 class WorkerPool:
-    """A few workers, and the order in which they are used."""
+    """Starts up to `workers` processes and shares them between owners."""
 
     def __init__(self, *, workers: int, check_s: float) -> None:
         """`check_s` is the processor time of one check."""
@@ -120,14 +120,14 @@ class WorkerPool:
                     header + document.text + value, self._check_s * _WALL_TIME_FACTOR
                 )
             except BaseException:
-                # Also when nobody waits for the reply any more: the next one would read it.
+                # Also on cancellation: the next request would read this reply.
                 self._end(worker)
                 raise
             self._idle.append(worker)
             return reply
 
     async def aclose(self) -> None:
-        """Kill every worker and wait until it is gone."""
+        """Kill all workers and wait until they have exited."""
         for worker in tuple(self._all):
             self._end(worker)
         while self._ending:

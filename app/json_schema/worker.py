@@ -1,7 +1,7 @@
-"""Checks schemas and values for a server that may kill it: `python -I worker.py`.
+"""Worker process that checks schemas and values: `python -I worker.py`.
 
-Standard input and output are pipes to the server. When they close this ends; a check that uses up
-its processor time ends it, too. A process of its own, with few imports, so that it starts fast.
+Standard input and output are pipes to the server. It exits when they close, and when a check has used up
+its processor time. It has few imports, so that it starts quickly.
 """
 
 import json
@@ -26,18 +26,18 @@ _VALIDATORS = (
     jsonschema_rs.Draft7Validator,
     jsonschema_rs.Draft6Validator,
 )
-# The engine without backtracking: a pattern takes time in proportion to the text.
+# The engine without backtracking: matching takes time proportional to the text.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
-    # Ctrl-C and SIGTERM are meant for the server; we follow it.
+    """Handle requests until standard input closes."""
+    # Ctrl-C and SIGTERM are meant for the server; this process ends with it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # Nothing of ours handles it: it ends the process, whatever code is running.
+    # The default action ends the process, whatever code is running.
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    # The server itself comes first.
+    # Lower priority than the server.
     os.nice(5)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))

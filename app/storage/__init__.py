@@ -1,1 +1,1 @@
-"""How much an account keeps here, and how much it may."""
+"""Storage used by accounts, and its quota."""

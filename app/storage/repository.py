@@ -1,4 +1,4 @@
-"""The SQL of what accounts keep."""
+"""SQL for the storage used by accounts."""
 
 from sqlalchemy import delete, func, insert, select
 
@@ -8,17 +8,17 @@ from app.storage.tables import storage_changes
 
 _changes = storage_changes.c
 _FEW = 20
-"""So many changes of one owner are added up as quickly as one."""
+"""Up to so many changes of one owner are summed as quickly as one."""
 
 
 async def stored_bytes(reader: Reader, account_id: AccountId) -> int:
-    """How much an account keeps."""
+    """How many bytes an account stores."""
     statement = select(func.coalesce(func.sum(_changes.bytes), 0)).where(_changes.owner == str(account_id))
     return int((await reader.execute(statement)).scalar_one())
 
 
 async def compact_changes(tx: Transaction, *, most: int) -> None:
-    """Make one change of the many of an owner; two servers may do so at once."""
+    """Replace the many changes of an owner by their sum; concurrent calls are safe."""
     many = select(_changes.owner).group_by(_changes.owner).having(func.count() > _FEW)
     chosen = select(_changes.id).where(_changes.owner.in_(many)).limit(most).with_for_update(skip_locked=True)
     taken = (

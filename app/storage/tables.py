@@ -1,4 +1,4 @@
-"""What accounts have added to the database and taken away; triggers write it."""
+"""Changes of the storage that accounts use; written by triggers."""
 
 from sqlalchemy import BigInteger, Column, Identity, Index, Table, Text
 

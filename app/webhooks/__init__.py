@@ -1,1 +1,1 @@
-"""Tell accounts' own servers what happened."""
+"""Deliver events to the HTTP servers of accounts."""

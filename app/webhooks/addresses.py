@@ -1,8 +1,8 @@
-"""Which addresses may be called.
+"""AddressPolicy: protects the operator's network from webhook URLs (SSRF).
 
-A webhook's URL is chosen by a tenant and called from the operator's network: it must not lead to
-what only that network can reach. So names are resolved here, every address they have is judged,
-and what was judged is what is connected to: a name that changes its mind in between changes nothing.
+Tenants choose a webhook's URL, and this server calls it. It must not reach hosts that only the
+operator's network can reach. Names are resolved here, each of their addresses is checked, and only checked
+addresses are connected to, so that a changed DNS record (DNS rebinding) changes nothing.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import httpx
 MAX_URL_CHARS = 2000
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""A host's addresses; raises `OSError` when it has none."""
+"""Resolves (host, port) to addresses; raises `OSError` if there are none."""
 
 _THREADS = 64
 _MAX_ADDRESSES = 8
@@ -35,50 +35,50 @@ _SPECIAL_PURPOSE = tuple(
         *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24"),
         *("192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
         *("224.0.0.0/4", "240.0.0.0/4"),
-        # Of IPv6 those inside the global unicast range; tunnels among them hide where they lead to.
+        # IPv6 networks inside the global unicast range. Tunnels hide their real destination.
         *("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
     )
 )
-"""IANA's special-purpose address registries for IPv4 and IPv6, and multicast; read in November 2026."""
+"""IANA's special-purpose address registries for IPv4 and IPv6, and multicast; as of November 2026."""
 
 _LOCAL_SUFFIXES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa")
-"""And what is below them: what the system knows without a name server, or only this network's does."""
+"""These names and those below them: resolved by the system itself or by the local network's DNS only."""
 
 _ALWAYS_REFUSED = tuple(
     ip_network(network)
     for network in (
         *("169.254.0.0/16", "fe80::/10"),
-        # Where clouds tell a machine its own credentials, outside the link-local range.
+        # Metadata services of clouds outside the link-local range: they hand out a machine's credentials.
         *("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"),
         *("fd00:ec2::254/128", "fd20:ce::254/128"),
     )
 )
-"""Refused also where private addresses are allowed: nobody receives webhooks there."""
+"""Refused even where private addresses are allowed: no receiver has such an address."""
 
 
 class UrlRefused(ValueError):
-    """The text says what a URL must be."""
+    """The URL is not allowed; the text states the requirement."""
 
 
 class AddressRefused(Exception):
-    """A host leads to an address that may not be called."""
+    """The host has an address that must not be called."""
 
 
 class NameNotFound(Exception):
-    """A host has no address now."""
+    """The host has no address now."""
 
 
 class AddressPolicy:
-    """`async with AddressPolicy(...) as addresses:` judges where webhooks lead."""
+    """Checks URLs and resolves them to allowed addresses; an async context manager."""
 
     def __init__(self, *, allow_private: bool = False, resolver: Resolver | None = None) -> None:
         self._allow_private = allow_private
-        # Not the loop's own threads: slow name servers of tenants must hold up nobody else.
+        # Separate threads: slow name servers of tenants must not block other work.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="webhook-names")
         self._resolver = resolver or self._system_addresses
 
     async def __aenter__(self) -> Self:
-        """Open."""
+        """Return self."""
         return self
 
     async def __aexit__(
@@ -87,11 +87,11 @@ class AddressPolicy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of the threads; one that still waits for a name server ends by itself."""
+        """Shut the threads down; one that waits for a name server ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def check_url(self, text: str) -> httpx.URL:
-        """The URL, as far as it can be judged without asking anybody; raises `UrlRefused`."""
+        """Parse a URL and check all that needs no name resolution; raises `UrlRefused`."""
         if len(text) > MAX_URL_CHARS or not (text.isascii() and text.isprintable()) or " " in text:
             message = f"must be a URL of at most {MAX_URL_CHARS} ASCII characters without spaces"
             raise UrlRefused(message)
@@ -118,7 +118,7 @@ class AddressPolicy:
     async def resolve(self, url: httpx.URL) -> list[str]:
         """Every address of the URL's host; raises `AddressRefused` or `NameNotFound`.
 
-        One that may not be called speaks against all: which of them is called is not the tenant's choice.
+        One address that is not allowed refuses them all, because the tenant does not choose which is called.
         """
         found = [literal] if (literal := _literal(url)) else await self._resolved(url)
         if not found:
@@ -155,7 +155,7 @@ class AddressPolicy:
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether everybody can reach it, so that reaching it from here gives nobody anything."""
+    """Whether an address is reachable from the whole internet, so that calling it gives no extra access."""
     address = _effective_address(address)
     if not address.is_global or any(address in network for network in _SPECIAL_PURPOSE):
         return False
@@ -163,12 +163,12 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _host(url: httpx.URL) -> str:
-    # As it is written: httpx itself fails to spell out some names.
+    # The raw host: httpx fails to decode some names.
     return url.raw_host.decode("ascii")
 
 
 def _literal(url: httpx.URL) -> str | None:
-    """The address that stands in the URL itself, if one does."""
+    """The address in the URL itself, if its host is one."""
     try:
         return str(ip_address(_host(url).removesuffix(".")))
     except ValueError:
@@ -176,13 +176,13 @@ def _literal(url: httpx.URL) -> str | None:
 
 
 def _is_name(host: str) -> bool:
-    """Whether it is a name, and nothing that a resolver may take for an address."""
+    """Whether it is a host name and cannot be read as an address by a resolver."""
     last = host.removesuffix(".").rpartition(".")[2]
     return _NAME.fullmatch(host) is not None and _NUMBER.fullmatch(last) is None
 
 
 def _effective_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 one stands for, where the machine or its network translates it."""
+    """The IPv4 address that an IPv6 address is translated to by the machine or its network."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

@@ -1,4 +1,4 @@
-"""The SQL of the deliverer: claim what is due, note what became of it, forget what is old."""
+"""SQL for the delivery worker: claim due deliveries, record results, delete old ones."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -47,9 +47,10 @@ _CLAIM = text(
               delivery.payload, delivery.attempts, delivery.next_attempt_at AS claimed_until
     """
 )
-"""One delivery of each account at most, the longest due first: a backlog delays only its own account.
+"""At most one delivery of each account, the longest due first, so a backlog delays only its own account.
 
-It hops from webhook to webhook through the index of what is pending, so a backlog costs nothing here.
+The recursive query jumps from webhook to webhook in the index of pending deliveries, so a backlog does not
+slow it down.
 """
 
 _DELETE_OLD = text(
@@ -73,7 +74,7 @@ async def claim_due_deliveries(
     excluded_webhooks: Sequence[UUID],
     excluded_accounts: Sequence[AccountId],
 ) -> list[ClaimedDelivery]:
-    """Claim due deliveries for so long, passing over who is busy enough."""
+    """Claim due deliveries for the time of the lease, except those of excluded webhooks and accounts."""
     values = {
         "limit": limit,
         "lease": lease,
@@ -84,7 +85,7 @@ async def claim_due_deliveries(
 
 
 async def record_delivered(tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse) -> None:
-    """It has arrived. Where the claim had ended, whoever claimed it since says what becomes of it."""
+    """Mark as delivered, unless the claim has expired: then the next claim decides."""
     await tx.execute(
         update(webhooks)
         .where(webhooks.c.id == claimed.webhook_id, webhooks.c.failing_since.is_not(None))
@@ -100,7 +101,7 @@ async def record_delivered(tx: Transaction, claimed: ClaimedDelivery, response: 
 async def record_failed_attempt(
     tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse, *, retry_in: timedelta
 ) -> None:
-    """An attempt failed and another follows."""
+    """Store a failed attempt and the time of the next one."""
     await _mark_failing(tx, claimed)
     await tx.execute(
         update(webhook_deliveries)
@@ -114,8 +115,8 @@ async def record_failed_attempt(
 
 
 async def record_final_failure(tx: Transaction, claimed: ClaimedDelivery, response: ReceiverResponse) -> bool:
-    """The last attempt failed; False when the claim had ended and another may be under way."""
-    # Whoever disables a webhook locks it before its deliveries: so does whoever may be about to.
+    """Store the last failed attempt; False if the claim has expired and another one may be active."""
+    # Disabling a webhook locks it before its deliveries; the same order here prevents a deadlock.
     await tx.execute(
         select(webhooks.c.id).where(webhooks.c.id == claimed.webhook_id).with_for_update(key_share=True)
     )
@@ -129,7 +130,7 @@ async def record_final_failure(tx: Transaction, claimed: ClaimedDelivery, respon
 
 
 async def has_failed_for(tx: Transaction, webhook_id: UUID, period: timedelta) -> bool:
-    """Whether nothing has arrived since a failure so long ago."""
+    """Whether nothing was delivered for this period, beginning with a failure."""
     found = await tx.execute(
         text("SELECT failing_since <= now() - CAST(:period AS interval) FROM webhooks WHERE id = :id"),
         {"period": period, "id": webhook_id},
@@ -138,7 +139,7 @@ async def has_failed_for(tx: Transaction, webhook_id: UUID, period: timedelta) -
 
 
 async def delete_old_deliveries(tx: Transaction, *, age: timedelta, limit: int) -> int:
-    """Delete deliveries of this age, whatever became of them; returns how many."""
+    """Delete deliveries older than `age`, of any status; returns how many."""
     return (await tx.execute(_DELETE_OLD, {"age": age, "limit": limit})).rowcount
 
 

@@ -1,4 +1,4 @@
-"""Deliver what is due, in every server process, each delivery by one of them at a time."""
+"""DeliveryWorker: delivers due webhook events; every server process has one."""
 
 import asyncio
 from collections import Counter
@@ -35,22 +35,22 @@ _DELETE_BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class DeliveryConfig:
-    """How fast, how many at once, how long."""
+    """Limits and times of the delivery worker."""
 
     retry_schedule: Sequence[timedelta] = RETRY_SCHEDULE
     poll_interval_s: float = 1.0
     lease: timedelta = timedelta(minutes=1)
-    """How long a claim lasts: well above the longest call, so that none is made twice meanwhile."""
+    """How long a claim lasts; longer than the longest call, so that no call is made twice at once."""
     max_concurrent: int = 32
     max_per_account: int = 8
     max_per_webhook: int = 4
-    """Slow receivers fill these and leave the rest to others."""
+    """Slow receivers fill their own slots and leave the others free."""
     disable_after: timedelta = timedelta(days=5)
-    """A webhook at which nothing has arrived for so long is disabled."""
+    """A webhook without a successful delivery for this long is disabled."""
 
 
 class DeliveryWorker:
-    """Claims in one short transaction, calls without any, notes in another."""
+    """Claims deliveries in one short transaction, calls outside any, stores the results in another."""
 
     def __init__(
         self, database: Database, sender: WebhookSender, *, config: DeliveryConfig | None = None
@@ -63,7 +63,7 @@ class DeliveryWorker:
         self._next_deletion = 0.0
 
     async def work(self) -> None:
-        """Deliver until cancelled. What is under way then is delivered again when its claim has ended."""
+        """Deliver until cancelled. Interrupted deliveries are made again when their claim expires."""
         async with anyio.create_task_group() as calls:
             while True:
                 claimed: list[ClaimedDelivery] = []
@@ -73,7 +73,7 @@ class DeliveryWorker:
                 except Unavailable as error:
                     log.warning("webhook.poll_delayed", reason=error.detail)
                 except Exception:
-                    # Whatever it was, the next try may go well; the server must not end of it.
+                    # The next attempt may succeed; an unexpected error must not end the server.
                     log.exception("webhook.poll_failed")
                 for each in claimed:
                     self._active.append(each)
@@ -103,7 +103,7 @@ class DeliveryWorker:
             )
 
     async def _wait_for_work(self) -> None:
-        """Until a call ends, which may let another one begin, or it is time to look again."""
+        """Wait until a call ends, which may free a slot, or for the poll interval."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.poll_interval_s):
                 await self._slot_free.wait()
@@ -117,7 +117,7 @@ class DeliveryWorker:
             else:
                 await self._failed(claimed, response)
         except Unavailable as error:
-            # Its claim will end; then it is delivered again, with the same id.
+            # The claim expires, and the delivery is made again with the same id.
             log.warning("webhook.result_not_recorded", reason=error.detail)
         except Exception:
             log.exception("webhook.delivery_failed", delivery_id=str(claimed.id))
@@ -130,7 +130,7 @@ class DeliveryWorker:
             message = sign_message(claimed.id, claimed.payload, claimed.secret, at=datetime.now(UTC))
             return await self._sender.send(claimed.url, message)
         except Exception:
-            # An attempt like any other: it must not be made for ever.
+            # Counted as a failed attempt, so that it is not repeated for ever.
             log.exception("webhook.call_failed", delivery_id=str(claimed.id))
             return ReceiverResponse(problem="internal")
 

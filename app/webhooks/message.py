@@ -1,4 +1,4 @@
-"""What is sent, by the Standard Webhooks specification: events, secrets, signatures; pure."""
+"""Webhook messages as defined by Standard Webhooks: events, secrets, signatures; pure."""
 
 import base64
 import json
@@ -12,31 +12,31 @@ from standardwebhooks import Webhook as Signature
 WebhookEvent = Literal["run.completed", "run.failed", "receipt.created", "budget.threshold"]
 EVENTS: tuple[WebhookEvent, ...] = get_args(WebhookEvent)
 MONEY_EVENTS: frozenset[WebhookEvent] = frozenset({"receipt.created", "budget.threshold"})
-"""They tell what only readers of receipts may know."""
+"""Events with data that requires the scope `receipts:read`."""
 
 _SECRET_BYTES = 32
 _ID_PREFIX = "msg_"
 
 
 class WebhookMessage(NamedTuple):
-    """One HTTP request's body, and the headers that vouch for it."""
+    """The body of a request and its signed headers."""
 
     body: bytes
     headers: dict[str, str]
 
 
 def mint_secret() -> str:
-    """A new signing secret: 256 bits, shown as receivers' libraries take it."""
+    """A new signing secret: 256 bits in the format of Standard Webhooks libraries."""
     return f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}"
 
 
 def message_id(delivery_id: UUID) -> str:
-    """The `webhook-id` of a delivery: the same at every attempt."""
+    """The `webhook-id` of a delivery: the same for every attempt."""
     return f"{_ID_PREFIX}{delivery_id.hex}"
 
 
 def delivery_id(shown: str) -> UUID | None:
-    """The delivery a `webhook-id` names; None for what is none."""
+    """Parse a `webhook-id`; None if it is invalid."""
     digits = shown.removeprefix(_ID_PREFIX)
     try:
         found = UUID(digits)
@@ -46,7 +46,7 @@ def delivery_id(shown: str) -> UUID | None:
 
 
 def sign_message(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> WebhookMessage:
-    """A delivery, signed for an attempt at this time."""
+    """Sign a delivery for an attempt at this time."""
     body = json.dumps(payload, separators=(",", ":"))
     named = message_id(delivery)
     headers = {

@@ -32,7 +32,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class NewWebhook:
-    """A webhook about to be registered."""
+    """The values of a webhook to insert."""
 
     id: UUID
     account_id: AccountId
@@ -43,7 +43,7 @@ class NewWebhook:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One event on its way to one webhook."""
+    """An event for one webhook and the state of its delivery."""
 
     id: UUID
     event: WebhookEvent
@@ -58,7 +58,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A delivery that nobody else makes until the claim ends."""
+    """A delivery that no other worker makes until the claim expires."""
 
     id: UUID
     webhook_id: UUID
@@ -67,6 +67,6 @@ class ClaimedDelivery:
     secret: str = field(repr=False)
     payload: Any = field(repr=False)
     attempts: int
-    """This one included."""
+    """Including this one."""
     claimed_until: datetime
-    """When the claim ends; also what tells it from a later claim of the same delivery."""
+    """When the claim expires; distinguishes it from later claims of the same delivery."""

@@ -1,4 +1,4 @@
-"""The SQL of webhooks, as accounts see and change them."""
+"""SQL for webhooks and their deliveries, as their account reads and changes them."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -19,7 +19,7 @@ _deliveries = webhook_deliveries.c
 
 
 async def lock_account(tx: Transaction, account_id: AccountId) -> None:
-    """Let nobody else register a webhook of this account until the transaction ends."""
+    """Serialize registrations of this account until the transaction ends."""
     await tx.execute(
         text("SELECT pg_advisory_xact_lock(hashtextextended('runtally.webhooks.' || :account, 0))"),
         {"account": str(account_id)},
@@ -27,7 +27,7 @@ async def lock_account(tx: Transaction, account_id: AccountId) -> None:
 
 
 async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -> Webhook:
-    """Insert a webhook, enabled."""
+    """Insert an enabled webhook."""
     statement = (
         insert(webhooks)
         .values(
@@ -56,15 +56,15 @@ async def find_webhooks(reader: Reader, account_id: AccountId) -> list[Webhook]:
 
 
 async def find_webhook(reader: Reader, account_id: AccountId, webhook_id: UUID) -> Webhook | None:
-    """The webhook of this account with this id."""
+    """The account's webhook with this id."""
     found = await reader.execute(select(*_WEBHOOK).where(_is(account_id, webhook_id)))
     row = found.mappings().one_or_none()
     return None if row is None else _webhook(row)
 
 
 async def lock_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID) -> Webhook | None:
-    """The webhook, with nobody else changing it until the transaction ends."""
-    # Not the strongest lock: triggers pass over what is locked as if it were being deleted.
+    """The account's webhook, locked until the transaction ends."""
+    # Not the strongest lock: triggers skip rows with that lock, as if they were being deleted.
     found = await tx.execute(
         select(*_WEBHOOK).where(_is(account_id, webhook_id)).with_for_update(key_share=True)
     )
@@ -73,13 +73,13 @@ async def lock_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID)
 
 
 async def update_webhook(tx: Transaction, webhook_id: UUID, changed: Mapping[str, object]) -> Webhook:
-    """Change columns of a webhook that is there."""
+    """Change columns of a webhook that exists."""
     statement = update(webhooks).where(webhooks.c.id == webhook_id).values(changed).returning(*_WEBHOOK)
     return _webhook((await tx.execute(statement)).mappings().one())
 
 
 async def disable_webhook(tx: Transaction, webhook_id: UUID, reason: DisabledReason) -> bool:
-    """Disable a webhook and cancel what it was to get; False when it was disabled already."""
+    """Disable a webhook and cancel its pending deliveries; False if it was disabled already."""
     disabled = await tx.execute(
         update(webhooks)
         .where(webhooks.c.id == webhook_id, webhooks.c.enabled)
@@ -94,7 +94,7 @@ async def disable_webhook(tx: Transaction, webhook_id: UUID, reason: DisabledRea
 
 
 async def delete_webhook(tx: Transaction, account_id: AccountId, webhook_id: UUID) -> bool:
-    """Delete a webhook and its deliveries; False when there is no such webhook."""
+    """Delete a webhook and its deliveries; False if there is no such webhook."""
     return bool((await tx.execute(delete(webhooks).where(_is(account_id, webhook_id)))).rowcount)
 
 
@@ -106,7 +106,7 @@ async def find_deliveries(reader: Reader, webhook_id: UUID, page: PageRequest) -
 
 
 async def replay_delivery(tx: Transaction, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
-    """Deliver one again from the first attempt, whatever became of it; None when it is not there."""
+    """Start a delivery again from its first attempt, whatever its status; None if there is none."""
     statement = (
         update(webhook_deliveries)
         .where(_deliveries.webhook_id == webhook_id, _deliveries.id == delivery_id)
@@ -118,7 +118,7 @@ async def replay_delivery(tx: Transaction, webhook_id: UUID, delivery_id: UUID) 
 
 
 async def replay_failed(tx: Transaction, webhook_id: UUID, *, since: datetime, until: datetime | None) -> int:
-    """Deliver again what did not arrive and was created in this window; returns how many."""
+    """Start deliveries created in this window again if they failed or were cancelled; returns how many."""
     statement = update(webhook_deliveries).where(
         _deliveries.webhook_id == webhook_id,
         _deliveries.status.in_(["failed", "cancelled"]),

@@ -1,4 +1,4 @@
-"""When a delivery is tried again; pure."""
+"""The schedule of retries; pure."""
 
 import random
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ DeliveryProblem = Literal[
     "bad_status",
     "internal",
 ]
-"""Why an attempt failed; all an account ever learns of it, besides the status."""
+"""Why an attempt failed. Accounts see this and the status, nothing else."""
 
 RETRY_SCHEDULE = tuple(
     timedelta(seconds=seconds) for seconds in (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 10 * 3600)
 )
-"""The pauses between attempts, as Standard Webhooks recommends; the first is made at once."""
+"""The delays between attempts recommended by Standard Webhooks; the first attempt is immediate."""
 
 MAX_RETRY_AFTER = timedelta(hours=1)
-"""How far a receiver's `Retry-After` can put off the next attempt."""
+"""The longest delay a receiver can ask for with `Retry-After`."""
 
 GONE = 410
 _JITTER = 0.1
@@ -35,21 +35,21 @@ _random = random.SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class ReceiverResponse:
-    """How one attempt went: the receiver's status, or why there is none."""
+    """The result of an attempt: the receiver's status, or the reason there is none."""
 
     status: int | None = None
     problem: DeliveryProblem | None = None
     retry_after: timedelta | None = None
-    """When the receiver wants to be asked again, from now."""
+    """The delay the receiver asked for."""
 
     @property
     def accepted(self) -> bool:
-        """Whether the receiver took it."""
+        """Whether the status is 2xx."""
         return self.status in _OK
 
 
 def parse_response(status: int, retry_after: str | None, *, now: datetime) -> ReceiverResponse:
-    """What a receiver said."""
+    """The result for a response with this status."""
     problem: DeliveryProblem | None = None if status in _OK else "bad_status"
     return ReceiverResponse(
         status, problem, _parse_retry_after(retry_after, now) if status in _RETRY_AFTER_STATUSES else None
@@ -59,16 +59,16 @@ def parse_response(status: int, retry_after: str | None, *, now: datetime) -> Re
 def retry_delay(
     attempts: int, response: ReceiverResponse, retry_schedule: Sequence[timedelta] = RETRY_SCHEDULE
 ) -> timedelta | None:
-    """How long to wait after so many attempts, the last of which failed; None: no longer."""
+    """The delay before the next attempt, after `attempts` of which the last failed; None: give up."""
     if attempts > len(retry_schedule):
         return None
-    # Spread, so that what failed together does not come back together.
+    # Jitter: deliveries that failed together are not repeated together.
     delay = retry_schedule[attempts - 1] * _random.uniform(1, 1 + _JITTER)
     return delay if response.retry_after is None else max(delay, min(response.retry_after, MAX_RETRY_AFTER))
 
 
 def _parse_retry_after(text: str | None, now: datetime) -> timedelta | None:
-    """Read a `Retry-After`: seconds or a date; None for anything else."""
+    """Parse a `Retry-After` header: seconds or a date; None if it is invalid."""
     if text is None:
         return None
     if text.isascii() and text.isdigit():

@@ -1,4 +1,4 @@
-"""One HTTP call to a receiver, and what came of it."""
+"""WebhookSender: makes one HTTP call to a receiver."""
 
 import asyncio
 import ssl
@@ -15,14 +15,14 @@ from app.webhooks.retries import ReceiverResponse, parse_response
 
 CALL_S = 10.0
 _CONNECT_S = 4.0
-"""Of one address: a host may have others."""
+"""For each address; a host may have several."""
 
 
 class WebhookSender:
-    """`async with WebhookSender(addresses) as sender:` calls receivers.
+    """Calls receivers; an async context manager.
 
-    A bare transport, because nothing of what a client adds is wanted: redirects could lead anywhere,
-    cookies would pile up. Connections are not kept: to share one, two hosts need only an address.
+    Uses a bare transport: a client would follow redirects to any address and store cookies. Connections are
+    not reused, because two hosts with the same address would share them.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class WebhookSender:
         )
 
     async def __aenter__(self) -> Self:
-        """Open."""
+        """Open the transport."""
         await self._transport.__aenter__()
         return self
 
@@ -46,11 +46,11 @@ class WebhookSender:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         await self._transport.__aexit__(kind, error, trace)
 
     async def send(self, url: str, message: WebhookMessage) -> ReceiverResponse:
-        """Post a message and hear the status; what else the receiver says is not read."""
+        """Post a message and return the status; the response body is not read."""
         try:
             async with asyncio.timeout(self._call_s):
                 target = self._addresses.check_url(url)
@@ -67,7 +67,7 @@ class WebhookSender:
             return ReceiverResponse(problem="connection_lost")
 
     async def _post(self, url: httpx.URL, addresses: list[str], message: WebhookMessage) -> ReceiverResponse:
-        """Try one address after the other, until one can be connected to."""
+        """Try the addresses in order until one accepts a connection."""
         *others, last = addresses
         for address in others:
             try:
@@ -83,7 +83,7 @@ class WebhookSender:
             headers={"host": url.netloc.decode("ascii"), "connection": "close", **message.headers},
             content=message.body,
             extensions={
-                # The certificate must be the name's, not the address's.
+                # The certificate is checked against the host name, not the address.
                 "sni_hostname": url.raw_host.decode("ascii"),
                 "timeout": httpx.Timeout(self._call_s, connect=min(_CONNECT_S, self._call_s)).as_dict(),
             },

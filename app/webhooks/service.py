@@ -1,4 +1,4 @@
-"""Webhooks: an account says where it wants to hear of what, and hears again what it missed."""
+"""Webhooks: an account's webhooks and their deliveries."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from app.webhooks.repository import (
 )
 
 MAX_WEBHOOKS = 20
-"""Of one account: each of its events is kept once for each of them."""
+"""Per account: each event is stored once for each of its webhooks."""
 
 _RESOLVE_TIMEOUT_S = 2.0
 
@@ -46,7 +46,7 @@ class DeliveryNotFound(NotFound):
 
 
 class TooManyWebhooks(Conflict):
-    """This account has as many webhooks as it may have; delete one first."""
+    """This account has the maximum number of webhooks; delete one first."""
 
     code = "too_many_webhooks"
 
@@ -59,7 +59,7 @@ class WebhookIsDisabled(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What an account decides about a webhook."""
+    """The properties of a webhook that its account sets."""
 
     url: str
     events: tuple[WebhookEvent, ...]
@@ -68,14 +68,14 @@ class Registration:
 
 
 class Webhooks:
-    """Registers, changes, lists and replays; always of one account."""
+    """Registers, changes and lists webhooks and replays deliveries, of one account at a time."""
 
     def __init__(self, database: Database, addresses: AddressPolicy) -> None:
         self._database = database
         self._addresses = addresses
 
     async def register(self, account_id: AccountId, registration: Registration) -> tuple[Webhook, str]:
-        """A new webhook and its signing secret, which is returned only here and by `rotate_secret`.
+        """Create a webhook; returns it and its signing secret, which cannot be retrieved later.
 
         Raises `Invalid` naming `url`, and `TooManyWebhooks`.
         """
@@ -95,7 +95,7 @@ class Webhooks:
             return await insert_webhook(tx, new, secret=secret), secret
 
     async def list_webhooks(self, account_id: AccountId) -> list[Webhook]:
-        """An account's webhooks, newest first; there are never more than a page of them."""
+        """An account's webhooks, newest first; they always fit on one page."""
         async with self._database.snapshot() as reader:
             return await find_webhooks(reader, account_id)
 
@@ -107,9 +107,9 @@ class Webhooks:
     async def change(
         self, account_id: AccountId, webhook_id: str, change: Callable[[Registration], Registration]
     ) -> Webhook:
-        """Change a webhook, given how it is now; a new URL must have gone through `check_url`.
+        """Change a webhook; `change` gets its current properties. Call `check_url` for a new URL first.
 
-        Disabling cancels what is on its way. Raises `WebhookNotFound`, and whatever `change` raises.
+        Disabling cancels pending deliveries. Raises `WebhookNotFound`, and whatever `change` raises.
         """
         async with self._database.transaction() as tx:
             webhook = await _lock_webhook(tx, account_id, webhook_id)
@@ -133,14 +133,14 @@ class Webhooks:
             return await update_webhook(tx, webhook.id, columns)
 
     async def rotate_secret(self, account_id: AccountId, webhook_id: str) -> tuple[Webhook, str]:
-        """Sign with a new secret from now on; raises `WebhookNotFound`."""
+        """Replace the signing secret with immediate effect; raises `WebhookNotFound`."""
         secret = mint_secret()
         async with self._database.transaction() as tx:
             webhook = await _lock_webhook(tx, account_id, webhook_id)
             return await update_webhook(tx, webhook.id, {"secret": secret}), secret
 
     async def delete(self, account_id: AccountId, webhook_id: str) -> None:
-        """Forget a webhook and its deliveries; raises `WebhookNotFound`."""
+        """Delete a webhook and its deliveries; raises `WebhookNotFound`."""
         async with self._database.transaction() as tx:
             if not await delete_webhook(tx, account_id, _uuid(webhook_id)):
                 raise WebhookNotFound
@@ -159,7 +159,7 @@ class Webhooks:
         return page.cut(found, lambda delivery: (delivery.created_at, delivery.id))
 
     async def replay(self, account_id: AccountId, webhook_id: str, delivery: str) -> Delivery:
-        """Deliver one again, with the same id and payload.
+        """Deliver again, with the same id and payload.
 
         Raises `WebhookNotFound`, `DeliveryNotFound` and `WebhookIsDisabled`.
         """
@@ -174,10 +174,10 @@ class Webhooks:
     async def replay_failed(
         self, account_id: AccountId, webhook_id: str, *, since: datetime, until: datetime | None
     ) -> int:
-        """Deliver again what failed or was cancelled; returns how many.
+        """Deliver again what failed or was cancelled; returns how many deliveries.
 
         `since` is inclusive, `until` exclusive. Raises `WebhookNotFound`, `WebhookIsDisabled`, and
-        `Invalid` for a window without anything in it.
+        `Invalid` for an empty window.
         """
         if until is not None and since >= until:
             raise Invalid.field("to", "must be later than from")
@@ -186,9 +186,9 @@ class Webhooks:
             return await replay_failed(tx, webhook.id, since=since, until=until)
 
     async def check_url(self, url: str) -> None:
-        """Raise `Invalid` naming `url` for what will never be called.
+        """Raise `Invalid` naming `url` if it can never be called.
 
-        A host that has no address now may have one later: it is judged again at every attempt.
+        A host without an address is accepted: the address is checked again at every attempt.
         """
         try:
             async with asyncio.timeout(_RESOLVE_TIMEOUT_S):
@@ -202,7 +202,7 @@ class Webhooks:
 
 
 def _sorted_events(events: Sequence[WebhookEvent]) -> tuple[WebhookEvent, ...]:
-    """Each event once, in the order they are documented in."""
+    """Each event once, in the documented order."""
     return tuple(event for event in EVENTS if event in events)
 
 

@@ -1,4 +1,4 @@
-"""Webhooks and what is to be delivered to them; triggers insert deliveries (see the migration)."""
+"""Webhooks and their deliveries; triggers insert deliveries (see the migration)."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,1 +1,1 @@
-"""A run's files: what it is given, what it leaves behind, and for how long."""
+"""The files of runs: mounts, uploads and outputs."""

@@ -1,7 +1,7 @@
-"""Copying the operator's files into a workspace.
+"""MountCopy: copies the operator's files into a workspace.
 
-What was checked at start may have changed since. So every file is opened first, without following
-a link, and then asked what it is and where.
+Files may have changed since the check at startup. So each file is opened first, without following links, and
+its type and location are checked on the open descriptor.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ _DEPTH = 64
 
 
 class WorkspaceTooLarge(Exception):
-    """More files or bytes than the graph gives its workspaces; the text is for the operator."""
+    """The files exceed the limits of the graph's workspaces; the text is for the operator."""
 
 
 class FileBaseline(NamedTuple):
-    """A file as it was before the agent began."""
+    """A file before the agent started."""
 
     size: int
     sha256: str
@@ -37,7 +37,7 @@ class FileBaseline(NamedTuple):
 
 @dataclass(slots=True)
 class CopyBudget:
-    """How many files and bytes may still come."""
+    """The remaining number of files and bytes."""
 
     files: int
     bytes: int
@@ -45,24 +45,24 @@ class CopyBudget:
 
     @classmethod
     def of_workspace(cls, spec: WorkspaceSpec) -> "CopyBudget":
-        """All a workspace may hold at first."""
+        """The initial budget of a workspace."""
         return cls(spec.max_files, spec.max_bytes, "the workspace")
 
     def fits(self, size: int) -> bool:
-        """Whether one more file of this size may come."""
+        """Whether one more file of this size fits."""
         return self.files > 0 and size <= self.bytes
 
     def take(self, size: int) -> None:
-        """One more file of this size; raises `WorkspaceTooLarge`."""
+        """Subtract a file of this size; raises `WorkspaceTooLarge`."""
         if not self.fits(size):
-            message = f"more files or bytes than {self.of} may hold"
+            message = f"more files or bytes than {self.of} allows"
             raise WorkspaceTooLarge(message)
         self.files -= 1
         self.bytes -= size
 
 
 class _MountedFile(NamedTuple):
-    """An open file of a mount, and its path below it."""
+    """An open file of a mount, and its path below the mount."""
 
     path: str
     descriptor: int
@@ -70,7 +70,7 @@ class _MountedFile(NamedTuple):
 
 @dataclass(slots=True)
 class MountCopy:
-    """Copies one mount."""
+    """Copies the files of one mount."""
 
     mount: Mount
     roots: Sequence[Path]
@@ -78,7 +78,7 @@ class MountCopy:
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def into(self, workspace: Path) -> dict[str, FileBaseline]:
-        """Copy everything wanted; returns it by its path in the workspace.
+        """Copy all included files; returns them by their path in the workspace.
 
         Raises `HostPathRefused`, `WorkspaceTooLarge`.
         """
@@ -140,14 +140,14 @@ class MountCopy:
             if descriptor is None:
                 return
             status = os.fstat(descriptor)
-            # A second name of a file may be anywhere: what it names was perhaps never to be read.
+            # A hard link may lead to a file outside the roots.
             if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and self._is_allowed(descriptor):
                 yield _MountedFile(path, descriptor)
             else:
                 log.warning("mount.file_skipped", mount=self.mount.target, path=path)
 
     def _is_allowed(self, descriptor: int) -> bool:
-        """Whether what is open lies inside the roots, wherever the way to it has led."""
+        """Whether the open file lies inside the roots, whatever path led to it."""
         return is_within(Path(f"/proc/self/fd/{descriptor}").readlink(), self.roots)
 
 
@@ -155,7 +155,7 @@ class MountCopy:
 def _open_entry(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
     with open_no_follow(name, directory, flags) as descriptor:
         if descriptor is None:
-            log.warning("mount.file_skipped", reason="a link, gone, or not ours to read")
+            log.warning("mount.file_skipped", reason="a link, missing, or not readable")
         yield descriptor
 
 
@@ -167,7 +167,7 @@ def _copy(descriptor: int, target: Path, *, at_most: int) -> FileBaseline:
 
 
 def write_file(target: Path, content: bytes, *, uploaded: bool, executable: bool = False) -> FileBaseline:
-    """Write a file of a workspace, before any agent is there to interfere."""
+    """Write a file of a workspace before the agent starts."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

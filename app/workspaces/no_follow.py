@@ -1,4 +1,4 @@
-"""Opening what a name means without following a link."""
+"""Opens files without following symbolic links."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ _UNAVAILABLE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EAC
 
 @contextmanager
 def open_no_follow(name: str | Path, directory: int | None, flags: int) -> Iterator[int | None]:
-    """A descriptor while the body runs; None for a link, and for what is gone, no such thing or not ours.
+    """A descriptor while the body runs; None if the file is a link, of another type, missing or not readable.
 
-    The name is looked up in an open directory, where one is given.
+    `name` is relative to the open `directory`, if one is given.
     """
     try:
         descriptor = os.open(name, flags, dir_fd=directory)

@@ -1,7 +1,6 @@
-"""The plain files of a directory somebody else has filled, perhaps to deceive.
+"""Reads the plain files of a directory that an untrusted agent has written.
 
-No link is followed, nothing but a plain file is opened, and neither depth nor number can exhaust
-the reader.
+Follows no links, opens only plain files, and limits depth and number of entries.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ _CHUNK = 1024 * 1024
 
 
 class PlainFile(NamedTuple):
-    """A plain file, by its path below the directory."""
+    """A plain file and its path below the directory."""
 
     path: str
     size: int
@@ -28,32 +27,32 @@ class PlainFile(NamedTuple):
 
 
 class ScanBudget:
-    """How many entries may still be looked at."""
+    """How many more directory entries may be read."""
 
     def __init__(self, entries: int) -> None:
         self._left = entries
 
     @property
     def exhausted(self) -> bool:
-        """Whether there were more."""
+        """Whether there were more entries than allowed."""
         return self._left < 0
 
     def take(self) -> bool:
-        """Whether one more may be looked at."""
+        """Count one entry; False if the budget is exhausted."""
         self._left -= 1
         return not self.exhausted
 
 
 def plain_files(root: Path, budget: ScanBudget) -> Iterator[PlainFile | None]:
-    """Every plain file; None for what must be left out: too deep, too many, of no name for us."""
-    # The directory itself, where its name is a link of /proc.
+    """Every plain file; None for entries that are skipped: too deep, too many, or with an invalid name."""
+    # With "/.", because the path may be a link in /proc.
     with open_no_follow(f"{root}/.", None, DIRECTORY) as directory:
         if directory is not None:
             yield from _below(directory, "", budget, depth=0)
 
 
 def sha256_of(root: Path, path: str) -> str:
-    """The hash of a plain file; raises `FileNotFoundError` for what is none."""
+    """The SHA-256 of a plain file; raises `FileNotFoundError` for anything else."""
     digest = hashlib.sha256()
     with _file(root, path) as descriptor:
         while chunk := os.read(descriptor, _CHUNK):
@@ -62,7 +61,7 @@ def sha256_of(root: Path, path: str) -> str:
 
 
 def content_of(root: Path, path: str, *, at_most: int) -> bytes:
-    """The bytes of a plain file; raises `FileNotFoundError` for what is none."""
+    """The bytes of a plain file; raises `FileNotFoundError` for anything else."""
     with _file(root, path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
         return file.read(at_most)
 
@@ -85,7 +84,7 @@ def _below(directory: int, path: str, budget: ScanBudget, *, depth: int) -> Iter
 
 
 def _plain(entry: os.DirEntry[str], path: str) -> Iterator[PlainFile]:
-    # Where somebody still works, it may be gone by now.
+    # A process may have deleted it meanwhile.
     with suppress(FileNotFoundError):
         status = entry.stat(follow_symlinks=False)
         yield PlainFile(path, status.st_size, status.st_mode)
@@ -95,7 +94,7 @@ def _is_nameable(path: str) -> bool:
     try:
         relative_path(path)
     except ValueError:
-        # Half surrogates, too: they stand for bytes that are no text.
+        # Also lone surrogates: they stand for bytes that are not UTF-8.
         return False
     return True
 

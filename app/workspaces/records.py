@@ -19,7 +19,7 @@ class WorkspaceRecord:
 
 
 class Upload(NamedTuple):
-    """A file that came with the run."""
+    """A file uploaded with the run."""
 
     path: str
     content: bytes
@@ -27,7 +27,7 @@ class Upload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as the run left it."""
+    """A stored file of a run."""
 
     path: str
     origin: FileOrigin
@@ -37,11 +37,11 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class CollectedFiles:
-    """What a run leaves behind."""
+    """The files to store after a run."""
 
     files: Sequence[StoredFile]
     truncated: bool
-    """Whether there was more than is kept."""
+    """Whether there were more than the limits allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,6 @@ class WorkspaceListing:
 
     files: Sequence[StoredFile]
     outputs_collected: bool
-    """Whether the files the run left are among them."""
+    """Whether the files that the run left are included."""
     truncated: bool
     expires_at: datetime | None

@@ -1,4 +1,4 @@
-"""The SQL of workspaces and of their files."""
+"""SQL for workspaces and their files."""
 
 from collections.abc import Collection
 from dataclasses import fields
@@ -15,13 +15,13 @@ from app.workspaces.tables import workspace_files, workspaces
 
 
 async def insert_workspace(tx: Transaction, run: RunKey, *, keep: timedelta) -> None:
-    """A workspace for a new run."""
+    """Insert the workspace of a new run."""
     values = {"harvested": False, "truncated": False, "expires_at": func.now() + keep}
     await tx.execute(insert(workspaces).values(account_id=run.account_id, run_id=run.run_id, **values))
 
 
 async def find_workspace(reader: Reader, run: RunKey) -> WorkspaceRecord | None:
-    """The workspace of this run."""
+    """The workspace of a run."""
     columns = (workspaces.c.harvested, workspaces.c.truncated, workspaces.c.expires_at)
     expired = (workspaces.c.expires_at <= func.now()).label("expired")
     statement = select(*columns, expired).where(_is(workspaces, run))
@@ -30,13 +30,13 @@ async def find_workspace(reader: Reader, run: RunKey) -> WorkspaceRecord | None:
 
 
 async def record_outputs_collected(tx: Transaction, run: RunKey, *, truncated: bool, keep: timedelta) -> None:
-    """What the run left is here, and kept from now on."""
+    """Mark the run's outputs as stored; its files expire after `keep`."""
     values = {"harvested": True, "truncated": truncated, "expires_at": func.now() + keep}
     await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
 async def list_files(reader: Reader, run: RunKey) -> list[StoredFile]:
-    """Every file of a run, by path, without its bytes."""
+    """Every file of a run, ordered by path, without contents."""
     columns = [workspace_files.c[field.name] for field in fields(StoredFile)]
     statement = select(*columns).where(_is(workspace_files, run)).order_by(workspace_files.c.path)
     return [StoredFile(**row) for row in (await reader.execute(statement)).mappings()]
@@ -51,14 +51,14 @@ async def find_content(reader: Reader, run: RunKey, path: str) -> bytes | None:
 
 
 async def find_uploads(reader: Reader, run: RunKey) -> list[Upload]:
-    """The files that came with a run."""
+    """The files uploaded with a run."""
     columns = (workspace_files.c.path, workspace_files.c.content)
     statement = select(*columns).where(_is(workspace_files, run), workspace_files.c.origin == "uploaded")
     return [Upload(row.path, row.content) for row in await reader.execute(statement)]
 
 
 async def upsert_file(tx: Transaction, run: RunKey, file: StoredFile, content: bytes) -> None:
-    """Keep a file, in the place of the one that had its path."""
+    """Store a file, replacing one with the same path."""
     values = {"origin": file.origin, "bytes": file.bytes, "sha256": file.sha256, "content": content}
     statement = postgresql.insert(workspace_files).values(
         account_id=run.account_id, run_id=run.run_id, path=file.path, **values
@@ -68,21 +68,21 @@ async def upsert_file(tx: Transaction, run: RunKey, file: StoredFile, content: b
 
 
 async def delete_files_except(tx: Transaction, run: RunKey, paths: Collection[str]) -> None:
-    """Remove every other file of a run."""
-    # One array, because a statement takes no more than 32 767 parameters.
+    """Delete all other files of a run."""
+    # One array parameter: a statement has at most 32,767 parameters.
     others = workspace_files.c.path != all_(literal(list(paths), postgresql.ARRAY(Text)))
     await tx.execute(delete(workspace_files).where(_is(workspace_files, run), others))
 
 
 async def delete_files(tx: Transaction, run: RunKey) -> None:
-    """Remove the files of a run, whose time is up with that."""
+    """Delete the files of a run and mark its workspace as expired."""
     await tx.execute(delete(workspace_files).where(_is(workspace_files, run)))
     values = {"emptied": True, "expires_at": func.least(workspaces.c.expires_at, func.now())}
     await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
 async def delete_expired_files(tx: Transaction, *, most: int) -> int:
-    """Remove the files of workspaces whose time is up; returns of how many."""
+    """Delete the files of expired workspaces; returns of how many."""
     due = (
         select(workspaces.c.account_id, workspaces.c.run_id)
         .where(~workspaces.c.emptied, workspaces.c.expires_at <= func.now())

@@ -1,4 +1,4 @@
-"""Workspaces: gives runs their working directories, and keeps what they leave there for a while."""
+"""Workspaces: working directories of runs, and the storage of their files."""
 
 import asyncio
 import hashlib
@@ -31,7 +31,7 @@ from app.workspaces.workspace import Workspace
 log = structlog.get_logger(__name__)
 
 _RETENTION_BEFORE_END = timedelta(days=2)
-"""How long a run may wait and go on before its workspace counts as forgotten."""
+"""Retention before a run has ended; covers waiting and execution."""
 
 _SWEEP_INTERVAL_S = 60.0
 _DELETE_BATCH = 20
@@ -52,31 +52,31 @@ class FilesExpired(Gone):
 
 
 class Workspaces:
-    """Directories while runs go on; the database before and after, where every server finds them."""
+    """Creates workspaces and stores their files in the database, where every server process can read them."""
 
     def __init__(self, database: Database, roots: Sequence[Path]) -> None:
-        """`roots` are where mounts may take files from."""
+        """`roots` are the directories that mounts may copy from."""
         self._database = database
         self._roots = roots
 
     async def reserve(
         self, tx: Transaction, run: RunKey, spec: WorkspaceSpec, uploads: Sequence[Upload]
     ) -> None:
-        """A new run will have a workspace, with these files in it."""
+        """Create the workspace of a new run with these uploads."""
         await insert_workspace(tx, run, keep=_RETENTION_BEFORE_END + timedelta(seconds=spec.keep_s))
         for path, content in uploads:
             sha256 = hashlib.sha256(content).hexdigest()
             await upsert_file(tx, run, StoredFile(path, "uploaded", len(content), sha256), content)
 
     async def open(self, run: RunKey, spec: WorkspaceSpec) -> Workspace:
-        """A run's directory, to be filled with its mounts and uploads. Raises `Unavailable`."""
+        """The run's workspace, to be populated with mounts and uploads. Raises `Unavailable`."""
         async with self._database.snapshot() as reader:
             return Workspace(spec, self._roots, await find_uploads(reader, run))
 
     async def store_outputs(self, run: RunKey, workspace: Workspace) -> None:
-        """Keep what the run has left; nobody may work in its directory any more.
+        """Store the files the run left; no process may be using the directory any more.
 
-        A database that stays away costs the files, not the run.
+        If the database stays unavailable the files are lost, but the run does not fail.
         """
         outputs = await asyncio.to_thread(workspace.collect_outputs)
         for attempts_left in reversed(range(_STORE_ATTEMPTS)):
@@ -90,7 +90,7 @@ class Workspaces:
         log.error("workspace.files_lost", run_id=run.run_id)
 
     async def listing(self, run: RunKey) -> WorkspaceListing:
-        """The files of a run; none for one without a workspace. Raises `FilesExpired`."""
+        """The files of a run, none if it has no workspace. Raises `FilesExpired`."""
         async with self._database.snapshot() as reader:
             if (record := await find_workspace(reader, run)) is None:
                 return WorkspaceListing((), outputs_collected=False, truncated=False, expires_at=None)
@@ -103,7 +103,7 @@ class Workspaces:
         try:
             relative_path(path)
         except ValueError as error:
-            # What can be no path is not looked for: PostgreSQL would refuse some of it.
+            # PostgreSQL refuses some of the texts that are no path.
             raise WorkspaceFileNotFound from error
         async with self._database.snapshot() as reader:
             if (record := await find_workspace(reader, run)) is None:
@@ -115,11 +115,11 @@ class Workspaces:
         return content
 
     async def delete(self, tx: Transaction, run: RunKey) -> None:
-        """Remove the files of a run that has ended."""
+        """Delete the files of an ended run."""
         await delete_files(tx, run)
 
     async def sweep(self) -> None:
-        """Remove files whose time is up, until cancelled."""
+        """Delete expired files until cancelled."""
         while True:
             try:
                 while await self.delete_expired_files() == _DELETE_BATCH:
@@ -127,12 +127,12 @@ class Workspaces:
             except Unavailable as error:
                 log.warning("workspace.sweep_delayed", reason=error.detail)
             except Exception:
-                # The server must not end of it, and the next try may go well.
+                # The next attempt may succeed; an unexpected error must not end the server.
                 log.exception("workspace.sweep_failed")
             await asyncio.sleep(_SWEEP_INTERVAL_S)
 
     async def delete_expired_files(self) -> int:
-        """Remove the files of some workspaces whose time is up; returns of how many."""
+        """Delete the files of some expired workspaces; returns of how many."""
         async with self._database.transaction() as tx:
             return await delete_expired_files(tx, most=_DELETE_BATCH)
 

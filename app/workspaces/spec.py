@@ -1,4 +1,4 @@
-"""What a graph says of its workspaces, and whether the operator lets it; checks only."""
+"""WorkspaceSpec: the workspace settings of a graph, and the check of host paths."""
 
 import re
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ _MIB = 1024 * 1024
 _DAY_S = 86_400
 _GIB = 1024 * _MIB
 _MAX_BYTES = 256 * _MIB
-"""A workspace is in memory while its run goes on."""
+"""A workspace is in memory while its run executes."""
 
 _CLI_BYTES = _MIB
-"""What the CLI itself leaves in a workspace."""
+"""Room for files that the CLI itself creates in a workspace."""
 
 
 class HostPathRefused(Exception):
-    """A host path is not there, or not where the operator lets graphs take files from."""
+    """The host path does not exist or is outside the directories the operator allows."""
 
 
 class Mount(BaseModel):
-    """Files of this machine that every run of a graph gets a copy of."""
+    """Files of this machine that are copied into every workspace of a graph."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     host_path: Path
     mount_path: FilePath | None = None
-    """Where in the workspace; left out, under the name it has on the host."""
+    """The path in the workspace; by default the name on the host."""
     include_glob: tuple[str, ...] = ()
-    """Only what matches one of these; left out, everything."""
+    """Copy only files that match one of these patterns; default: all."""
     exclude_glob: tuple[str, ...] = ()
     max_bytes: Annotated[int, Field(ge=0, le=_MAX_BYTES, strict=True)] | None = None
     follow_symlinks: Annotated[bool, Field(strict=True)] = False
@@ -48,37 +48,37 @@ class Mount(BaseModel):
 
     @property
     def target(self) -> str:
-        """Where in the workspace it goes."""
+        """The path in the workspace."""
         return self.mount_path or self.host_path.name
 
     def includes(self, path: str) -> bool:
-        """Whether this file, by its path below `host_path`, is to be copied."""
+        """Whether to copy a file, given its path below `host_path`."""
         included = not self.include_glob or any(matches(path, glob) for glob in self.include_glob)
         return included and not any(matches(path, glob) for glob in self.exclude_glob)
 
 
 class WorkspaceSpec(BaseModel):
-    """What is in a workspace at first, how long its files are kept, and what its run may use."""
+    """The initial files of a workspace, the retention of its files, and the limits of its run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mounts: tuple[Mount, ...] = ()
     max_bytes: Annotated[int, Field(ge=0, le=_MAX_BYTES, strict=True)] = 64 * _MIB
-    """Mounts and uploads together, and again what the agent writes."""
+    """Mounts and uploads together; the agent may write as much again."""
     max_files: Annotated[int, Field(ge=1, le=20_000, strict=True)] = 2_000
     keep_s: Annotated[int, Field(ge=60, le=30 * _DAY_S, strict=True)] = _DAY_S
     max_temporary_bytes: Annotated[int, Field(ge=_MIB, le=_GIB, strict=True)] = 64 * _MIB
-    """Each of the directories besides the workspace that can be written to."""
+    """For each writable directory besides the workspace."""
     max_memory_bytes: Annotated[int, Field(ge=512 * _MIB, le=64 * _GIB, strict=True)] = _GIB
-    """Of a command, and of all commands together."""
+    """Per command, and for all commands together."""
     max_processes: Annotated[int, Field(ge=16, le=4096, strict=True)] = 128
     """Processes and threads of all commands together."""
     max_cpu_s: Annotated[int, Field(ge=1, le=_DAY_S, strict=True)] = 600
-    """Seconds on a processor, of a process and of all commands together."""
+    """Processor time in seconds, per process and for all commands together."""
 
     @property
     def size(self) -> int:
-        """How much a workspace can hold: what comes first, and as much again."""
+        """The capacity of a workspace: the initial files, and as much again."""
         return 2 * self.max_bytes + _CLI_BYTES
 
     @field_validator("mounts")
@@ -95,7 +95,7 @@ class WorkspaceSpec(BaseModel):
 
 
 def resolve_host_path(path: Path, roots: Sequence[Path]) -> Path:
-    """Where a host path really is; raises `HostPathRefused` for what is outside every root."""
+    """Resolve a host path; raises `HostPathRefused` if it is outside all roots."""
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
@@ -108,19 +108,19 @@ def resolve_host_path(path: Path, roots: Sequence[Path]) -> Path:
 
 
 def is_within(real: Path, roots: Sequence[Path]) -> bool:
-    """Whether a path without symbolic links is one of the roots, or below one."""
+    """Whether a path without symbolic links is one of the roots or below one."""
     return any(real.is_relative_to(root.resolve()) for root in roots)
 
 
 def matches(path: str, glob: str) -> bool:
-    """Whether a relative path matches; a pattern without a slash looks at the last name alone."""
+    """Whether a relative path matches; a pattern without a slash is compared with the file name only."""
     name = path.rpartition("/")[2]
     return _pattern(glob).fullmatch(path if "/" in glob else name) is not None
 
 
 @cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    """`**` is any number of names, `*` and `?` stay within one."""
+    """`**` matches any number of directories, `*` and `?` match within one name."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return re.compile("".join(known.get(part, re.escape(part)) for part in parts), re.DOTALL)

@@ -1,4 +1,4 @@
-"""Workspaces of runs, and the files that are kept of them."""
+"""Workspaces of runs and their stored files."""
 
 from sqlalchemy import (
     BigInteger,

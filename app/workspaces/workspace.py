@@ -1,7 +1,7 @@
-"""Workspace: a run's working directory, from its first file to its last.
+"""Workspace: the working directory of a run.
 
-It is in memory and belongs to the run's jail: nothing has to be removed. While the run goes on it
-belongs to the agent, and what it leaves there is not to be trusted.
+It is in memory and disappears with the run's sandbox. While the run executes, the agent owns it, so its
+contents are untrusted.
 """
 
 import os
@@ -18,7 +18,7 @@ from app.workspaces.spec import WorkspaceSpec
 
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _ENTRIES_PER_FILE = 4
-"""Directories, links and the like that may be among the files before nobody looks any further."""
+"""Other entries (directories, links) that may be read for each allowed file."""
 _OVERGROWTH = 4 * _ENTRIES_PER_FILE
 
 
@@ -26,18 +26,18 @@ class Workspace:
     """The directory of one run."""
 
     def __init__(self, spec: WorkspaceSpec, roots: Sequence[Path], uploads: Iterable[Upload]) -> None:
-        """`roots` are where mounts may take files from."""
+        """`roots` are the directories that mounts may copy from."""
         self.spec = spec
         self.path = Path(os.devnull)
-        """Where it is, once it is."""
+        """The directory, once `populate` was called."""
         self._roots = roots
         self._uploads = uploads
         self._baselines: dict[str, FileBaseline] = {}
 
     def populate(self, path: Path) -> None:
-        """Lay out the mounts in an empty directory, then the uploads, which win.
+        """Copy the mounts into an empty directory, then the uploads, which replace mounted files.
 
-        Raises `HostPathRefused`, `WorkspaceTooLarge`, and `OSError` where one is in another's way.
+        Raises `HostPathRefused`, `WorkspaceTooLarge`, and `OSError` if two paths conflict.
         """
         self.path = path
         budget = CopyBudget.of_workspace(self.spec)
@@ -49,12 +49,12 @@ class Workspace:
         self._uploads = ()
 
     def exceeds_file_limit(self) -> bool:
-        """Whether there are far more files in it than will be kept; its bytes have a limit of their own."""
+        """Whether it has far more files than can be stored; its size has a limit of its own."""
         system = os.statvfs(self.path)
         return system.f_files - system.f_ffree > _OVERGROWTH * self.spec.max_files
 
     def collect_outputs(self) -> CollectedFiles:
-        """What is there now and was not mounted; once nobody works in it any more."""
+        """The files that the agent created or changed, and the uploads; call it after the run."""
         _make_readable(self.path)
         budget = CopyBudget.of_workspace(self.spec)
         files: list[StoredFile] = []
@@ -78,7 +78,7 @@ class Workspace:
         return CollectedFiles(sorted(files, key=lambda file: file.path), truncated)
 
     def content(self, file: StoredFile) -> bytes:
-        """The bytes of a file that was harvested."""
+        """The contents of a collected file."""
         return content_of(self.path, file.path, at_most=file.bytes)
 
     def _is_unchanged(self, found: PlainFile, before: FileBaseline) -> bool:
@@ -86,14 +86,14 @@ class Workspace:
 
 
 def _is_sandbox_placeholder(found: PlainFile) -> bool:
-    """Whether the CLI's sandbox left it: it covers dot-files with empty ones nobody can write."""
+    """Whether the CLI's sandbox created it: it covers dot-files with empty read-only files."""
     hidden = any(name.startswith(".") for name in found.path.split("/"))
     return found.size == 0 and hidden and not found.mode & _WRITABLE
 
 
 def _make_readable(path: Path) -> None:
-    """Undo what its maker may have forbidden us; `chmod -R` follows no link."""
-    # Python's own walkers recurse once per level, and a directory can be deeper than that.
+    """Make all files readable, whatever permissions the agent set; `chmod -R` follows no links."""
+    # Python's own directory walkers recurse, and a directory can be nested deeper than the stack allows.
     chmod = shutil.which("chmod")
     if chmod is None:
         raise FileNotFoundError("chmod")

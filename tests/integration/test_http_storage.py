@@ -75,7 +75,7 @@ async def test_an_account_that_keeps_as_much_as_it_may_is_told_507_until_it_dele
     again = await world.http.post("/v1/runs/wait", json=second)
 
     assert [told(answer) for answer in refused] == [(507, "storage_quota")] * len(refused)
-    assert "of 1048576 it may keep" in refused[0].json()["detail"]
+    assert "of its quota of 1048576" in refused[0].json()["detail"]
     assert told(unknown) == (404, "run_not_found")
     assert joined.json() == answered.json()
     assert [answer.status_code for answer in freed] == [204, 204]

@@ -128,7 +128,7 @@ async def test_an_account_that_keeps_too_much_gets_no_more(database: Database) -
 
     async with database.snapshot() as reader:
         await quota.require_room(reader, run.account_id)
-        with pytest.raises(StorageFull, match=f"of {101 * KB} it may keep"):
+        with pytest.raises(StorageFull, match=f"of its quota of {101 * KB}"):
             await quota.require_room(reader, run.account_id, 2 * KB)
         await quota.require_room(reader, other.account_id, 2 * KB)
         await StorageQuota(database, None).require_room(reader, run.account_id, 2**40)
