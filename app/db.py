@@ -1,4 +1,4 @@
-"""The database: transactions, snapshots, and the only commit."""
+"""Database: transactions and snapshots; the only place that commits."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -22,24 +22,24 @@ from app.pagination import PageRequest
 from app.storable import storable
 
 Transaction = NewType("Transaction", AsyncConnection)
-"""Open for writing; whoever opened it commits by leaving it."""
+"""A writable transaction; leaving `Database.transaction()` commits it."""
 
 Snapshot = NewType("Snapshot", AsyncConnection)
-"""Read only, by type and by the database."""
+"""A read-only transaction, enforced by the type and by the database."""
 
 Reader: TypeAlias = Transaction | Snapshot
 
 POOL_SIZE = 8
-"""More connections are slower from one process, not faster."""
+"""More connections make one process slower, not faster."""
 
 _CONNECT_S = 5
 _STATEMENT_S = 30
 _ROOT = Path(__file__).parent.parent
 _UNAVAILABLE_STATES = ("08", "57P", "53", "55000")
-"""SQLSTATE classes that say the server cannot serve now, not that a statement is wrong."""
+"""SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement."""
 
 _BAD_DATA = "22"
-"""The SQLSTATE class of values that cannot be taken."""
+"""The SQLSTATE class for values that cannot be stored."""
 
 metadata = MetaData(
     naming_convention={
@@ -54,16 +54,16 @@ metadata = MetaData(
 UtcDateTime = DateTime(timezone=True)
 
 Json = JSON
-"""`json`, not `jsonb`: it keeps the order of names, and replays repeat streams byte for byte."""
+"""`json`, not `jsonb`: it preserves the order of names, so that replays are byte-identical."""
 
 
 _UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
 
 
 def json_text(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
-    """A text in a column of JSON objects.
+    """A string member of a column of JSON objects.
 
-    PostgreSQL looks into no JSON that holds U+0000 or half a surrogate pair, and older rows have some.
+    PostgreSQL cannot read members of JSON with U+0000 or a lone surrogate, and older rows contain some.
     """
     readable = cast(func.regexp_replace(column.cast(Text), _UNREADABLE, r"\\ufffd", "gi"), JSON)
     found: ColumnElement[str] = readable[name].as_string()
@@ -79,25 +79,25 @@ def page_of(
 
 
 class DatabaseUnavailable(Unavailable):
-    """The database does not answer; try again later."""
+    """The database is unavailable; try again later."""
 
     code = "database_unavailable"
 
 
 class SchemaOutdated(Unavailable):
-    """The database has an older schema than this version needs: run `runtally migrate`."""
+    """The database schema is older than this version requires; run `runtally migrate`."""
 
     code = "schema_outdated"
 
 
 class SchemaUnknown(Unavailable):
-    """The database has a schema this version does not know: a newer Runtally has migrated it."""
+    """The database schema is unknown to this version; a newer Runtally has migrated it."""
 
     code = "schema_unknown"
 
 
 class StatementFailed(Exception):
-    """The database refuses a statement; the text holds no value of it."""
+    """A statement failed; the text contains none of its values."""
 
 
 class Database:
@@ -108,7 +108,7 @@ class Database:
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int = POOL_SIZE) -> "Database":
-        """Open a pool and make sure that the database answers; raises `DatabaseUnavailable`."""
+        """Open a pool and check the connection; raises `DatabaseUnavailable`."""
         engine = create_async_engine(
             _asyncpg_url(url),
             pool_size=pool_size,
@@ -134,14 +134,14 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Leaving commits; an exception rolls back and passes on."""
+        """A transaction: commits at the end of the body, rolls back on an exception."""
         with _translate_errors():
             async with self._engine.begin() as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
-        """One consistent, read-only view."""
+        """A consistent, read-only view."""
         with _translate_errors():
             async with self._engine.connect() as connection:
                 await connection.execution_options(
@@ -150,23 +150,23 @@ class Database:
                 yield Snapshot(connection)
 
     async def ping(self) -> None:
-        """Raise `DatabaseUnavailable` unless the database answers."""
+        """Raise `DatabaseUnavailable` if the database does not respond."""
         async with self.snapshot() as reader:
             await reader.execute(text("SELECT 1"))
 
     def connections_in_use(self) -> int:
-        """How many connections are open for somebody right now."""
+        """How many connections are in use."""
         pool: Any = self._engine.pool
         return int(pool.checkedout())
 
     async def migrate(self) -> None:
-        """Run every migration that is missing."""
+        """Run every missing migration."""
         with _translate_errors():
             async with self._engine.begin() as connection:
                 await connection.run_sync(_upgrade)
 
     async def require_current_schema(self) -> None:
-        """Raise `SchemaOutdated` or `SchemaUnknown` unless the schema is this version's."""
+        """Raise `SchemaOutdated` or `SchemaUnknown` unless the schema is that of this version."""
         scripts = ScriptDirectory.from_config(_alembic_config())
         with _translate_errors():
             async with self._engine.connect() as connection:
@@ -188,7 +188,7 @@ def _dump_json(value: Any) -> str:
 
 
 def _load_json(text: str) -> Any:
-    # Older rows hold text as a model wrote it.
+    # Older rows contain text exactly as a model wrote it.
     return storable(json.loads(text))
 
 
@@ -201,7 +201,7 @@ def _alembic_config() -> Config:
 def _upgrade(connection: Connection) -> None:
     config = _alembic_config()
     config.attributes["connection"] = connection
-    # Two servers that start together migrate one after the other.
+    # Serializes servers that start at the same time.
     connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('runtally.migrate'))"))
     command.upgrade(config, "head")
 
@@ -212,7 +212,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _asyncpg_url(url: str) -> URL:
     parsed = make_url(url).set(drivername="postgresql+asyncpg")
-    # What libpq calls sslmode, asyncpg calls ssl.
+    # asyncpg's name for the sslmode of libpq is ssl.
     if (sslmode := parsed.query.get("sslmode")) is not None:
         parsed = parsed.difference_update_query(["sslmode"]).update_query_dict({"ssl": sslmode})
     return parsed
@@ -220,13 +220,13 @@ def _asyncpg_url(url: str) -> URL:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Say `DatabaseUnavailable` for all that means "not now", and `StatementFailed` for what is a bug."""
+    """Raise `DatabaseUnavailable` for temporary errors and `StatementFailed` for bugs."""
     try:
         yield
     except StatementError as error:
         if _is_temporary(error):
             raise DatabaseUnavailable from error
-        # Not from the error: it and its causes quote rows and parameters, and end in the log.
+        # Without the original error, which quotes rows and parameters: the traceback is logged.
         raise StatementFailed(_redacted_text(error)).with_traceback(error.__traceback__) from None
     except (PoolTimeoutError, OSError, TimeoutError) as error:
         raise DatabaseUnavailable from error
@@ -234,7 +234,7 @@ def _translate_errors() -> Iterator[None]:
 
 def _is_temporary(error: StatementError) -> bool:
     if isinstance(error.orig and error.orig.__cause__, ValueError):
-        # What asyncpg cannot encode; it calls that an error of its interface.
+        # A value that asyncpg cannot encode; it reports that as an error of its interface.
         return False
     if isinstance(error, OperationalError | InterfaceError):
         return True
@@ -243,11 +243,11 @@ def _is_temporary(error: StatementError) -> bool:
 
 
 def _redacted_text(error: StatementError) -> str:
-    """What is known of it without anybody's data."""
+    """The error without any data of accounts."""
     state = _sqlstate(error)
     cause = error.orig and (error.orig.__cause__ or error.orig)
     what = f"{type(cause).__name__} {state}".strip()
-    # Errors of the first class quote the value; in others that is left to the lines after the first.
+    # Errors of this class quote the value; others do so only after the first line.
     quotes = not state or state.startswith(_BAD_DATA)
     return what if quotes else f"{what}: {str(cause).partition(chr(10))[0]}"
 

@@ -1,4 +1,4 @@
-"""Every environment variable, typed and frozen."""
+"""Settings: every environment variable, typed and frozen."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def _starts_with(*schemes: str) -> AfterValidator:
 
 
 class Settings(BaseSettings):
-    """What an operator can set. An empty variable counts as unset."""
+    """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
         env_file=".env",
@@ -189,14 +189,14 @@ class Settings(BaseSettings):
             return cls(**values)
         except ValidationError as error:
             lines = [_line(detail) for detail in error.errors()]
-            raise SettingsError("\n".join(["The settings are not usable:", *lines])) from None
+            raise SettingsError("\n".join(["The settings are invalid:", *lines])) from None
         except UnicodeDecodeError:
             message = "The file .env is not UTF-8 text."
             raise SettingsError(message) from None
 
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
-    """Remove the settings that hold secrets from an environment that child processes inherit."""
+    """Remove secret settings from an environment that child processes inherit."""
     secret = {
         str(field.validation_alias)
         for field in Settings.model_fields.values()
@@ -207,12 +207,12 @@ def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
 
 
 def _is_origin(text: str) -> bool:
-    # A browser leaves the usual port out: with it the text would never match.
+    # Browsers omit the default port, so an origin with it would never match.
     usual = ":443" if text.startswith("https://") else ":80"
     return _ORIGIN.fullmatch(text) is not None and not text.endswith(usual)
 
 
 def _line(detail: Any) -> str:
-    # Never the value: it may be a secret.
+    # Without the value: it may be a secret.
     variable = ".".join(str(part) for part in detail["loc"][:1])
     return f"  {variable}: {detail['msg'].removeprefix('Value error, ')}"

@@ -1,1 +1,1 @@
-"""Settings in, services out: the only place that picks adapters and knows the order of closing."""
+"""Builds all services from the settings; chooses implementations and closes everything in order."""

@@ -1,4 +1,4 @@
-"""The Claude Agent SDK with everything it stands on."""
+"""Opens the Claude Agent SDK executor and the parts it depends on."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ from app.workspaces.service import Workspaces
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The Claude Agent SDK with everything it stands on."""
+    """The Claude Agent SDK executor and the parts it depends on."""
 
     executor: ClaudeAgentExecutor
     auth: ModelAuth
@@ -48,7 +48,7 @@ async def open_agent(
     schemas: SchemaChecker,
     cli: Cli | None = None,
 ) -> AsyncIterator[Agent]:
-    """Run graphs of `claude_agents` while the body runs."""
+    """Open the executor of `claude_agents` while the body runs."""
     cli = cli or Cli(bundled_cli())
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(server_directory(settings.data_dir.absolute() / "runs"))
@@ -85,13 +85,13 @@ async def open_auth(settings: Settings, cli: Cli, directory: Path) -> AsyncItera
         yield GatewayAuth(provider, gateway)
 
 
-def open_schemas(settings: Settings) -> SchemaChecker:
-    """Where foreign JSON schemas are checked; its processes start when they are needed."""
+def open_schema_checker(settings: Settings) -> SchemaChecker:
+    """The checker of untrusted JSON schemas; its processes start on demand."""
     return SchemaChecker(workers=settings.schema_workers, check_s=settings.schema_check_s)
 
 
 def warm_up(starter: CliStarter, planner: RunPlanner) -> None:
-    """Have a process ready for the simplest run of the first graphs; later ones follow demand."""
+    """Start processes in advance for a simple run of the first graphs; later ones follow demand."""
     nobody = RunKey(AccountId(UUID(int=0)), RunId("none"))
     for graph in planner.graphs.all()[: starter.pool_size]:
         hello = Message.of(role="user", content="hello")

@@ -1,4 +1,4 @@
-"""What the operator's files and settings offer: graphs, tools and models."""
+"""Graphs, tools and models from the operator's files and settings."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 def open_planner(settings: Settings) -> RunPlanner:
-    """What plans runs of this server's graphs; raises what is wrong with them."""
+    """The planner of this server's runs; raises the first error in its graphs, tools, models or prices."""
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(
         graph_directories(settings),
@@ -37,7 +37,7 @@ def open_planner(settings: Settings) -> RunPlanner:
 
 
 def message_limits(settings: Settings) -> MessageLimits:
-    """What may wait for the agent of a run."""
+    """The limits of messages that wait for the agent of a run."""
     return MessageLimits(settings.max_waiting_messages, settings.max_body_bytes)
 
 
@@ -52,5 +52,5 @@ def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
 
 
 def graph_directories(settings: Settings) -> list[Path]:
-    """Where this server's graphs are."""
+    """The directories of this server's graphs."""
     return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]

@@ -1,4 +1,4 @@
-"""What models cost here."""
+"""The price list of this server."""
 
 from app.billing.price_file import read_prices
 from app.billing.pricing import PriceList
@@ -6,6 +6,6 @@ from app.settings import Settings
 
 
 def price_list(settings: Settings) -> PriceList:
-    """The prices of this server; raises `PriceFileError`."""
+    """The operator's prices and those of the library; raises `PriceFileError`."""
     own = [] if settings.prices_file is None else read_prices(settings.prices_file)
     return PriceList(own, markup=settings.markup)

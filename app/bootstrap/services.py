@@ -1,4 +1,4 @@
-"""Services: everything the outer layers speak to, opened and closed in order."""
+"""Services: everything the HTTP layer uses, opened and closed in order."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -61,12 +61,12 @@ from app.webhooks.service import Webhooks
 from app.workspaces.service import Workspaces
 
 DRAIN_S = 20.0
-"""How long runs under way may go on once the server was asked to stop."""
+"""How long active runs may continue after the server was asked to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything the outer layers speak to."""
+    """Everything the HTTP layer uses."""
 
     settings: Settings
     database: Database
@@ -92,13 +92,13 @@ class Services:
     workspaces: Workspaces
     contents: RunDeletion
     memory: MemoryCeiling
-    """What may be asked before anything large is taken in."""
+    """Checked before anything large is read."""
     offload: Offload
 
 
 @dataclass(frozen=True, slots=True)
 class _Infrastructure:
-    """What runs stand on."""
+    """What the services of runs depend on."""
 
     settings: Settings
     process_id: UUID
@@ -116,14 +116,14 @@ class _Infrastructure:
     offload: Offload
     storage: StorageQuota
     tasks: TaskGroup
-    """Where runs go on when their reader has left; cancelled at the end."""
+    """Background tasks, among them the active runs; cancelled at the end."""
 
 
 @asynccontextmanager
 async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncIterator[Services]:
-    """Open everything, run it, and close it in reverse order. `cli`: another one than the bundled.
+    """Open everything and close it in reverse order. `cli` replaces the bundled one.
 
-    Raises what is wrong with the settings, graphs, tools or database before anything is served.
+    Raises any error in settings, graphs, tools or database before anything is served.
     """
     async with AsyncExitStack() as stack:
         infra = await _open_infrastructure(settings, stack, cli)
@@ -352,7 +352,7 @@ def _open_receipts(
 
 @asynccontextmanager
 async def _open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
-    """Deliver while the body runs; calls under way at its end are made again later."""
+    """Deliver webhooks while the body runs; interrupted calls are made again later."""
     async with (
         AddressPolicy(allow_private=settings.webhook_allow_private) as addresses,
         WebhookSender(addresses) as sender,

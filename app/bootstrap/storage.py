@@ -1,4 +1,4 @@
-"""Where things are kept: the database, the journal of receipts, the event log."""
+"""Opens the database, the journal of receipts and the event log."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -15,12 +15,12 @@ from app.streams.redis_streams import RedisEventLog
 
 
 def open_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
-    """The server's database: the operator's, or an embedded one that is migrated here."""
+    """The operator's database, or an embedded one, which is migrated here."""
     return _database(settings, EmbeddedPostgres.start)
 
 
 def attach_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
-    """The same database, also beside a server that runs on it."""
+    """The same database, also while a server uses it."""
     return _database(settings, EmbeddedPostgres.attach)
 
 
@@ -50,7 +50,7 @@ def open_journal(settings: Settings, process_id: UUID) -> Journal:
 
 
 async def open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
-    """The event log, once it has answered."""
+    """The event log, after a successful ping."""
     event_log: EventLog = (
         MemoryEventLog() if settings.redis_url is None else RedisEventLog(settings.redis_url)
     )

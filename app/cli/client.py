@@ -39,7 +39,7 @@ class RunFailed(AppError):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One server, as one API key sees it."""
+    """A client of one server with one API key."""
 
     url: str
     api_key: str
@@ -80,7 +80,7 @@ class Client:
 
 
 async def show_run(client: Client, console: Console, graph_id: str, prompt: str) -> str:
-    """Run, printing every event as it arrives; returns the run's id.
+    """Start a run and print its events as they arrive; returns the run's id.
 
     Raises `RunFailed` for a run that ended without an answer.
     """
@@ -97,7 +97,7 @@ async def show_run(client: Client, console: Console, graph_id: str, prompt: str)
 
 
 def receipts_table(receipts: list[dict[str, Any]]) -> Table:
-    """Receipts as a person reads them."""
+    """The receipts as a table."""
     table = Table(title="Receipts")
     for title in _RECEIPT_COLUMNS.values():
         table.add_column(title, overflow="fold")
@@ -113,12 +113,12 @@ async def _require_success(response: httpx.Response) -> None:
     try:
         detail = response.json()["detail"]
     except (ValueError, KeyError, TypeError):
-        detail = f"The server answered {response.status_code}."
+        detail = f"The server responded with status {response.status_code}."
     raise RequestRefused(detail)
 
 
 def _lines(event: dict[str, Any]) -> Iterator[str]:
-    """An event for the terminal: text as it flows, everything else on a line of its own."""
+    """Format an event for the terminal: text as it streams, anything else on its own line."""
     match event:
         case {"type": "text_delta" | "thinking_delta", "delta": delta}:
             yield delta

@@ -1,4 +1,4 @@
-"""`runtally credits` and `runtally reprice`: work on the database, also beside a running server."""
+"""`runtally credits` and `runtally reprice`: work on the database, also while a server uses it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ _MOST_DIGITS = 10
 
 
 async def show_credit(settings: Settings, console: Console, account: str) -> None:
-    """Print what an account has."""
+    """Print the credit of an account."""
     async with _account(settings, account) as (ledger, account_id):
         credit = await ledger.balance(account_id)
     console.print(_table(account, credit))
@@ -43,7 +43,7 @@ async def change_credit(
     dollars: str,
     note: str | None,
 ) -> None:
-    """Add to an account, or correct it, and print what it has then."""
+    """Grant or adjust credit and print the new balance."""
     credits_ = _credits(dollars)
     if credits_ == 0 or (kind == "grant" and credits_ < 0):
         raise Invalid.field("--usd", "must be above zero" if kind == "grant" else "must not be zero")
@@ -56,7 +56,7 @@ async def change_credit(
 async def change_terms(
     settings: Settings, console: Console, account: str, *, mode: PaymentMode | None, budget: str | None
 ) -> None:
-    """Change how an account pays, and print it; `budget` is dollars or `none`."""
+    """Change how an account pays and print its credit; `budget` is dollars or `none`."""
     monthly = None if budget in {None, NO_BUDGET} else _credits(budget)
     if monthly is not None and monthly < 0:
         raise Invalid.field("--monthly-budget-usd", "must not be below zero")
@@ -70,13 +70,13 @@ async def change_terms(
 
 
 async def reprice_receipts(settings: Settings, console: Console) -> None:
-    """Charge messages that had no price when they were recorded."""
+    """Charge receipts that had no price when they were recorded."""
     prices = price_list(settings)
     async with attach_database(settings) as database:
         done = await reprice(database, prices)
     console.print(f"{done.adjusted} receipts adjusted, {done.cost_usd:.10f} USD.")
     for model in done.still_unpriced:
-        console.print(f"Still without a price: {model}", style="yellow")
+        console.print(f"Still no price: {model}", style="yellow")
 
 
 @asynccontextmanager
@@ -91,7 +91,7 @@ def _credits(dollars: str) -> int:
         amount = Decimal(dollars)
     except InvalidOperation as error:
         raise Invalid.field("USD", "must be a decimal, for example 5.00") from error
-    # In fractions: a decimal would be rounded to 28 digits before anybody could see that it has more.
+    # As fractions: a Decimal operation would round to 28 digits.
     in_reach = amount.is_finite() and abs(amount) <= _MOST_USD and abs(amount.adjusted()) <= _MOST_DIGITS
     credits_ = Fraction(amount) * CREDITS_PER_DOLLAR if in_reach else None
     if credits_ is None or credits_.denominator != 1:

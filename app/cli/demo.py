@@ -1,4 +1,4 @@
-"""`runtally demo`: the whole of it on one machine, without a key and without a network."""
+"""`runtally demo`: the whole system on one machine, without an API key and without network access."""
 
 import asyncio
 import signal

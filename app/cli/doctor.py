@@ -1,4 +1,4 @@
-"""`runtally doctor`: is everything here that a server needs?"""
+"""`runtally doctor`: checks everything a server needs."""
 
 import json
 import os
@@ -18,11 +18,11 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 async def diagnose(*, with_probe: bool) -> Report:
-    """Look at the installation that this directory and environment describe."""
+    """Check the installation that this directory and environment configure."""
     try:
         settings = Settings.load()
     except SettingsError as error:
-        # Without settings nothing else can be opened; the wrong ones name no value.
+        # Without settings nothing else can be checked. The errors contain no values.
         errors = str(error).splitlines()
         problems = [line.strip() for line in errors[1:]] or errors
         found = [Check("settings", "error", problem) for problem in problems]
@@ -32,7 +32,7 @@ async def diagnose(*, with_probe: bool) -> Report:
 
 
 def show(report: Report, console: Console, *, as_json: bool) -> None:
-    """Print it, for people or for programs."""
+    """Print the report as text or JSON."""
     if as_json:
         console.out(json.dumps(report.as_json(), indent=2))
         return
@@ -40,4 +40,4 @@ def show(report: Report, console: Console, *, as_json: bool) -> None:
         line = Text(f"{check.status:8}", style=_STYLES[check.status])
         console.print(line.append(f"{check.name:11}", style="bold").append(check.detail, style="default"))
     if not report.ok:
-        console.print("Not usable as it is.", style="red")
+        console.print("The installation cannot be used as it is.", style="red")

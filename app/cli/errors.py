@@ -1,4 +1,4 @@
-"""How a command ends when something is wrong: a sentence and an exit code, never a traceback."""
+"""Reports errors of commands as a sentence and an exit code, without a traceback."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ EXIT_USAGE = 2
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn what an operator can mend into its sentence."""
+    """Print an error that an operator can fix and exit with its code."""
     try:
         yield
     except OperatorError as error:

@@ -1,4 +1,4 @@
-"""`runtally keys`: works on the database directly, also beside a running server."""
+"""`runtally keys`: works on the database directly, also while a server uses it."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -21,7 +21,7 @@ async def create_key(
     scopes: Sequence[str],
     name: str | None,
 ) -> None:
-    """Create a key and print it, the only time it is shown."""
+    """Create a key and print it; it cannot be printed again."""
     async with attach_database(settings) as database:
         record, secret = await Accounts(database).create_key(account, scopes, name=name)
     console.print(secret, soft_wrap=True)
@@ -29,7 +29,7 @@ async def create_key(
 
 
 async def list_keys(settings: Settings, console: Console) -> None:
-    """Print every key's account, scopes and times."""
+    """Print the account, scopes and times of every key."""
     async with attach_database(settings) as database:
         records = await Accounts(database).list_keys()
     table = Table()
@@ -49,10 +49,10 @@ async def list_keys(settings: Settings, console: Console) -> None:
 
 
 async def revoke_key(settings: Settings, console: Console, key_id: UUID, *, stop_runs: bool) -> None:
-    """Revoke a key, and have the servers cancel its runs if wanted."""
+    """Revoke a key; with `stop_runs`, servers cancel its runs."""
     async with attach_database(settings) as database:
         revocation = KeyRevocation(database, Accounts(database).revoke_key)
         stopped = await revocation.revoke(ApiKeyId(key_id), stop_runs=stop_runs)
     console.print(f"Key {key_id} is revoked.")
     if stop_runs:
-        console.print(f"Runs asked to stop: {stopped}.")
+        console.print(f"Runs being cancelled: {stopped}.")

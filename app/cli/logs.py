@@ -1,4 +1,4 @@
-"""Where log lines go: standard error, readable on a terminal, JSON everywhere else."""
+"""Logging to standard error: text on a terminal, JSON elsewhere."""
 
 import contextlib
 import logging
@@ -14,28 +14,28 @@ _MULTILINE_FIELDS = ("exception", "stack")
 
 
 class _LossyStream(TextIOBase):
-    """A stream that drops what cannot be written: no run may end because the log's disk is full."""
+    """A stream that drops what cannot be written: a full disk must not end a run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write as much as goes."""
+        """Write as much as possible."""
         with contextlib.suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush as much as goes."""
+        """Flush as much as possible."""
         with contextlib.suppress(OSError):
             self._stream.flush()
 
 
 def renderers(*, for_terminal: bool) -> list[structlog.typing.Processor]:
-    """What makes a line of what was logged; in JSON everything beyond ASCII is escaped anyway."""
+    """The processors that format a log entry; JSON escapes control characters anyway."""
     if not for_terminal:
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    # Plain tracebacks: the pretty ones print local variables, and some of those are secrets.
+    # Plain tracebacks: the formatted ones print local variables, which may hold secrets.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     return [structlog.processors.format_exc_info, _sanitize_fields, plain]
 
@@ -43,17 +43,17 @@ def renderers(*, for_terminal: bool) -> list[structlog.typing.Processor]:
 def _sanitize_fields(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Nothing that others wrote steers the terminal or poses as a line of the log."""
+    """Escape control characters and line breaks in untrusted values (log injection)."""
     for name, value in event.items():
         if isinstance(value, str):
-            # Tracebacks have lines, and each is told from a line of the log by where it begins.
+            # Lines of a traceback are indented, so that none looks like a log line.
             break_ = "\n  " if name in _MULTILINE_FIELDS else "\\n"
             event[name] = sanitized(value).replace("\n", break_)
     return event
 
 
 def configure_logs() -> None:
-    """Set up once, at the start of a command that serves."""
+    """Configure logging once, at the start of a command that serves."""
     stream = cast("TextIO", _LossyStream(sys.stderr))
     rendering = renderers(for_terminal=sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [

@@ -1,4 +1,4 @@
-"""`runtally migrate`: bring a database to the newest schema."""
+"""`runtally migrate`: migrates a database to the newest schema."""
 
 from rich.console import Console
 
@@ -8,7 +8,7 @@ from app.settings import Settings
 
 
 class NothingToMigrate(Invalid):
-    """DATABASE_URL is not set: the embedded database is migrated by `runtally serve` itself."""
+    """DATABASE_URL is not set; `runtally serve` migrates the embedded database itself."""
 
 
 async def migrate(settings: Settings, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""A terminal that shows what others have written, and obeys none of it."""
+"""Terminal: a console that prints untrusted text without its control sequences."""
 
 import re
 from collections.abc import Iterable
@@ -8,19 +8,19 @@ from rich.segment import Segment
 
 from app.storable import REPLACEMENT, storable
 
-# Control characters but line breaks and tabs, and those that turn the direction of what follows.
+# Control characters except line breaks and tabs, and characters that change the text direction.
 _CONTROL_CHARACTERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def sanitized(text: str) -> str:
-    """The text as a terminal may be given it; no length changes."""
+    """The text without control characters; its length stays the same."""
     return _CONTROL_CHARACTERS.sub(REPLACEMENT, storable(text))
 
 
 class Terminal(Console):
-    """Escape sequences come from styles alone."""
+    """A console whose escape sequences come from styles only."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """See rich; whatever is printed, also inside a table, passes through here."""
+        """See rich; everything printed passes through here, also inside a table."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(sanitized(segment.text), segment.style)

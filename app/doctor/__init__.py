@@ -1,1 +1,1 @@
-"""Says what of an installation cannot be used, by opening it as the server does."""
+"""Checks an installation by opening its parts as the server does."""

@@ -1,4 +1,4 @@
-"""Tools, graphs, models and prices: read as the server reads them."""
+"""Checks of tools, graphs, models and prices, loaded as in the server."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _NOBODY = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Catalogs:
-    """What could be read, and how it is."""
+    """What could be loaded, and the checks."""
 
     checks: list[Check]
     graphs: GraphCatalog
@@ -36,7 +36,7 @@ class Catalogs:
 
 
 def check_catalogs(settings: Settings) -> Catalogs:
-    """Read everything; what is wrong with one thing does not hide what is wrong with another."""
+    """Load everything; an error in one part does not hide those in others."""
     tools, tool_checks = _tools(settings)
     prices, price_checks = _prices(settings)
     models, model_checks = _models(settings, prices)
@@ -99,7 +99,7 @@ def _ending(models: ModelRegistry, graphs: GraphCatalog) -> Iterator[Check]:
 
 
 def _unrunnable(planner: RunPlanner) -> Iterator[Check]:
-    """Plan a run of every graph: what stops it would stop a client's."""
+    """Plan a run of every graph: an error would stop a client's run, too."""
     nobody = RunKey(AccountId(_NOBODY), RunId("doctor"))
     for graph in planner.graphs.all():
         request = GraphRunRequest(graphId=graph.id, messages=[Message(role="user", content="hello")])

@@ -1,4 +1,4 @@
-"""Looks at everything in turn, opened by the functions the server is opened by."""
+"""Examination: checks all parts of an installation in order, opened by the server's own functions."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
@@ -29,10 +29,10 @@ async def examine(
     with_probe: bool,
     cli: Cli | None = None,
 ) -> Report:
-    """Look at an installation, also beside a running server. `cli`: another one than the bundled."""
+    """Check an installation, also while a server uses it. `cli` replaces the bundled one."""
     catalogs = check_catalogs(settings)
     found = [
-        Check("settings", "ok", "all of them can be used"),
+        Check("settings", "ok", "all settings are valid"),
         *check_variables(environ, file_variables, settings),
         *catalogs.checks,
         _webhooks(settings),
@@ -56,7 +56,7 @@ async def examine(
 
 
 class _Examination:
-    """Opens one part after the other, and keeps open what a later one stands on."""
+    """Opens the parts in order and keeps those open that later parts need."""
 
     def __init__(
         self, settings: Settings, stack: AsyncExitStack, catalogs: Catalogs, cli: Cli | None
@@ -79,13 +79,13 @@ class _Examination:
         await database.require_current_schema()
         self._database = database
         what = "embedded PostgreSQL" if self._settings.database_url is None else "DATABASE_URL"
-        return [Check("database", "ok", f"{what} answers; its schema is this version's")]
+        return [Check("database", "ok", f"{what} is reachable and has this version's schema")]
 
     async def event_log(self) -> list[Check]:
         await open_log(self._settings, self._stack)
         if self._settings.redis_url is not None:
-            return [Check("event_log", "ok", "REDIS_URL answers")]
-        return [Check("event_log", "ok", "in the server's process: for one server, not for several")]
+            return [Check("event_log", "ok", "REDIS_URL is reachable")]
+        return [Check("event_log", "ok", "in the server's memory: for a single server process only")]
 
     async def journal(self) -> list[Check]:
         return [await check_journal(self._settings)]
@@ -106,9 +106,9 @@ class _Examination:
         return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {message}")]
 
     async def mcp_servers(self) -> list[Check]:
-        """Connect to what each graph needs, as its runs do."""
+        """Connect to the MCP servers of each graph, as its runs do."""
         graphs = [graph for graph in self._catalogs.graphs.all() if graph.mcp_servers]
-        async with open_schemas(self._settings) as schemas:
+        async with open_schema_checker(self._settings) as schemas:
             connector = McpConnector(self._settings.mcp_secrets, schemas)
             return [await _servers_of(graph, connector) for graph in graphs]
 
@@ -120,7 +120,7 @@ class _Examination:
         alone = self._settings.model_copy(update={"warm_pool": 0})
         async with AsyncExitStack() as stack:
             workspaces = Workspaces(self._database, alone.allowed_host_roots)
-            schemas = await stack.enter_async_context(open_schemas(alone))
+            schemas = await stack.enter_async_context(open_schema_checker(alone))
             agent = await stack.enter_async_context(
                 open_agent(alone, billing, sessions, workspaces=workspaces, schemas=schemas, cli=self._cli)
             )
@@ -132,14 +132,14 @@ async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:
     try:
         connections = await connector.connect(graph.mcp_servers, wanted)
     except McpServerUnavailable as error:
-        return Check("mcp_servers", "error", f"graph {graph.id}: {error} does not answer, or lacks a tool")
+        return Check("mcp_servers", "error", f"graph {graph.id}: {error} does not respond or lacks a tool")
     missing = sorted(set(wanted) - {tool.id for tool in connections.tools})
     await connections.aclose()
     if connections.unusable:
         faults = "; ".join(f"{tool}: {reason}" for tool, reason in connections.unusable.items())
         return Check("mcp_servers", "error", f"graph {graph.id}: tools that cannot be used: {faults}")
     if missing:
-        return Check("mcp_servers", "warning", f"graph {graph.id} goes on without {', '.join(missing)}")
+        return Check("mcp_servers", "warning", f"graph {graph.id} runs without {', '.join(missing)}")
     return Check("mcp_servers", "ok", f"graph {graph.id}: {', '.join(wanted)}")
 
 
@@ -150,12 +150,12 @@ async def _run_check(name: str, check: Callable[[], Awaitable[list[Check]]]) -> 
         return [Check(name, "error", error.detail)]
     except OperatorError as error:
         return [Check(name, "error", str(error))]
-    except Exception as error:  # noqa: BLE001 - one broken part must not hide the others
+    except Exception as error:  # noqa: BLE001 - an error in one part must not hide those in others
         return [Check(name, "error", f"{type(error).__name__}: {error}")]
 
 
 def _webhooks(settings: Settings) -> Check:
     if settings.webhook_allow_private:
-        message = "RUNTALLY_WEBHOOK_ALLOW_PRIVATE lets them lead into the server's own network"
+        message = "RUNTALLY_WEBHOOK_ALLOW_PRIVATE allows addresses in the server's own network"
         return Check("webhooks", "warning", message)
     return Check("webhooks", "ok", "public https addresses only")

@@ -1,4 +1,4 @@
-"""What the machine has to have: the CLI, programs, a directory to write to."""
+"""Checks of the machine: the CLI, the sandbox, the data directory, the journal."""
 
 import shutil
 import tempfile
@@ -17,7 +17,7 @@ _LITTLE_BYTES = 1024**3
 
 
 async def check_cli(cli: Cli, directory: Path) -> Check:
-    """Whether the CLI runs, and is the one the SDK was tested with."""
+    """Whether the CLI starts and has the version the SDK was tested with."""
     version = await cli.version(directory)
     if version != PINNED_VERSION:
         return Check("cli", "error", f"{version or 'no version'} instead of {PINNED_VERSION}: {cli.path}")
@@ -29,25 +29,25 @@ async def check_sandbox(settings: Settings, graphs: Sequence[GraphSpec]) -> Chec
     problem = await SandboxProbe(behind_gateway=settings.claude_auth == "api_key").problem()
     needing = ", ".join(graph.id for graph in graphs if graph.native_tools)
     if problem is None:
-        return Check("sandbox", "ok", f"native tools can be confined; {limits_in_force()}")
+        return Check("sandbox", "ok", f"native tools can be sandboxed; {limits_in_force()}")
     if needing:
-        return Check("sandbox", "error", f"these graphs refuse to run: {needing}: {problem}")
-    return Check("sandbox", "ok", f"not usable, and no graph needs it: {problem}")
+        return Check("sandbox", "error", f"these graphs cannot run: {needing}: {problem}")
+    return Check("sandbox", "ok", f"not available, but no graph needs it: {problem}")
 
 
 def check_data_directory(settings: Settings) -> Check:
-    """Whether it can be written to, and has room."""
+    """Whether the data directory is writable and has free space."""
     path = settings.data_dir.absolute()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=path) as file:
         file.write(b"runtally")
     free = shutil.disk_usage(path).free
-    detail = f"{path} can be written to; {free // 1024**2} MiB are free"
+    detail = f"{path} is writable; {free // 1024**2} MiB are free"
     return Check("data_dir", "warning" if free < _LITTLE_BYTES else "ok", detail)
 
 
 async def check_journal(settings: Settings) -> Check:
-    """Write to a journal of our own, as the server does to its."""
+    """Write to a journal as the server does."""
     journal = open_journal(settings, new_uuid())
     try:
         journal.acknowledge(())
@@ -56,5 +56,5 @@ async def check_journal(settings: Settings) -> Check:
     finally:
         journal.close()
     if problem is not None:
-        return Check("journal", "error", f"receipts cannot be kept safe: {problem}")
-    return Check("journal", "ok", "a record survives a power cut")
+        return Check("journal", "error", f"receipts cannot be stored safely: {problem}")
+    return Check("journal", "ok", "a record survives a power failure")

@@ -1,4 +1,4 @@
-"""One minimal call of the model, by the way every run goes."""
+"""One minimal model call, made like any run."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ _GRAPH = GraphSpec(
     name="doctor", description="Answers with one word.", system_prompt="Answer with the word ok."
 )
 _OUTPUT_TOKENS = 1_000
-"""Room for a short thought: models from Claude 5.5 on think without being asked to."""
+"""Enough for a short thought: models from Claude 5.5 on think by default."""
 _TIMEOUT = timedelta(seconds=60)
 _NOBODY = UUID(int=0)
 
@@ -42,7 +42,7 @@ class UnbilledMetering:
         )
 
     def cost_of(self, model: str, usage: TokenUsage) -> Decimal:
-        """What a message costs; raises `UnknownPrice`."""
+        """The cost of a message; raises `UnknownPrice`."""
         return self.prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
 
 
@@ -116,7 +116,7 @@ def _cost_check(facts: list[UsageFact], billing: UnbilledMetering, what: str) ->
         cost = sum((billing.cost_of(fact.model, fact.usage) for fact in facts), Decimal(0))
     except UnknownPrice:
         served = ", ".join(sorted({fact.model for fact in facts}))
-        return Check("probe", "error", f"{what}: {tokens}, and there is no price for {served}")
+        return Check("probe", "error", f"{what}: {tokens}, but there is no price for {served}")
     return Check("probe", "ok", f"{what}: {tokens}, {cost:.10f} USD by our prices; nobody is charged")
 
 

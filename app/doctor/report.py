@@ -1,4 +1,4 @@
-"""What was looked at and how it is."""
+"""The report of `runtally doctor`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ _HIDDEN = "[hidden]"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: Status
@@ -25,22 +25,22 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that was looked at, in the order it was."""
+    """All checks, in the order they were made."""
 
     checks: Sequence[Check]
 
     @property
     def ok(self) -> bool:
-        """Whether the server can be used as it is; a warning does not stop it."""
+        """Whether the server can be started; warnings do not count."""
         return not any(check.status == "error" for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:
-        """The shape programs rely on."""
+        """The JSON that programs rely on."""
         return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
 
 
 def without_secrets(checks: Iterable[Check], settings: Settings) -> list[Check]:
-    """The same without any secret of the settings: details may hold what others have said."""
+    """The checks without secrets of the settings, which details from other programs may contain."""
     secrets = [secret for secret in _secrets(settings) if secret]
     return [Check(check.name, check.status, _redacted(check.detail, secrets)) for check in checks]
 

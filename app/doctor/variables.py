@@ -1,4 +1,4 @@
-"""Variables that do nothing: misspelt ones, and those another setting makes useless; pure."""
+"""Checks of environment variables that have no effect: misspelled or overridden; pure."""
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
@@ -9,7 +9,7 @@ from app.settings import Settings
 NAME = "variables"
 
 _CLIENT_VARIABLES = ("RUNTALLY_URL", "RUNTALLY_API_KEY")
-"""Read by `runtally run` and `runtally receipts` alone."""
+"""Read only by `runtally run` and `runtally receipts`."""
 
 KNOWN = frozenset(
     {*(str(field.validation_alias) for field in Settings.model_fields.values()), *_CLIENT_VARIABLES}
@@ -25,14 +25,14 @@ _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 def check_variables(
     environ: Mapping[str, str], file_variables: Collection[str], settings: Settings | None
 ) -> list[Check]:
-    """Warnings about the environment and `.env`; one `ok` when there are none."""
+    """Warnings about the environment and `.env`; a single `ok` if there are none."""
     names = {name.upper() for name, value in environ.items() if value}
     in_file = {name.upper() for name in file_variables}
     message = [*_misspelled(names, in_file), *_ignored(names | in_file)]
     if settings is not None:
         message += _overridden(settings)
     if not message:
-        return [Check(NAME, "ok", "every variable that is set has an effect")]
+        return [Check(NAME, "ok", "all variables have an effect")]
     return [Check(NAME, "warning", text) for text in message]
 
 
@@ -44,18 +44,18 @@ def _misspelled(names: Collection[str], in_file: Collection[str]) -> Iterator[st
                 continue
             matches = difflib.get_close_matches(name, KNOWN, 1, _LOOSE_MATCH)
             hint = f"; did you mean {matches[0]}?" if matches else ""
-            yield f"{name} is no setting{hint}"
-        # The environment is full of other people's variables, the file is ours.
+            yield f"{name} is not a setting{hint}"
+        # Any variable may be in the environment, but `.env` should contain only settings.
         elif name in in_file and (matches := difflib.get_close_matches(name, KNOWN, 1, _STRICT_MATCH)):
-            yield f"{name} in .env is no setting; did you mean {matches[0]}?"
+            yield f"{name} in .env is not a setting; did you mean {matches[0]}?"
 
 
 def _ignored(names: Collection[str]) -> Iterator[str]:
     kept = sorted(name for name in names if name.startswith(_CLI_VARIABLES) and name not in KNOWN)
     if kept:
-        yield f"no effect, the CLI gets an environment of its own: {', '.join(kept)}"
+        yield f"no effect, because the CLI gets its own environment: {', '.join(kept)}"
     if proxies := sorted(_PROXIES & set(names)):
-        yield f"no effect, the provider is called directly: {', '.join(proxies)}"
+        yield f"no effect, because the provider is called directly: {', '.join(proxies)}"
 
 
 def _overridden(settings: Settings) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""PostgreSQL from the wheel, for a server without a DATABASE_URL."""
+"""The embedded PostgreSQL of a server without a DATABASE_URL."""

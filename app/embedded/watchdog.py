@@ -1,7 +1,7 @@
-"""Owns PostgreSQL for a server that may be killed: `python -I watchdog.py CONFIG`.
+"""Watchdog process that owns PostgreSQL: `python -I watchdog.py CONFIG`.
 
-Standard input is a pipe from the server. When it closes, for whatever reason, PostgreSQL is
-stopped. A process of its own, with the standard library only, so that it starts fast.
+Standard input is a pipe from the server. When it closes, for whatever reason, PostgreSQL is stopped. Uses
+only the standard library, so that it starts quickly.
 """
 
 import json
@@ -15,10 +15,10 @@ FAST_STOP_S = 30
 def main() -> int:
     """Start PostgreSQL, wait for the pipe to close, stop it."""
     config = json.loads(sys.argv[1])
-    # Ctrl-C and SIGTERM are meant for the server; we follow it.
+    # Ctrl-C and SIGTERM are meant for the server; this process ends with it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    with open(config["log"], "ab") as log:  # noqa: PTH123 - nothing is imported that need not be
+    with open(config["log"], "ab") as log:  # noqa: PTH123 - avoids an import
         server = subprocess.Popen(  # noqa: S603
             config["command"],
             stdin=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ import httpx
 import structlog
 
 from app.concurrency.time_slice import TimeSlice
-from app.tls import trusted
+from app.tls import tls_context
 from app.usage import MOST_TOKENS
 
 log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class Upstream:
         # Nothing of this machine's environment: no proxy, no .netrc.
         self._client = httpx.AsyncClient(
             trust_env=False,
-            verify=trusted(),
+            verify=tls_context(),
             timeout=httpx.Timeout(None, connect=_CONNECT_S),
             limits=httpx.Limits(
                 max_connections=None,

@@ -1,4 +1,4 @@
-"""An ASGI app on a free loopback port, inside this process."""
+"""Serves an ASGI app on a free loopback port of this process."""
 
 import asyncio
 import logging
@@ -21,31 +21,30 @@ _GRACE_S = 1.0
 
 
 class DropConnection(Exception):
-    """Raised by an app to drop its connection in the middle of an answer, on purpose."""
+    """Raised by an app to close its connection in the middle of a response, on purpose."""
 
 
 def _is_not_dropped(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], DropConnection))
 
 
-# uvicorn writes a traceback for every connection that is dropped, and has no other way to drop one.
+# Raising is the only way to close a connection; uvicorn would log a traceback for each.
 logging.getLogger("uvicorn.error").addFilter(_is_not_dropped)
 
 
 CONNECTIONS: Final = 512
-"""At a time, those without a request making room for others; each agent has a few."""
+"""At the same time; idle connections are closed to accept others. Each agent opens a few."""
 
 _HEADER_TIMEOUT_S = 10.0
 _WRITE_TIMEOUT_S = 300.0
-"""How long an agent may take nothing of what it is answered: it may be stopped, or wait for the disk."""
+"""How long an agent may read nothing of a response: it may be stopped or wait for the disk."""
 
 
 @asynccontextmanager
 async def serve_on_loopback(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIterator[str]:
-    """Serve while the body runs; yields the URL. Whoever still reads at the end is cut off.
+    """Serve while the body runs; yields the URL. Open connections are closed at the end.
 
-    uvicorn's protocol without its server: that takes signals over and looks ten times a second whether
-    it should stop.
+    Uses uvicorn's protocol without its server, which takes over signals and polls ten times a second.
     """
     config = uvicorn.Config(
         app,
@@ -64,11 +63,11 @@ async def serve_on_loopback(app: AsgiApp, *, connections: int = CONNECTIONS) -> 
             per_address=connections,
             header_timeout_s=_HEADER_TIMEOUT_S,
             write_timeout_s=_WRITE_TIMEOUT_S,
-            # There is one address only.
+            # All clients have the same address.
             is_proxy=lambda _: True,
         )
     )
-    # uvicorn takes whatever makes a protocol, and says that it takes its class.
+    # uvicorn accepts any factory of a protocol, but its type is that of a class.
     config.http = cast("type[asyncio.Protocol]", table.protocol)
     config.load()
     state = ServerState()
@@ -89,7 +88,7 @@ async def serve_on_loopback(app: AsgiApp, *, connections: int = CONNECTIONS) -> 
 
 
 async def _finish_requests(answers: set[asyncio.Task[None]]) -> None:
-    """Let answers under way come to their end, but not for long."""
+    """Wait shortly for active requests, then cancel them."""
     if answers:
         await asyncio.wait(answers, timeout=_GRACE_S)
     for answer in (unfinished := list(answers)):
@@ -99,7 +98,7 @@ async def _finish_requests(answers: set[asyncio.Task[None]]) -> None:
 
 
 async def read_body(receive: Receive) -> bytes:
-    """The request's body; what came until the client left, when it did."""
+    """The request's body; incomplete if the client disconnected."""
     parts: list[bytes] = []
     more = True
     while more:
@@ -110,6 +109,6 @@ async def read_body(receive: Receive) -> bytes:
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Return when the client has left."""
+    """Return when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""MemoryCeiling: how much memory this process may hold before it takes no more work."""
+"""MemoryCeiling: refuses work while this process uses too much memory."""
 
 import asyncio
 import ctypes
@@ -13,49 +13,49 @@ from app.errors import Unavailable
 log = structlog.get_logger(__name__)
 
 SAMPLE_S = 0.25
-"""How often the watch looks; `require_room` measures anew each time it is asked."""
+"""How often `watch` measures; `require_room` measures at each call."""
 
 RETRY_AFTER_S = 5
 _SHARE_OF_THE_MACHINE = 0.5
 """The rest is for agent processes, the embedded database and the system."""
 _RELEASE_FROM = 0.75
-"""The share of the ceiling from which on freed memory is given back to the system."""
+"""The share of the ceiling from which freed memory is returned to the system."""
 _RELEASE_EVERY_S = 2.0
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 class Overloaded(Unavailable):
-    """This server has no memory left for more work; try again later."""
+    """This server has no memory for more work; try again later."""
 
     code = "overloaded"
 
 
 class MemoryCeiling:
-    """Refuses new work while this process holds more than a number of bytes; work under way goes on."""
+    """Refuses new work while this process uses more than `max_bytes`; active work continues."""
 
     def __init__(
         self, max_bytes: int | None = None, *, resident_bytes: Callable[[], int] | None = None
     ) -> None:
-        """`max_bytes`: half of what this machine or container has unless given. `resident_bytes` measures."""
+        """`max_bytes`: by default half of the machine's or container's memory. `resident_bytes` measures."""
         self.max_bytes = max_bytes or round(memory_limit() * _SHARE_OF_THE_MACHINE)
         self._measure = resident_bytes or _resident_bytes()
         self._last_release = 0.0
 
     def resident_bytes(self) -> int:
-        """The bytes of memory this process has now."""
+        """The resident memory of this process."""
         return self._measure()
 
     def require_room(self, more_bytes: int = 0) -> None:
-        """Raise `Overloaded` unless this process may hold so many bytes more."""
+        """Raise `Overloaded` unless this process may use so many more bytes."""
         if self._measure() + more_bytes > self.max_bytes:
             raise Overloaded(retry_after_s=RETRY_AFTER_S)
 
     async def ping(self) -> None:
-        """Raise `Overloaded` while no work is taken."""
+        """Raise `Overloaded` while no work is accepted."""
         self.require_room()
 
     async def watch(self) -> None:
-        """Give freed memory back before the ceiling is reached, and log when it is; until cancelled."""
+        """Return freed memory before the ceiling is reached, and log when it is crossed; until cancelled."""
         above = False
         while True:
             await asyncio.sleep(SAMPLE_S)
@@ -72,13 +72,13 @@ class MemoryCeiling:
         if now - self._last_release < _RELEASE_EVERY_S:
             return
         self._last_release = now
-        # Freed memory stays with the allocator, which would count against us for ever.
+        # The allocator keeps freed memory, which would count as used.
         if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
             await asyncio.to_thread(trim, 0)
 
 
 def memory_limit() -> int:
-    """The bytes this machine has, or this container may use."""
+    """The memory of this machine or the limit of this container, in bytes."""
     limits = [psutil.virtual_memory().total]
     for name in _CGROUP_LIMITS:
         path = Path(name)

@@ -1,4 +1,4 @@
-"""The HTTP protocol of our ports: uvicorn's, with deadlines, bounded buffers and counted connections."""
+"""The HTTP protocol of our ports: uvicorn's, with deadlines, bounded buffers and limits on connections."""
 
 import asyncio
 import ipaddress
@@ -21,25 +21,25 @@ MAX_HEADERS: Final = 128
 MAX_URL_BYTES: Final = 16_384
 MAX_PIPELINED: Final = 8
 MAX_SHORT_CHUNKS: Final = 4096
-"""Of one body, each below 64 bytes: each costs time, and longer ones make up for them."""
+"""Chunks below 64 bytes in one body: each costs time. Longer chunks reduce the count."""
 _LONG_CHUNK_BYTES: Final = 64
 MAX_SKIPPED_BYTES: Final = 67_108_864
-"""Of a body that is not read. It is skipped, because a client that is still sending when its connection
-is closed may never see the answer."""
+"""Of a body that no handler reads. It is read and discarded, because a client that is still sending when
+its connection is closed may never see the response."""
 
 SKIPPED_BYTES_PER_S: Final = 16_777_216
-"""Of one connection: what is read for nothing must not take the processor from what is not."""
+"""Per connection: discarding must not take the processor from other work."""
 _SKIP_PAUSE_FACTOR = 4
-"""How many times as long as skipping takes nothing is skipped, of all connections."""
+"""After discarding, all connections together pause for so many times as long."""
 
 _SWEEP_S = 0.5
 _RETRY_AFTER_S = 5
 _EVICTABLE_AFTER_S = 5.0
-"""How long an answer must have waited for its reader before its connection makes room for others."""
+"""How long a response must have waited for its reader before its connection can be evicted."""
 
 
 def raise_open_files() -> int:
-    """Raise this process's limit of open files as far as it may; returns the limit."""
+    """Raise this process's soft limit of open files to the hard limit; returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -48,9 +48,9 @@ def raise_open_files() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections there may be, and how long each may keep us waiting.
+    """The number of connections and their timeouts.
 
-    Proxies are exempt from `per_address`: behind one there are many clients.
+    Proxies are exempt from `per_address`, because many clients share their address.
     """
 
     connections: int
@@ -65,7 +65,7 @@ class _RefusedRequest(Exception):
 
 
 class ConnectionTable:
-    """The connections of one server."""
+    """The open connections of one server."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -74,7 +74,7 @@ class ConnectionTable:
         self._by_address: Counter[str] = Counter()
         self._sweeping: asyncio.TimerHandle | None = None
         self.skip_from = 0.0
-        """When bodies may be skipped again, by any connection."""
+        """The time from which bodies may be discarded again, by any connection."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -86,11 +86,11 @@ class ConnectionTable:
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> "BoundedHttpProtocol":
-        """Make the protocol of a new connection: what uvicorn calls as `Config(http=...)`."""
+        """Create the protocol of a new connection; uvicorn calls this as `Config(http=...)`."""
         return BoundedHttpProtocol(self, config, server_state, app_state=app_state, loop=_loop)
 
     def admit(self, connection: "BoundedHttpProtocol") -> HTTPStatus | None:
-        """Count a connection in, making room where one only waits; or the status it is refused with."""
+        """Add a connection, evicting an idle one if necessary; or return the status to refuse it with."""
         address = connection.address
         if address is not None and self._by_address[address] >= self.limits.per_address:
             return HTTPStatus.TOO_MANY_REQUESTS
@@ -104,7 +104,7 @@ class ConnectionTable:
         return None
 
     def release(self, connection: "BoundedHttpProtocol") -> None:
-        """Count a connection out, once."""
+        """Remove a connection; does nothing the second time."""
         self._idle.pop(connection, None)
         if connection in self._open:
             self._open.remove(connection)
@@ -114,16 +114,16 @@ class ConnectionTable:
                     del self._by_address[connection.address]
 
     def mark_idle(self, connection: "BoundedHttpProtocol") -> None:
-        """A connection has no request: it is closed when there is no room for others."""
+        """Mark a connection as having no request: it may be evicted."""
         if connection in self._open:
             self._idle[connection] = None
 
     def mark_busy(self, connection: "BoundedHttpProtocol") -> None:
-        """A connection has a request."""
+        """Mark a connection as having a request."""
         self._idle.pop(connection, None)
 
     def _evict(self) -> bool:
-        """Close the connection that has waited longest, else one whose client does not read."""
+        """Close the connection that has been idle longest, else one whose client does not read."""
         candidate = next(iter(self._idle), None)
         if candidate is None:
             unread = [each for each in self._open if each.unread_for_s() > _EVICTABLE_AFTER_S]
@@ -141,7 +141,7 @@ class ConnectionTable:
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection. Answers what uvicorn would wait for or keep without end."""
+    """One connection; limits whatever uvicorn would wait for or buffer without bound."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._sent_at = self._empty_at = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection in, or refuse it unread."""
+        """Add the connection to the table, or refuse it."""
         super().connection_made(transport)
         peer = self.client[0] if self.client else None
         if peer is not None and not self._table.limits.is_proxy(peer):
@@ -177,12 +177,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._head_since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the connection out."""
+        """Remove the connection from the table."""
         self._table.release(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless it is too much of anything."""
+        """Parse received bytes within the limits."""
         if self.transport.is_closing():
             return
         began = self.loop.time()
@@ -195,7 +195,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refusal)
         except httptools.HttpParserUpgrade:
-            # Nothing here can be upgraded to. The request is answered as it is, and is the last.
+            # Upgrades are not supported: the request is handled as it is, and is the last.
             if self._busy:
                 self.cycle.keep_alive = False
         if self._unaccounted > MAX_HEAD_BYTES:
@@ -212,29 +212,29 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_begun = True
         self._head_bytes = self._chunks = 0
         if self._head_since is None and not self._busy:
-            # It came together with the end of a body that was skipped.
+            # It arrived together with the end of a discarded body.
             self._unset_keepalive_if_required()
             self._head_since = self.loop.time()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """A piece of the request's target."""
+        """A piece of the request's target was parsed."""
         if len(self.url) + len(url) > MAX_URL_BYTES:
             self._stop_parser(HTTPStatus.REQUEST_URI_TOO_LONG)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer: those are kept as well."""
+        """A header or trailer was parsed; uvicorn stores both."""
         self._head_bytes += len(name) + len(value)
         if name.lower() == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            # Nothing here decodes anything else, and what is before us may read it differently.
+            # Others are not decoded here, and a proxy may interpret them differently (request smuggling).
             self._stop_parser(HTTPStatus.BAD_REQUEST)
         if self._head_bytes > MAX_HEAD_BYTES or len(self.headers) >= MAX_HEADERS:
             self._stop_parser(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """A request is known: from here on its handler looks after the time."""
+        """All headers were parsed: from here on the handler watches its own deadline."""
         if len(self.pipeline) >= MAX_PIPELINED:
             self._stop_parser(HTTPStatus.BAD_REQUEST)
         self._head_since, self._head_begun, self._unaccounted = None, False, 0
@@ -242,7 +242,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         self._busy = True
         self._last = not self.cycle.keep_alive
-        # Closed is where the body is known to have come.
+        # The connection is closed where the end of the body is known.
         self.cycle.keep_alive = self.cycle.keep_alive or _has_body(self.headers)
 
     def on_chunk_header(self) -> None:
@@ -252,7 +252,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._stop_parser(HTTPStatus.BAD_REQUEST)
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body, perhaps of one that is skipped."""
+        """A piece of a body was parsed; it may be one to discard."""
         self._unaccounted = 0
         self._chunks = max(0, self._chunks - len(body) // _LONG_CHUNK_BYTES)
         if self._skipped is None:
@@ -263,7 +263,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_complete(self) -> None:
-        """All of a request has come."""
+        """The whole request was parsed."""
         super().on_message_complete()
         if self._skipped is None:
             return
@@ -276,7 +276,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             )
 
     def on_response_complete(self) -> None:
-        """A response is written: the connection waits for the next request, or has it already."""
+        """The response was written: the connection is idle, or has its next request already."""
         goes_on = bool(self.pipeline)
         super().on_response_complete()
         if goes_on:
@@ -298,11 +298,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def unread_for_s(self) -> float:
-        """Since when there always was something that the client has not taken."""
+        """How long there has always been something that the client has not read."""
         return self.loop.time() - self._empty_at if self.transport.get_write_buffer_size() else 0.0
 
     def check_deadlines(self, now: float) -> None:
-        """End the connection if its client has not sent its headers, or takes nothing of its answer."""
+        """Close the connection if its headers are late or its client does not read."""
         limits = self._table.limits
         if self._head_since is not None and now - self._head_since > limits.header_timeout_s:
             if self._skipped is None:
@@ -327,7 +327,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         raise _RefusedRequest
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """Answer the request that is no whole one yet, and close; in the middle of an answer only close."""
+        """Respond to an incomplete request and close; in the middle of a response only close."""
         if self.transport.is_closing():
             return
         self._head_since = None
@@ -335,7 +335,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self.pipeline or self.cycle.response_started:
                 self.transport.abort()
                 return
-            # Its handler may be reading the body that will not come.
+            # Its handler may be waiting for the rest of the body.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.write(_REFUSALS[status])
@@ -348,7 +348,7 @@ def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def _network_of(address: str) -> str:
-    """What one client can have many of counts as one: the address, of IPv6 its network."""
+    """The address, or the /64 network of an IPv6 address, because one client can use all of it."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -8,7 +8,7 @@ from typing import Self
 
 import httpx
 
-from app.tls import trusted
+from app.tls import tls_context
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import WebhookMessage
 from app.webhooks.retries import ReceiverResponse, parse_response
@@ -32,7 +32,7 @@ class WebhookSender:
         self._call_s = call_s
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._transport = httpx.AsyncHTTPTransport(
-            verify=authorities or trusted(), trust_env=False, limits=limits
+            verify=authorities or tls_context(), trust_env=False, limits=limits
         )
 
     async def __aenter__(self) -> Self:

@@ -20,11 +20,11 @@ def test_a_misspelt_name_is_said_with_what_was_meant() -> None:
     (in_file,) = message({}, "DATABSE_URL")
 
     assert text.endswith("did you mean RUNTALLY_MAX_CONCURRENT_RUNS?")
-    assert in_file == "DATABSE_URL in .env is no setting; did you mean DATABASE_URL?"
+    assert in_file == "DATABSE_URL in .env is not a setting; did you mean DATABASE_URL?"
 
 
 def test_a_name_nobody_can_guess_is_said_alone() -> None:
-    assert message({"RUNTALLY_XYZZY": "1"}) == ["RUNTALLY_XYZZY is no setting"]
+    assert message({"RUNTALLY_XYZZY": "1"}) == ["RUNTALLY_XYZZY is not a setting"]
 
 
 def test_prompt_caching_cannot_be_set() -> None:
