@@ -18,7 +18,7 @@ from app.billing.pricing import PriceList
 from app.billing.receipt_delivery import ReceiptDelivery
 from app.billing.receipt_queue import ReceiptQueue
 from app.billing.reports import BillingReports
-from app.bootstrap.agent import Agent, open_agent, open_schemas, warm_up
+from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.concurrency.offload import Offload
@@ -177,7 +177,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
-    schemas = await stack.enter_async_context(open_schemas(settings))
+    schemas = await stack.enter_async_context(open_schema_checker(settings))
     metering = BilledMetering(receipts, ledger, planner.prices)
     agent = await stack.enter_async_context(
         open_agent(settings, metering, sessions, workspaces=workspaces, schemas=schemas, cli=cli)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
-from app.bootstrap.agent import open_agent, open_auth, open_schemas
+from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
 from app.bootstrap.storage import attach_database, open_log
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
