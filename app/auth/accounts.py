@@ -1,6 +1,5 @@
 """Accounts: accounts and their API keys; authenticates requests by key."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from app.auth.repository import (
     record_key_use,
     revoke,
 )
+from app.background import until
 from app.db import Database, Transaction
 from app.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId
@@ -79,14 +79,7 @@ class Accounts:
 
     async def wait_for_second_account(self) -> None:
         """Return as soon as there is a second account; polls the database."""
-        while True:
-            try:
-                async with self._database.snapshot() as reader:
-                    if len(await find_accounts(reader, PageRequest(1))) > 1:
-                        return
-            except Unavailable as error:
-                log.warning("account.poll_failed", reason=error.detail)
-            await asyncio.sleep(_ACCOUNT_POLL_S)
+        await until(self._has_several, _ACCOUNT_POLL_S, name="accounts.poll")
 
     async def list_accounts(
         self, *, limit: int, cursor: str | None = None
@@ -150,6 +143,10 @@ class Accounts:
         if key.revoked_at is not None:
             log.warning("bootstrap_key.revoked", key_id=str(key.id))
         return key
+
+    async def _has_several(self) -> bool:
+        async with self._database.snapshot() as reader:
+            return len(await find_accounts(reader, PageRequest(1))) > 1
 
     async def _insert(
         self,

@@ -9,7 +9,8 @@ import anyio
 import structlog
 
 from app.auth.records import Credential
-from app.errors import Unauthenticated, Unavailable
+from app.background import forever
+from app.errors import Unauthenticated
 from app.principal import Principal
 
 log = structlog.get_logger(__name__)
@@ -56,13 +57,7 @@ class CredentialMonitor:
 
     async def watch(self) -> None:
         """Check until cancelled; sends no query while nothing is open."""
-        while True:
-            await self._any_open.wait()
-            await asyncio.sleep(self._interval_s)
-            try:
-                await self.check()
-            except Unavailable as error:
-                log.warning("credentials.check_failed", reason=error.detail)
+        await forever(self._check_when_open, 0, name="credentials.check")
 
     async def check(self) -> None:
         """Cancel whatever was opened with a revoked credential; raises `Unavailable`."""
@@ -75,6 +70,11 @@ class CredentialMonitor:
             log.info("credentials.revoked", key_id=str(credential.api_key_id), streams=len(scopes))
             for scope in scopes:
                 scope.cancel()
+
+    async def _check_when_open(self) -> None:
+        await self._any_open.wait()
+        await asyncio.sleep(self._interval_s)
+        await self.check()
 
     def _remove(self, credential: Credential, scope: anyio.CancelScope) -> None:
         self._open[credential].discard(scope)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import structlog
 
+from app.background import forever
 from app.billing.receipt_queue import PendingReceipt, ReceiptQueue
 from app.billing.repository import insert_receipts
 from app.db import Database
@@ -20,8 +21,6 @@ BATCH = 500
 CLOSE_TIMEOUT_S = 3.0
 """How long a stopping server waits for the database; the remaining receipts stay in the journal."""
 
-_MIN_RETRY_S = 0.1
-_MAX_RETRY_S = 5.0
 _RECOVERY_INTERVAL_S = 15.0
 """How often journals of processes that died are looked for."""
 
@@ -32,30 +31,12 @@ class ReceiptDelivery:
     def __init__(self, database: Database, queue: ReceiptQueue) -> None:
         self._database = database
         self._queue = queue
+        self._next_recovery = 0.0
 
     async def work(self) -> None:
         """Deliver until cancelled, beginning with the receipts of processes that died."""
-        loop = asyncio.get_running_loop()
-        next_recovery, retry_s = loop.time(), _MIN_RETRY_S
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(next_recovery):
-                    await self._queue.wait_not_empty()
-            self._queue.probe()
-            try:
-                if loop.time() >= next_recovery:
-                    next_recovery += _RECOVERY_INTERVAL_S
-                    self._queue.recover()
-                await self._deliver_all()
-                retry_s = _MIN_RETRY_S
-                continue
-            except Unavailable as error:
-                log.warning("receipts.delivery_delayed", reason=error.detail, pending=len(self._queue))
-            except Exception:
-                # The next attempt may succeed; an unexpected error must not end the server.
-                log.exception("receipts.delivery_failed")
-            await asyncio.sleep(retry_s)
-            retry_s = min(2 * retry_s, _MAX_RETRY_S)
+        self._next_recovery = asyncio.get_running_loop().time()
+        await forever(self._deliver_next, 0, name="receipts.deliver")
 
     async def aclose(self) -> None:
         """Deliver once more; the remaining receipts stay in the journal for the next process."""
@@ -65,6 +46,17 @@ class ReceiptDelivery:
         except (TimeoutError, Unavailable):
             log.error("receipts.left_in_journal", receipts=len(self._queue))  # noqa: TRY400
         await self._queue.sync()
+
+    async def _deliver_next(self) -> None:
+        """Deliver what is queued; waits until something is, or it is time to look for journals to recover."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._next_recovery):
+                await self._queue.wait_not_empty()
+        self._queue.probe()
+        if asyncio.get_running_loop().time() >= self._next_recovery:
+            self._next_recovery += _RECOVERY_INTERVAL_S
+            self._queue.recover()
+        await self._deliver_all()
 
     async def _deliver_all(self) -> None:
         while batch := self._queue.first(BATCH):

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import structlog
 
+from app.background import forever
 from app.errors import Unavailable
 
 log = structlog.get_logger(__name__)
@@ -40,6 +41,7 @@ class MemoryCeiling:
         self.max_bytes = max_bytes or round(memory_limit() * _SHARE_OF_THE_MACHINE)
         self._measure = resident_bytes or _resident_bytes()
         self._last_release = 0.0
+        self._exceeded = False
 
     def resident_bytes(self) -> int:
         """The resident memory of this process."""
@@ -56,16 +58,16 @@ class MemoryCeiling:
 
     async def watch(self) -> None:
         """Return freed memory before the ceiling is reached, and log when it is crossed; until cancelled."""
-        above = False
-        while True:
-            await asyncio.sleep(SAMPLE_S)
-            resident_bytes = self._measure()
-            if (resident_bytes > self.max_bytes) is not above:
-                above = not above
-                write_log, event = (log.error, "exceeded") if above else (log.info, "cleared")
-                write_log(f"memory.ceiling_{event}", resident_bytes=resident_bytes, max_bytes=self.max_bytes)
-            if resident_bytes > self.max_bytes * _RELEASE_FROM:
-                await self._release()
+        await forever(self._sample, SAMPLE_S, name="memory.sample")
+
+    async def _sample(self) -> None:
+        resident_bytes = self._measure()
+        if (resident_bytes > self.max_bytes) is not self._exceeded:
+            self._exceeded = not self._exceeded
+            write_log, event = (log.error, "exceeded") if self._exceeded else (log.info, "cleared")
+            write_log(f"memory.ceiling_{event}", resident_bytes=resident_bytes, max_bytes=self.max_bytes)
+        if resident_bytes > self.max_bytes * _RELEASE_FROM:
+            await self._release()
 
     async def _release(self) -> None:
         now = asyncio.get_running_loop().time()

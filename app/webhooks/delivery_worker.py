@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
+from app.background import forever
 from app.db import Database
 from app.errors import Unavailable
 from app.webhooks.delivery_repository import (
@@ -65,21 +68,16 @@ class DeliveryWorker:
     async def work(self) -> None:
         """Deliver until cancelled. Interrupted deliveries are made again when their claim expires."""
         async with anyio.create_task_group() as calls:
-            while True:
-                claimed: list[ClaimedDelivery] = []
-                try:
-                    await self._delete_old()
-                    claimed = await self._claim()
-                except Unavailable as error:
-                    log.warning("webhook.poll_delayed", reason=error.detail)
-                except Exception:
-                    # The next attempt may succeed; an unexpected error must not end the server.
-                    log.exception("webhook.poll_failed")
-                for each in claimed:
-                    self._active.append(each)
-                    calls.start_soon(self._deliver, each)
-                if not claimed:
-                    await self._wait_for_work()
+            await forever(partial(self._start_due, calls), 0, name="webhooks.deliver")
+
+    async def _start_due(self, calls: TaskGroup) -> None:
+        await self._delete_old()
+        claimed = await self._claim()
+        for each in claimed:
+            self._active.append(each)
+            calls.start_soon(self._deliver, each)
+        if not claimed:
+            await self._wait_for_work()
 
     async def _claim(self) -> list[ClaimedDelivery]:
         config = self._config

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import structlog
 
+from app.background import forever
 from app.db import Database, Transaction
 from app.errors import Gone, NotFound, Unavailable
 from app.ids import RunKey
@@ -120,21 +121,16 @@ class Workspaces:
 
     async def sweep(self) -> None:
         """Delete expired files until cancelled."""
-        while True:
-            try:
-                while await self.delete_expired_files() == _DELETE_BATCH:
-                    pass
-            except Unavailable as error:
-                log.warning("workspace.sweep_delayed", reason=error.detail)
-            except Exception:
-                # The next attempt may succeed; an unexpected error must not end the server.
-                log.exception("workspace.sweep_failed")
-            await asyncio.sleep(_SWEEP_INTERVAL_S)
+        await forever(self._delete_all_expired, _SWEEP_INTERVAL_S, name="workspaces.sweep")
 
     async def delete_expired_files(self) -> int:
         """Delete the files of some expired workspaces; returns of how many."""
         async with self._database.transaction() as tx:
             return await delete_expired_files(tx, most=_DELETE_BATCH)
+
+    async def _delete_all_expired(self) -> None:
+        while await self.delete_expired_files() == _DELETE_BATCH:
+            pass
 
     async def _store(self, run: RunKey, workspace: Workspace, outputs: CollectedFiles) -> None:
         async with self._database.transaction() as tx:
