@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import httpx
 import structlog
 
+from app.background import first_of
 from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.call import Call
@@ -49,31 +50,22 @@ class Exchange:
             sent=None if call is None else call.on_sent,
         )
         forwarding = asyncio.create_task(self._forward_request(request, call))
-        disconnected = asyncio.create_task(wait_for_disconnect(self._receive))
         try:
-            await asyncio.wait({forwarding, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(asyncio.wait({forwarding}), wait_for_disconnect(self._receive))
             if not forwarding.done():
                 await asyncio.wait({forwarding}, timeout=DRAIN_S)
                 # A loop that was busy for so long has yet to read what lies there.
                 for _ in range(DRAIN_TICKS):
                     await asyncio.sleep(0)
         finally:
-            disconnected.cancel()
             forwarding.cancel()
             # What a message used is noted before its call is over, whatever hurry others are in.
-            await _run_to_completion(self._finish(forwarding, disconnected, body, call=call))
+            await _run_to_completion(self._finish(forwarding, body, call))
         if not forwarding.cancelled() and (error := forwarding.exception()) is not None:
             raise error
 
-    async def _finish(
-        self,
-        forwarding: asyncio.Task[None],
-        disconnected: asyncio.Task[None],
-        body: bytes,
-        *,
-        call: Call | None,
-    ) -> None:
-        await asyncio.wait({forwarding, disconnected})
+    async def _finish(self, forwarding: asyncio.Task[None], body: bytes, call: Call | None) -> None:
+        await asyncio.wait({forwarding})
         if call is not None and call.unanswered:
             call.abandoned(counted=await self._provider.count_prompt(body))
 

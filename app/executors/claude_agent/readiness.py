@@ -1,9 +1,8 @@
 """ReadinessProbe: checks at intervals whether the model can be reached."""
 
-import asyncio
-
 import structlog
 
+from app.background import forever
 from app.executors.claude_agent.auth import ModelAuth
 
 log = structlog.get_logger(__name__)
@@ -23,11 +22,12 @@ class ReadinessProbe:
 
     async def run(self) -> None:
         """Check until cancelled; log changes."""
-        while True:
-            problem = await self._auth.problem()
-            if problem is not None and problem != self.problem:
-                log.error("model.unreachable", reason=problem)
-            elif problem is None and self.problem is not None:
-                log.info("model.reachable")
-            self.problem, self.checked = problem, True
-            await asyncio.sleep(CHECK_EVERY_S)
+        await forever(self._check, CHECK_EVERY_S, name="readiness check")
+
+    async def _check(self) -> None:
+        problem = await self._auth.problem()
+        if problem is not None and problem != self.problem:
+            log.error("model.unreachable", reason=problem)
+        elif problem is None and self.problem is not None:
+            log.info("model.reachable")
+        self.problem, self.checked = problem, True

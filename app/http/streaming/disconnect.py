@@ -1,11 +1,11 @@
 """Waiting for a result while the client stays connected."""
 
-import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from fastapi import Request
 
+from app.background import first_of
 from app.http.admission.bodies import ClientDisconnected
 
 _T = TypeVar("_T")
@@ -13,17 +13,11 @@ _T = TypeVar("_T")
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
     """Await the coroutine; raises `ClientDisconnected` and cancels it when the client disconnects."""
-    waiting = asyncio.create_task(work)
-    disconnecting = asyncio.create_task(_wait_for_disconnect(request))
-    try:
-        await asyncio.wait({waiting, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            return waiting.result()
+    first = await first_of(work, _wait_for_disconnect(request))
+    if first is None or first.index > 0:
         raise ClientDisconnected
-    finally:
-        for task in (waiting, disconnecting):
-            task.cancel()
-        await asyncio.wait({waiting, disconnecting})
+    result: _T = first.result
+    return result
 
 
 async def _wait_for_disconnect(request: Request) -> None:
