@@ -208,3 +208,7 @@ async def _validate_args(tool: ApprovableTool, args: dict[str, Any]) -> None:
         ]
         message = f"{faults[0].field}: {faults[0].message}"
         raise Invalid(message, errors=faults) from error
+    except Exception as error:
+        # A mistake of the tool's author, in a validator of its input model.
+        log.exception("approval.check_failed", tool_id=tool.id)
+        raise Invalid.field("args", "could not be checked: the tool failed to validate them") from error

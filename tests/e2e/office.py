@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from app.tools.tool import ToolContext, ToolOutput, tool
 
@@ -32,9 +32,19 @@ def office() -> Office:
     return _offices.setdefault(id(asyncio.get_running_loop()), Office())
 
 
+DEPARTMENTS = {"example.org": "sales"}
+
+
 class Mail(BaseModel):
     to: str = Field(pattern="@")
     text: str
+
+    @field_validator("to")
+    @classmethod
+    def _has_a_department(cls, to: str) -> str:
+        # A mistake of the tool's author: an address elsewhere is a KeyError, not a ValueError.
+        assert DEPARTMENTS[to.partition("@")[2]]
+        return to
 
 
 class Sent(BaseModel):

@@ -158,6 +158,30 @@ async def test_a_decision_by_way_of_another_process(
     assert len(office().sent) == 1
 
 
+async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    """Also when the decision comes by way of another process, and for the runs beside it."""
+    replies = [Reply([ToolUse(MAIL, ARGS)]), Reply([ToolUse(MAIL, ARGS)]), Reply([Text("Sent.")])]
+    world = await world_of(in_turn(*replies, Reply([Text("Sent.")])), **settings(tmp_path))
+    neighbour, _, waiting = await asked(world)
+    run_id, _, request = await asked(world)
+    elsewhere = {"to": "bob@elsewhere.example", "text": "x"}
+
+    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+        remote = await decide(other, run_id, request, decision="allow", args=elsewhere)
+        local = await decide(world, run_id, request, decision="allow", args=elsewhere)
+        good = await decide(other, run_id, request, decision="allow")
+        beside = await decide(other, neighbour, waiting, decision="allow")
+    events = [await to_the_end(world, each) for each in (run_id, neighbour)]
+
+    for refused in (remote, local):
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "args")
+    assert (good.status_code, beside.status_code) == (200, 200)
+    assert [heard[-1].data["finishReason"] for heard in events] == ["stop", "stop"]
+    assert office().sent == [("bob@example.org", "Hello Bob")] * 2
+
+
 async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)

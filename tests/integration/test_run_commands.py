@@ -1,8 +1,12 @@
 """What waits in the database for a run that another process carries."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import anyio
 import pytest
@@ -15,8 +19,17 @@ from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits, MessageQueueFull
+from app.executors.port import ABORTED, ExecutionFailed, GraphExecutor, Preview, RunContext, RunPlan
+from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
-from app.runs.commands.repository import answer_command, commands_for, pending_commands
+from app.requests import GraphRunRequest, Message
+from app.runs.commands.repository import (
+    answer_command,
+    command_answer,
+    commands_for,
+    insert_command,
+    pending_commands,
+)
 from app.runs.commands.service import ChangeMode, RunCommands, Send
 from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.records import NewRun
@@ -25,75 +38,88 @@ from app.runs.request_codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
-from tests.factories import an_account
+from tests.factories import a_plan, an_account
 
 ELSEWHERE = new_uuid()
+GRAPH = "claude_agents:assistant"
 
 
 async def a_run_elsewhere(database: Database) -> RunKey:
     key = await an_account(database)
     run = RunKey(key.account_id, RunId("run-1"))
-    new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
+    new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
     async with database.transaction() as tx:
         await insert_run(tx, new)
     return run
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The parts of a server process that commands go through."""
+
+    dispatcher: RunDispatcher
+    supervisor: RunSupervisor
+    commands: RunCommands
+
+
 @asynccontextmanager
-async def commands_over(
-    database: Database, directory: Path, limits: MessageLimits
-) -> AsyncIterator[RunCommands]:
+async def a_process(
+    database: Database,
+    directory: Path,
+    *,
+    limits: MessageLimits | None = None,
+    executor: GraphExecutor | None = None,
+    process_id: UUID | None = None,
+) -> AsyncIterator[Process]:
     log, journal = MemoryEventLog(), Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
+    limits = limits or MessageLimits()
     async with anyio.create_task_group() as tasks:
         worker = RunWorker(
             database,
-            ExecutorAggregator({}),
+            executor or ExecutorAggregator({}),
             log,
             receipts=receipts,
             ledger=CreditLedger(database),
             codec=RequestCodec(Offload()),
             max_output_bytes=2**20,
         )
+        dispatcher = RunDispatcher(Capacity.of(1, 1))
         supervisor = RunSupervisor(
-            database,
-            worker,
-            log,
-            dispatcher=RunDispatcher(Capacity.of(1, 1)),
-            tasks=tasks,
-            message_limits=limits,
+            database, worker, log, dispatcher=dispatcher, tasks=tasks, message_limits=limits
         )
-        yield RunCommands(database, supervisor, process_id=new_uuid(), limits=limits)
+        commands = RunCommands(database, supervisor, process_id=process_id or new_uuid(), limits=limits)
+        yield Process(dispatcher, supervisor, commands)
     journal.close()
 
 
 async def test_only_so_many_commands_wait_for_another_process(database: Database, tmp_path: Path) -> None:
     run = await a_run_elsewhere(database)
-    async with commands_over(database, tmp_path, MessageLimits(count=2, size=1000)) as commands:
+    async with a_process(database, tmp_path, limits=MessageLimits(count=2, size=1000)) as process:
         for _ in range(2):
             with anyio.move_on_after(0.2):
-                await commands.submit(run, ChangeMode(mode="plan"))
+                await process.commands.submit(run, ChangeMode(mode="plan"))
         with pytest.raises(MessageQueueFull):
-            await commands.submit(run, ChangeMode(mode="plan"))
+            await process.commands.submit(run, ChangeMode(mode="plan"))
 
 
 async def test_only_so_many_bytes_wait_for_another_process(database: Database, tmp_path: Path) -> None:
     run = await a_run_elsewhere(database)
-    async with commands_over(database, tmp_path, MessageLimits(count=100, size=1000)) as commands:
+    async with a_process(database, tmp_path, limits=MessageLimits(count=100, size=1000)) as process:
         long = Send(message_id="m1", content="x" * 1000, priority="next")
         with anyio.move_on_after(0.2):
-            await commands.submit(run, long)
+            await process.commands.submit(run, long)
         with pytest.raises(MessageQueueFull):
-            await commands.submit(run, long)
+            await process.commands.submit(run, long)
 
 
 async def test_to_cancel_a_run_elsewhere_a_hundred_times_is_one_command(
     database: Database, tmp_path: Path
 ) -> None:
     run = await a_run_elsewhere(database)
-    async with commands_over(database, tmp_path, MessageLimits(count=2, size=1000)) as commands:
+    async with a_process(database, tmp_path, limits=MessageLimits(count=2, size=1000)) as process:
         for _ in range(100):
-            await commands.stop(run, "cancel")
+            await process.commands.stop(run, "cancel")
     async with database.snapshot() as reader:
         (waiting,) = await commands_for(reader, ELSEWHERE, besides=(), limit=10)
         assert await commands_for(reader, ELSEWHERE, besides=[waiting.id], limit=10) == []
@@ -101,3 +127,49 @@ async def test_to_cancel_a_run_elsewhere_a_hundred_times_is_one_command(
     async with database.transaction() as tx:
         await answer_command(tx, waiting.id, {"done": {}})
         assert (await pending_commands(tx, run)).count == 0
+
+
+class Patient:
+    """An executor whose runs wait until they are stopped."""
+
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
+        await context.control.stop.wait()
+        raise ExecutionFailed(*ABORTED)
+
+    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+        return Preview(system_prompt="", prompt=(), options={})
+
+
+async def answer_of(database: Database, run: RunKey, command: dict[str, Any]) -> dict[str, Any]:
+    """What the process that executes a run answers to a command from another process."""
+    async with database.transaction() as tx:
+        command_id = await insert_command(tx, run, command)
+    async with asyncio.timeout(10):
+        while True:
+            async with database.snapshot() as reader:
+                if (answer := await command_answer(reader, command_id)) is not None:
+                    return answer
+            await asyncio.sleep(0.05)
+
+
+async def test_a_command_that_fails_ends_neither_its_run_nor_other_commands(
+    database: Database, tmp_path: Path
+) -> None:
+    """Such as one of a newer server, which this one does not know."""
+    run = await a_run_elsewhere(database)
+    request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
+    spec = GraphSpec(name="planner", description="d", system_prompt="p", permission_modes=("plan",))
+    async with a_process(database, tmp_path, executor=Patient(), process_id=ELSEWHERE) as process:
+        process.dispatcher.admit(run.account_id)
+        process.supervisor.start(a_plan(run=run, spec=spec), request)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.commands.watch)
+            unknown = await answer_of(database, run, {"type": "pause"})
+            known = await answer_of(database, run, {"type": "change_mode", "mode": "plan"})
+            still_there = process.supervisor.is_active(run)
+            tasks.cancel_scope.cancel()
+        await process.commands.stop(run, "cancel")
+
+    assert unknown["refused"]["code"] == "internal"
+    assert known == {"done": {}}
+    assert still_there

@@ -55,6 +55,10 @@ class RunOnAnotherServer(Unavailable):
     code = "carried_elsewhere"
 
 
+class CommandFailed(AppError):
+    """The command failed with an internal error."""
+
+
 class Stop(WireModel):
     """Stop the run (`cancel`) or only its turn (`interrupt`)."""
 
@@ -95,7 +99,10 @@ _COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discrimin
 
 _REFUSALS: dict[str, type[AppError]] = {
     error.code: error
-    for error in (RunEnded, MessageQueueFull, PermissionNotFound, PermissionDecided, ScopeMissing, Invalid)
+    for error in (
+        *(RunEnded, MessageQueueFull, PermissionNotFound, PermissionDecided),
+        *(ScopeMissing, Invalid, CommandFailed),
+    )
 }
 """The errors with which a run may refuse a command, by code."""
 
@@ -160,7 +167,7 @@ class RunCommands:
             tasks.start_soon(self._process, stored)
 
     async def _process(self, stored: StoredCommand) -> None:
-        """Apply a command and store its answer."""
+        """Apply a command and store its answer. Never raises: that would end every other command."""
         try:
             answer = await _apply_stored(self._supervisor.find(stored.run), stored.command)
             async with self._database.transaction() as tx:
@@ -168,6 +175,8 @@ class RunCommands:
         except Unavailable as error:
             # The next poll applies it again, which has no further effect.
             log.warning("command.answer_delayed", reason=error.detail)
+        except Exception:
+            log.exception("command.answer_failed", run_id=stored.run.run_id)
         finally:
             self._in_progress.discard(stored.id)
 
@@ -231,12 +240,16 @@ def _change_mode(run: ActiveRun, mode: PermissionMode, *, may_loosen: bool) -> N
 
 async def _apply_stored(run: ActiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
     """The answer to a command: its result, or the error that refuses it."""
+    if run is None:
+        return _refusal(RunEnded())
     try:
-        if run is None:
-            raise RunEnded
         return {"done": await _apply(run, _COMMANDS.validate_python(command))}
     except AppError as error:
         return _refusal(error)
+    except Exception:
+        # Such as a command of a newer server. It must be answered, or every poll would read it again.
+        log.exception("command.failed")
+        return _refusal(CommandFailed())
 
 
 def _refusal(error: AppError) -> dict[str, Any]:
