@@ -1,27 +1,17 @@
 """What waits in the database for a run that another process carries."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import anyio
 import pytest
 
-from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger
-from app.billing.pricing import PriceList
-from app.billing.receipt_queue import ReceiptQueue
-from app.concurrency.offload import Offload
 from app.db import Database
-from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits, MessageQueueFull
-from app.executors.port import ABORTED, ExecutionFailed, GraphExecutor, Preview, RunContext, RunPlan
+from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
 from app.graphs.spec import GraphSpec
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import RunKey
 from app.requests import GraphRunRequest, Message
 from app.runs.commands.repository import (
     answer_command,
@@ -30,67 +20,9 @@ from app.runs.commands.repository import (
     insert_command,
     pending_commands,
 )
-from app.runs.commands.service import ChangeMode, RunCommands, Send
-from app.runs.dispatcher import Capacity, RunDispatcher
-from app.runs.records import NewRun
-from app.runs.repository import insert_run
-from app.runs.request_codec import RequestCodec
-from app.runs.supervisor import RunSupervisor
-from app.runs.worker import RunWorker
-from app.streams.memory import MemoryEventLog
-from tests.factories import a_plan, an_account
-
-ELSEWHERE = new_uuid()
-GRAPH = "claude_agents:assistant"
-
-
-async def a_run_elsewhere(database: Database) -> RunKey:
-    key = await an_account(database)
-    run = RunKey(key.account_id, RunId("run-1"))
-    new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
-    async with database.transaction() as tx:
-        await insert_run(tx, new)
-    return run
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """The parts of a server process that commands go through."""
-
-    dispatcher: RunDispatcher
-    supervisor: RunSupervisor
-    commands: RunCommands
-
-
-@asynccontextmanager
-async def a_process(
-    database: Database,
-    directory: Path,
-    *,
-    limits: MessageLimits | None = None,
-    executor: GraphExecutor | None = None,
-    process_id: UUID | None = None,
-) -> AsyncIterator[Process]:
-    log, journal = MemoryEventLog(), Journal(directory, new_uuid())
-    receipts = ReceiptQueue(journal, PriceList())
-    limits = limits or MessageLimits()
-    async with anyio.create_task_group() as tasks:
-        worker = RunWorker(
-            database,
-            executor or ExecutorAggregator({}),
-            log,
-            receipts=receipts,
-            ledger=CreditLedger(database),
-            codec=RequestCodec(Offload()),
-            max_output_bytes=2**20,
-        )
-        dispatcher = RunDispatcher(Capacity.of(1, 1))
-        supervisor = RunSupervisor(
-            database, worker, log, dispatcher=dispatcher, tasks=tasks, message_limits=limits
-        )
-        commands = RunCommands(database, supervisor, process_id=process_id or new_uuid(), limits=limits)
-        yield Process(dispatcher, supervisor, commands)
-    journal.close()
+from app.runs.commands.service import ChangeMode, Send
+from tests.factories import a_plan
+from tests.integration.run_process import ELSEWHERE, GRAPH, a_process, a_run_elsewhere
 
 
 async def test_only_so_many_commands_wait_for_another_process(database: Database, tmp_path: Path) -> None:
