@@ -5,12 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+NODE_BIN := tests/clients/node_modules/.bin
+NODE_READY := tests/clients/node_modules/.package-lock.json
+API_TYPES := tests/web/types/api.d.ts
+WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.mjs" tsconfig.json
 ARGS ?=
 # In the order of the directories: the long files come first, and both processes end together.
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types imports serve migration benchmark lock clean
+.PHONY: help demo test check format format-check lint types imports web web-check web-format serve migration benchmark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,11 +25,12 @@ demo: $(READY) ## a real SDK run against a scripted model (ARGS=--once exits aft
 test: check ## everything `check` does, then every test
 	$(BIN)/pytest $(PYTEST_ARGS)
 
-check: format-check lint types imports ## format, lint, types and import contracts
+check: format-check lint types imports web ## format, lint, types and import contracts
 
 format: $(READY) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web-format; fi
 
 format-check: $(READY)
 	$(BIN)/ruff format --check .
@@ -38,6 +43,20 @@ types: $(READY) ## mypy --strict
 
 imports: $(READY) ## import contracts
 	@$(BIN)/lint-imports --no-logo
+
+web: ## format, lint and types of the pages in app/web; needs Node with npm
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web-check; \
+	elif [ -n "$$RUNTALLY_TESTS_REQUIRE_PROGRAMS" ]; then echo "make web: npm is missing" >&2; exit 1; \
+	else echo "make web: skipped, because npm is missing"; fi
+
+web-check: $(NODE_READY) $(API_TYPES)
+	@$(NODE_BIN)/prettier --check --log-level warn $(WEB_FILES)
+	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs app/web tests/clients/*.mjs
+	@$(NODE_BIN)/tsc --project .
+
+web-format: $(NODE_READY)
+	@$(NODE_BIN)/prettier --write --log-level warn $(WEB_FILES)
+	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs --fix app/web tests/clients/*.mjs
 
 serve: $(READY) ## serve with the settings of .env
 	@$(BIN)/runtally serve $(ARGS)
@@ -64,8 +83,16 @@ lock: $(READY) ## resolve the dependencies anew; needs uv and npm
 LOCK_ARGS := --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--no-header --no-annotate --python-version 3.11
 
+$(NODE_READY): tests/clients/package-lock.json
+	@echo "installing the locked npm packages into tests/clients"
+	@cd tests/clients && npm ci --loglevel=error
+	@touch $@
+
+$(API_TYPES): $(shell find app/http app/events.py app/requests.py app/usage.py -name '*.py' -o -name '*.yaml') | $(READY) $(NODE_READY)
+	@$(BIN)/python -m tests.web.write_types $@
+
 clean: ## remove what was made here, the demo's data too
-	rm -rf $(VENV) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(API_TYPES) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info
 
 # uv where there is one, because it is faster; pip where there is none or uv cannot.
 $(READY): requirements.lock pyproject.toml

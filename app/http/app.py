@@ -51,16 +51,8 @@ _CORS: Final[dict[str, Any]] = {
 }
 
 
-def create_app(
-    services: Services,
-    *,
-    heartbeat_s: float = HEARTBEAT_S,
-    is_proxy: Callable[[str], bool] = lambda _: False,
-) -> FastAPI:
-    """Build the app over open services; the caller closes them.
-
-    `is_proxy` recognizes addresses of proxies, each of which represents many clients.
-    """
+def documented_app() -> DocumentedApp:
+    """The routes and error handlers without services: what the OpenAPI document describes."""
     app = DocumentedApp(
         wire_schemas={**event_schemas(), **ag_ui_schemas()},
         title="Runtally",
@@ -73,13 +65,27 @@ def create_app(
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
+    install_error_handlers(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+def create_app(
+    services: Services,
+    *,
+    heartbeat_s: float = HEARTBEAT_S,
+    is_proxy: Callable[[str], bool] = lambda _: False,
+) -> FastAPI:
+    """Build the app over open services; the caller closes them.
+
+    `is_proxy` recognizes addresses of proxies, each of which represents many clients.
+    """
+    app = documented_app()
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
     app.state.readiness = SharedResult(partial(unavailable_parts, services), max_age_s=MAX_AGE_S)
     app.state.limits = _limits(services, is_proxy)
-    install_error_handlers(app)
-    for router in ROUTERS:
-        app.include_router(router)
     app.mount("/assets", files)
     app.state.literal_paths = literal_paths(app.routes)
     # The middleware added last is the outermost.

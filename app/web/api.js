@@ -1,7 +1,8 @@
-// The API, as the pages call it: with the session cookie, relative to where the page is served.
+// HTTP client of the API: uses the session cookie and URLs relative to the page.
 
-/** Something the server refused, or an answer that never came (`code` "unreachable"). */
+/** An error response of the server, or no response (`code` "unreachable"). */
 export class ApiError extends Error {
+  /** @param {{status: number, code: string, detail: string, errors?: FieldProblem[] | null}} problem */
   constructor(problem) {
     super(problem.detail);
     this.name = "ApiError";
@@ -12,37 +13,53 @@ export class ApiError extends Error {
 }
 
 const UNREACHABLE = { status: 0, code: "unreachable", detail: "The server cannot be reached." };
-const UNREADABLE = { code: "unreadable", detail: "The server’s answer could not be read." };
+const UNREADABLE = { code: "unreadable", detail: "The server’s response could not be read." };
 
-let signedOut = () => {};
+let onUnauthenticated = () => {};
 
-/** Call this when the server no longer knows who we are. */
+/**
+ * Set the function that is called when the session has ended.
+ * @param {() => void} listener
+ */
 export function onSignedOut(listener) {
-  signedOut = listener;
+  onUnauthenticated = listener;
 }
 
-/** Where something of the API is. */
-export function urlOf(path) {
+/**
+ * The URL of a path of the API.
+ * @param {string} path
+ */
+export function apiUrl(path) {
   return new URL(path, document.baseURI).href;
 }
 
-/** The JSON of the answer, null where it has none; raises `ApiError` for whatever is not a success. */
+/**
+ * The JSON of the response, null without a body; throws `ApiError` unless the request succeeded.
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @returns {Promise<any>}
+ */
 export async function call(method, path, body) {
-  const response = await answer(method, path, body);
+  const response = await request(method, path, body);
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => UNREADABLE);
-  if (response.status === 401 && path !== "v1/browser-session") signedOut();
+  if (response.status === 401 && path !== "v1/browser-session") onUnauthenticated();
   throw new ApiError({ ...problem, status: response.status });
 }
 
+/** @param {string} path */
 export const get = (path) => call("GET", path);
+/** @param {string} path @param {unknown} [body] */
 export const post = (path, body) => call("POST", path, body);
+/** @param {string} path */
 export const remove = (path) => call("DELETE", path);
 
-async function answer(method, path, body) {
+/** @param {string} method @param {string} path @param {unknown} body */
+async function request(method, path, body) {
   const json = { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   try {
-    return await fetch(urlOf(path), { method, ...(body === undefined ? {} : json) });
+    return await fetch(apiUrl(path), { method, ...(body === undefined ? {} : json) });
   } catch {
     throw new ApiError(UNREACHABLE);
   }

@@ -1,8 +1,8 @@
-// The billing page: what was spent, or what one run cost.
+// The billing page: an overview of charges, or one run.
 
-import { useView } from "./billing/address.js";
 import { Overview } from "./billing/overview.js";
-import { RunPage } from "./billing/run.js";
+import { RunPage } from "./billing/run_page.js";
+import { useView } from "./billing/view.js";
 import { html } from "./html.js";
 import { startPage } from "./shell.js";
 

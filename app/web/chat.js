@@ -1,21 +1,21 @@
 // The chat page.
 
 import { Composer } from "./chat/composer.js";
-import { Busy, ConfirmDelete, Empty, Head, Scroll } from "./chat/frame.js";
+import { linkTo, useConversation, useGraphs, useProblem, useSessions } from "./chat/hooks.js";
+import { Busy, ConfirmDelete, Empty, Head, Scroll } from "./chat/layout.js";
 import { Sidebar } from "./chat/sidebar.js";
-import { addressOf, useConversation, useGraphs, useProblem, useSessions } from "./chat/state.js";
 import { Turn } from "./chat/transcript.js";
 import { html, useState } from "./html.js";
 import { startPage } from "./shell.js";
 
 function ChatPage({ who }) {
-  const trouble = useProblem();
-  const graphs = useGraphs(trouble.fail);
-  const sessions = useSessions(trouble.fail);
+  const errors = useProblem();
+  const graphs = useGraphs(errors.fail);
+  const sessions = useSessions(errors.fail);
   const drawer = useDrawer();
-  const { conversation, spoken, go } = useConversation({
-    ended: sessions.list,
-    shown: ({ turns }) => {
+  const { conversation, announcement, go } = useConversation({
+    onRunEnd: sessions.list,
+    onLoad: ({ turns }) => {
       const last = turns.findLast((turn) => turn.graphId);
       if (last) graphs.chooseGraph(last.graphId);
     },
@@ -23,11 +23,11 @@ function ChatPage({ who }) {
   if (conversation === null) return html`<p class="waiting" role="status">Loading…</p>`;
 
   const open = (key) => {
-    trouble.forgive();
+    errors.clear();
     drawer.hide();
     go(key);
   };
-  const actions = actionsOn(conversation, { who, graphs, sessions, trouble, open });
+  const actions = actionsOn(conversation, { who, graphs, sessions, errors, open });
   return html`
     <div class="chat">
       <${Sidebar}
@@ -39,17 +39,17 @@ function ChatPage({ who }) {
         close=${drawer.close}
       />
       ${drawer.shown && html`<div class="backdrop" onClick=${drawer.close}></div>`}
-      <${Talk} ...${{ conversation, graphs, drawer, actions, spoken }} problem=${trouble.problem} />
+      <${ConversationPane} ...${{ conversation, graphs, drawer, actions, announcement }} problem=${errors.problem} />
     </div>
   `;
 }
 
-function Talk({ conversation, graphs, drawer, actions, problem, spoken }) {
-  const [asking, setAsking] = useState(false);
+function ConversationPane({ conversation, graphs, drawer, actions, problem, announcement }) {
+  const [isConfirming, setConfirming] = useState(false);
   const { turns } = conversation;
   const running = conversation.open.at(0)?.run;
-  const forget = () => {
-    setAsking(false);
+  const confirmDelete = () => {
+    setConfirming(false);
     actions.remove();
   };
   return html`
@@ -57,7 +57,7 @@ function Talk({ conversation, graphs, drawer, actions, problem, spoken }) {
       <${Head}
         conversation=${conversation}
         drawer=${drawer}
-        remove=${actions.remove && turns.length > 0 && (() => setAsking(true))}
+        remove=${actions.remove && turns.length > 0 && (() => setConfirming(true))}
       />
       <${Scroll} conversation=${conversation}>
         ${turns.length === 0 && html`<${Empty} conversation=${conversation} ...${graphs} />`}
@@ -68,36 +68,39 @@ function Talk({ conversation, graphs, drawer, actions, problem, spoken }) {
         )}
       <//>
       <div class="foot">
-        <p class="busy" role="status">${running && html`<${Busy} run=${running} lost=${conversation.lost} />`}</p>
+        <p class="busy" role="status">${running && html`<${Busy} run=${running} lost=${conversation.connectionLost} />`}</p>
         ${problem && html`<p class="notice notice-bad foot-problem" role="alert">${problem}</p>`}
-        ${actions.send
-          ? html`<${Composer} conversation=${conversation.key} graphs=${graphs} actions=${actions} running=${running} />`
-          : html`<p class="notice foot-problem">Your API key may read conversations, but not write.</p>`}
+        ${
+          actions.send
+            ? html`<${Composer} conversation=${conversation.key} graphs=${graphs} actions=${actions} running=${running} />`
+            : html`<p class="notice foot-problem">Your API key may read conversations, but not write.</p>`
+        }
       </div>
-      <p class="visually-hidden" role="status">${spoken}</p>
-      ${asking && html`<${ConfirmDelete} yes=${forget} no=${() => setAsking(false)} />`}
+      <p class="visually-hidden" role="status">${announcement}</p>
+      ${isConfirming && html`<${ConfirmDelete} yes=${confirmDelete} no=${() => setConfirming(false)} />`}
     </main>
   `;
 }
 
-/** What can be done with a conversation; null stands for what the key may not. */
-function actionsOn(conversation, { who, graphs, sessions, trouble, open }) {
-  const unfold = (turn) => conversation.unfold(turn);
+/** The actions on a conversation; null for those that the API key does not allow. */
+function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
+  const loadEvents = (turn) => conversation.loadEvents(turn);
   const decide = who.may("runs:approve")
     ? (turn, tool, decision) => conversation.decide(turn.run, tool, decision)
     : null;
-  if (!who.may("runs:write")) return { unfold, send: null, again: null, stop: null, decide, fork: null, remove: null };
+  if (!who.may("runs:write"))
+    return { loadEvents, send: null, retry: null, stop: null, decide, fork: null, remove: null };
   const send = async (text) => {
-    trouble.forgive();
-    const begins = conversation.turns.length === 0;
+    errors.clear();
+    const isFirst = conversation.turns.length === 0;
     try {
       await conversation.send(text, graphs.graphId);
     } catch (error) {
-      trouble.fail(error);
+      errors.fail(error);
       return false;
     }
-    graphs.keepGraph();
-    if (begins) history.replaceState(null, "", addressOf(conversation.key));
+    graphs.rememberGraph();
+    if (isFirst) history.replaceState(null, "", linkTo(conversation.key));
     sessions.list();
     return true;
   };
@@ -112,22 +115,22 @@ function actionsOn(conversation, { who, graphs, sessions, trouble, open }) {
     open(null);
   };
   return {
-    unfold,
+    loadEvents,
     send,
-    again: (turn) => send(turn.question),
-    stop: () => conversation.stop().catch(trouble.fail),
+    retry: (turn) => send(turn.question),
+    stop: () => conversation.stop().catch(errors.fail),
     decide,
-    fork: (turn) => fork(turn).catch(trouble.fail),
-    remove: () => remove().catch(trouble.fail),
+    fork: (turn) => fork(turn).catch(errors.fail),
+    remove: () => remove().catch(errors.fail),
   };
 }
 
-/** On a narrow screen the conversations lie over the page, while they are shown. */
+/** On narrow screens the list of conversations covers the page while it is shown. */
 function useDrawer() {
   const [shown, setShown] = useState(false);
   const close = () => {
     setShown(false);
-    document.querySelector(".drawer-button").focus();
+    /** @type {HTMLElement | null} */ (document.querySelector(".drawer-button"))?.focus();
   };
   return { shown, open: () => setShown(true), hide: () => setShown(false), close };
 }

@@ -1,4 +1,4 @@
-// The API's own document, in Swagger UI. It is too large to be kept here; docs.html names the one file it may be.
+// Shows the OpenAPI document in Swagger UI, which docs.html loads from a CDN and pins by hash.
 
 if (window.SwaggerUIBundle) {
   window.SwaggerUIBundle({ url: "./openapi.json", dom_id: "#swagger-ui", deepLinking: true });

@@ -1,4 +1,4 @@
-// What every component is written with.
+// Preact with htm: components are written as html`…` templates.
 
 import htm from "./vendor/htm.js";
 import { h } from "./vendor/preact.js";

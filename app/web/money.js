@@ -1,4 +1,4 @@
-// Money, counted in ten-billionths of a dollar as whole numbers: nothing is rounded but what is shown.
+// Money as whole numbers of ten-billionths of a dollar: only what is displayed is rounded.
 
 export const DECIMALS = 10;
 const PER_CREDIT = 1000n;
@@ -8,49 +8,70 @@ const SPARE_ZEROS = /(\.\d\d\d*?)0+$/;
 
 const grouped = new Intl.NumberFormat("en-US");
 
-/** An amount from a decimal string of dollars. */
-export function ofDollars(text) {
-  const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text);
+/**
+ * Parse a decimal string of dollars.
+ * @param {string} text
+ */
+export function parseDollars(text) {
+  const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) ?? ["", "", "0"];
   const units = BigInt(whole + fraction.padEnd(DECIMALS, "0").slice(0, DECIMALS));
   return sign === "-" ? -units : units;
 }
 
-/** An amount from credits. */
-export function ofCredits(credits) {
+/**
+ * Convert credits.
+ * @param {number | bigint} credits
+ */
+export function fromCredits(credits) {
   return BigInt(credits) * PER_CREDIT;
 }
 
-/** An amount in dollars, with as many decimals as its size needs. */
-export function money(units) {
-  return fixed(units, usualDecimals(units)).replace(SPARE_ZEROS, "$1");
+/**
+ * Format in dollars, with as many decimals as the amount needs.
+ * @param {bigint} units
+ */
+export function formatMoney(units) {
+  return formatFixed(units, usualDecimals(units)).replace(SPARE_ZEROS, "$1");
 }
 
-/** An amount with so many decimals, to stand below others. */
-export function fixed(units, decimals) {
+/**
+ * Format with a fixed number of decimals, for columns.
+ * @param {bigint} units
+ * @param {number} decimals
+ */
+export function formatFixed(units, decimals) {
   const step = 10n ** BigInt(DECIMALS - decimals);
   const size = units < 0n ? -units : units;
   const rounded = (size + step / 2n) / step;
-  if (rounded === 0n && size > 0n) return `${units < 0n ? "-" : ""}<$${dotted(1n, decimals)}`;
-  return `${units < 0n ? "-" : ""}$${dotted(rounded, decimals)}`;
+  if (rounded === 0n && size > 0n) return `${units < 0n ? "-" : ""}<$${withPoint(1n, decimals)}`;
+  return `${units < 0n ? "-" : ""}$${withPoint(rounded, decimals)}`;
 }
 
-/** An amount to its last decimal. */
-export function exactMoney(units) {
-  return fixed(units, DECIMALS).replace(SPARE_ZEROS, "$1");
+/**
+ * Format with all decimals.
+ * @param {bigint} units
+ */
+export function formatExact(units) {
+  return formatFixed(units, DECIMALS).replace(SPARE_ZEROS, "$1");
 }
 
-/** Only for where a bar ends, never for a number anybody reads. */
-export function length(units) {
+/**
+ * A floating-point number, for the height of chart bars only.
+ * @param {bigint} units
+ */
+export function barHeight(units) {
   return Number(units) / Number(PER_DOLLAR);
 }
 
+/** @param {bigint} units */
 function usualDecimals(units) {
   const size = units < 0n ? -units : units;
   if (size === 0n || size >= PER_DOLLAR) return 2;
   return size >= CENT ? 4 : 6;
 }
 
-function dotted(digits, decimals) {
+/** @param {bigint} digits @param {number} decimals */
+function withPoint(digits, decimals) {
   const text = digits.toString().padStart(decimals + 1, "0");
   const whole = grouped.format(BigInt(text.slice(0, text.length - decimals)));
   return decimals === 0 ? whole : `${whole}.${text.slice(-decimals)}`;

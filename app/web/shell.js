@@ -1,4 +1,4 @@
-// What both pages have around them: who is signed in, signing in and out, and the way to the other page.
+// The shell of both pages: session, sign-in form, navigation.
 
 import { get, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
@@ -7,22 +7,24 @@ const PAGES = [
   { name: "chat", label: "Chat", href: "./" },
   { name: "billing", label: "Billing", href: "./billing" },
 ];
-const UNKNOWN = Symbol("nobody has asked yet");
+/** @typedef {Schemas["BrowserSessionResponse"] & {may: (scope: string) => boolean}} Session */
+
+const UNKNOWN = Symbol("not loaded");
 
 /**
  * Show a page. `Page` gets `who`: `{account, keyName, keyPrefix, scopes, expiresAt}` and `may(scope)`.
  * `name` is "chat" or "billing".
  */
 export function startPage({ name, Page }) {
-  render(html`<${Shell} name=${name} Page=${Page} />`, document.getElementById("app"));
+  render(html`<${Shell} name=${name} Page=${Page} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
 }
 
 function Shell({ name, Page }) {
-  const [who, setWho] = useState(UNKNOWN);
+  const [who, setWho] = useState(/** @type {Session | null | typeof UNKNOWN} */ (UNKNOWN));
   const [notice, setNotice] = useState("");
   const [unreachable, setUnreachable] = useState(false);
 
-  const ask = async () => {
+  const loadSession = async () => {
     setUnreachable(false);
     try {
       setWho(known(await get("v1/browser-session")));
@@ -30,7 +32,7 @@ function Shell({ name, Page }) {
       setUnreachable(true);
     }
   };
-  const leave = async () => {
+  const signOut = async () => {
     try {
       await remove("v1/browser-session");
       setNotice("You are signed out.");
@@ -41,22 +43,22 @@ function Shell({ name, Page }) {
   };
   useEffect(() => {
     onSignedOut(() => {
-      setNotice("Your session has ended. Sign in again to go on.");
+      setNotice("Your session has ended. Sign in again to continue.");
       setWho(null);
     });
-    ask();
+    loadSession();
   }, []);
 
-  if (unreachable) return html`<${Unreachable} again=${ask} />`;
+  if (unreachable) return html`<${Unreachable} retry=${loadSession} />`;
   if (who === UNKNOWN) return html`<p class="waiting" role="status">Loading…</p>`;
-  const enter = (found) => {
+  const onSignIn = (found) => {
     setNotice("");
     setWho(known(found));
   };
-  if (who === null) return html`<${SignIn} notice=${notice} enter=${enter} />`;
+  if (who === null) return html`<${SignIn} notice=${notice} onSignIn=${onSignIn} />`;
   return html`
     <a class="skip" href="#main">Skip to content</a>
-    <${TopBar} name=${name} who=${who} leave=${leave} />
+    <${TopBar} name=${name} who=${who} signOut=${signOut} />
     ${notice && html`<p class="notice notice-bad" role="alert">${notice}</p>`}
     <${Page} who=${who} />
   `;
@@ -66,7 +68,7 @@ function known(session) {
   return session && { ...session, may: (scope) => session.scopes.includes(scope) };
 }
 
-function TopBar({ name, who, leave }) {
+function TopBar({ name, who, signOut }) {
   return html`
     <header class="top">
       <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
@@ -92,7 +94,7 @@ function TopBar({ name, who, leave }) {
             <dt>Signed in until</dt>
             <dd>${new Date(who.expiresAt).toLocaleString()}</dd>
           </dl>
-          <button type="button" class="button" onClick=${leave}>Sign out</button>
+          <button type="button" class="button" onClick=${signOut}>Sign out</button>
         </div>
       </details>
     </header>
@@ -105,28 +107,28 @@ function closeOnEscape(event) {
   event.currentTarget.querySelector("summary").focus();
 }
 
-function SignIn({ notice, enter }) {
+function SignIn({ notice, onSignIn }) {
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
-  const field = useRef(null);
-  useEffect(() => field.current.focus(), []);
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => field.current?.focus(), []);
 
   const submit = async (event) => {
     event.preventDefault();
-    const apiKey = field.current.value.trim();
-    if (!apiKey) return refuse("Enter an API key.");
+    const apiKey = field.current?.value.trim();
+    if (!apiKey) return showProblem("Enter an API key.");
     setBusy(true);
     try {
-      enter(await post("v1/browser-session", { apiKey }));
+      onSignIn(await post("v1/browser-session", { apiKey }));
     } catch (error) {
       setBusy(false);
-      refuse(error.status === 401 ? "This API key is not valid, or it was revoked." : error.message);
+      showProblem(error.status === 401 ? "This API key is not valid, or it was revoked." : error.message);
     }
   };
-  const refuse = (text) => {
+  const showProblem = (text) => {
     setProblem(text);
-    field.current.select();
-    field.current.focus();
+    field.current?.select();
+    field.current?.focus();
   };
 
   return html`
@@ -152,20 +154,20 @@ function SignIn({ notice, enter }) {
         ${problem && html`<p class="problem" id="sign-in-problem" role="alert">${problem}</p>`}
         <button class="button button-primary" disabled=${busy}>${busy ? "Signing in…" : "Sign in"}</button>
         <p class="hint" id="sign-in-hint">
-          The key is traded for a session that this page cannot read. It ends after seven days, or when you sign out.
+          The key is exchanged for a session that scripts cannot read. It ends after seven days, or when you sign out.
         </p>
       </form>
     </main>
   `;
 }
 
-function Unreachable({ again }) {
+function Unreachable({ retry }) {
   return html`
     <main class="sign-in" id="main">
       <div class="card">
         <h1>The server cannot be reached</h1>
-        <p>It may be starting anew, or your connection may be down.</p>
-        <button type="button" class="button button-primary" onClick=${again}>Try again</button>
+        <p>It may be restarting, or your connection may be down.</p>
+        <button type="button" class="button button-primary" onClick=${retry}>Try again</button>
       </div>
     </main>
   `;

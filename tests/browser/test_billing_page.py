@@ -210,8 +210,8 @@ async def test_an_account_without_a_past_sees_its_budget(site: Site, books: Book
 
     async with site.visit(key, path="/billing", complaints=["404"]) as page:
         await expect(page.get_by_text("Nothing was charged in this period.")).to_be_visible()
-        await expect(figure(page, "CreditBalance left")).to_contain_text("$5.00")
-        await expect(figure(page, "CreditBalance left")).to_contain_text("$2.00 for new runs")
+        await expect(figure(page, "Credit left")).to_contain_text("$5.00")
+        await expect(figure(page, "Credit left")).to_contain_text("$2.00 for new runs")
         budget = page.get_by_role("meter", name="Monthly budget")
         await expect(budget).to_have_attribute("aria-valuetext", "$0.00 of $2.00 monthly budget")
         await expect(page.get_by_text("No receipt matches.")).to_be_visible()

@@ -100,14 +100,14 @@ async def test_a_person_speaks_to_an_agent_at_work_and_stops_it(site: Site) -> N
         await office().working.wait()
         await expect(page.get_by_text("Using long task")).to_be_visible()
         await ask(page, "And hurry")
-        await expect(page.get_by_text("The agent hears it at its next step.")).to_be_visible()
+        await expect(page.get_by_text("The agent receives it at its next step.")).to_be_visible()
         await screenshot(page, "chat-meanwhile")
         (run,) = (await http.get("/v1/runs")).json()["items"]
         await until_sent(site.world, run["runId"], key=key.secret)
         office().may_end.set()
         await hold.reached.wait()
         await expect(page.get_by_text("Both of you")).to_be_visible()
-        await expect(page.get_by_text("The agent hears it")).to_have_count(0)
+        await expect(page.get_by_text("The agent receives it")).to_have_count(0)
         await page.get_by_role("button", name="Stop").click()
         await expect(page.get_by_text("Stopped.").first).to_be_visible()
         await ended(page)
@@ -143,11 +143,7 @@ async def test_a_tab_that_is_loaded_anew_hears_the_answer_go_on(site: Site) -> N
         await ask(page, "Go on")
         await ended(page)
         await page.go_back()
-        await (
-            page.get_by_role("navigation", name="ConversationService")
-            .get_by_role("link", name="Count")
-            .click()
-        )
+        await page.get_by_role("navigation", name="Conversations").get_by_role("link", name="Count").click()
         await expect(page.get_by_role("heading", name="Count")).to_be_visible()
         await expect(page.get_by_text("one two three four five")).to_be_visible()
         await screenshot(page, "chat-past")
@@ -165,9 +161,7 @@ async def test_a_person_forks_from_an_earlier_answer_and_deletes(site: Site) -> 
         await ended(page)
         await ask(page, "I like coffee")
         await ended(page, answers=2)
-        links = page.get_by_role("navigation", name="ConversationService").get_by_role(
-            "link", name="I am Ada"
-        )
+        links = page.get_by_role("navigation", name="Conversations").get_by_role("link", name="I am Ada")
         await expect(links).to_have_count(2)
         heard = str(site.world.simulator.requests[-1].messages)
         assert ("I am Ada" in heard, "tea" in heard) == (True, False)
@@ -205,7 +199,7 @@ async def test_what_goes_wrong_is_said_in_plain_words(site: Site) -> None:
     key = await site.key()
     async with site.visit(key, complaints=["net::ERR_INTERNET_DISCONNECTED", "status of 40"]) as page:
         await ask(page, "Hello", graph=ASSISTANT)
-        await expect(page.get_by_text("provider cannot be reached, or it refuses").first).to_be_visible()
+        await expect(page.get_by_text("provider cannot be reached, or it rejects").first).to_be_visible()
         await screenshot(page, "chat-failed")
         await page.context.set_offline(offline=True)
         await ask(page, "Are you there?")
@@ -301,7 +295,7 @@ async def test_a_hostile_answer_does_no_harm(site: Site) -> None:
         await expect(page.get_by_text("million characters more").first).to_be_visible()
         await page.reload()
         await ended(page, answers=3)
-        await page.get_by_label("SdkSession", exact=True).evaluate(_TO_THE_TOP)
+        await page.get_by_label("Conversation", exact=True).evaluate(_TO_THE_TOP)
         await screenshot(page, "chat-hostile")
 
         prose = page.locator(".prose").first
@@ -328,9 +322,9 @@ async def test_it_fits_a_phone_in_the_dark(site: Site) -> None:
         await expect(page.get_by_text("Cost")).to_be_visible()
         await screenshot(page, "chat-phone-dark")
         assert await accessibility_problems(page) == []
-        conversations = page.get_by_role("navigation", name="ConversationService")
+        conversations = page.get_by_role("navigation", name="Conversations")
         await expect(conversations).to_be_hidden()
-        await page.get_by_role("button", name="ConversationService").click()
+        await page.get_by_role("button", name="Conversations").click()
         await expect(conversations.get_by_role("link", name="What time")).to_be_visible()
         await screenshot(page, "chat-phone-drawer")
         assert await accessibility_problems(page) == []

@@ -1,4 +1,4 @@
-"""What is easier to see of the pages' modules by themselves than on a page."""
+"""JavaScript modules of the pages, tested without the page around them."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ async def test_dollars_are_added_exactly(site: Site) -> None:
     assert sums == ["0.3000000000", None, "12345678901234567890.1000000001", "$0.0032", "$12.35", "$0.00"]
 
 
-async def test_whoever_leaves_while_the_server_is_away_does_not_come_back(site: Site) -> None:
+async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
     opened: list[str] = []
     asking = {name: asyncio.Event() for name in ("left", "stays")}
     may_answer = asyncio.Event()
@@ -50,6 +50,61 @@ async def test_whoever_leaves_while_the_server_is_away_does_not_come_back(site: 
     assert opened.count("left") == 1
 
 
+async def test_events_become_turns_with_their_receipts_and_items(site: Site) -> None:
+    async with site.visit() as page:
+        entries, items, pending = await page.evaluate(_RUN)
+
+    assert entries == [
+        {"kind": "started", "model": "sonnet", "attempt": 0},
+        {"kind": "turn", "step": 1, "text": "Let me l…", "calls": ["get_time"], "receipt": "r-1"},
+        {"kind": "turn", "step": None, "text": "inside", "calls": [], "receipt": None},
+        {"kind": "note", "text": "Received a message: hurry"},
+        {"kind": "turn", "step": None, "text": "Noon.", "calls": [], "receipt": "r-2"},
+        {"kind": "ended", "error": "timeout", "finishReason": "max_turns"},
+    ]
+    assert items == ["text Let me look.", "tool get_time > inside", "user hurry", "text Noon."]
+    assert pending == 0
+
+
+_RUN = """async () => {
+  const { RunState } = await import("/assets/runs/run_state.js");
+  const { timelineEntries } = await import("/assets/billing/timeline_entries.js");
+  const run = new RunState("run-1");
+  run.addPendingMessage("hurry");
+  const events = [
+    { type: "run_started", model: "sonnet", attempt: 0 },
+    { type: "text_delta", messageId: "m-1", delta: "Let me " },
+    { type: "text_delta", messageId: "m-1", delta: "look." },
+    { type: "tool_call_start", toolCallId: "t", toolName: "get_time", args: {} },
+    { type: "step", stepIndex: 1, stepBudget: 2 },
+    { type: "text_delta", messageId: "m-s", delta: "inside", parentToolCallId: "t" },
+    { type: "tool_call_result", toolCallId: "t", result: "12:00", isError: false },
+    { type: "user_message", messageId: "u", content: "hurry" },
+    { type: "text_delta", messageId: "m-2", delta: "Noon." },
+    { type: "error", error: "timeout" },
+    { type: "done", usage: {}, finishReason: "max_turns" },
+  ];
+  for (const event of events) run.apply(event);
+  const receipts = [
+    { id: "r-1", usageUnitId: "m-1", basis: "final", origin: "assistant" },
+    { id: "r-2", usageUnitId: "m-9", basis: "final", origin: "assistant" },
+  ];
+  const entries = timelineEntries(run, receipts, 8).map((entry) =>
+    entry.kind !== "turn"
+      ? entry
+      : {
+          kind: "turn",
+          step: entry.step,
+          text: entry.text,
+          calls: entry.calls.map((call) => call.name),
+          receipt: entry.receipt?.id ?? null,
+        },
+  );
+  const titles = run.items.map((item) =>
+    item.kind === "tool" ? `tool ${item.name} > ${item.items[0].text}` : `${item.kind} ${item.text}`,
+  );
+  return [entries, titles, run.pendingApprovals.length];
+}"""
 _SUMS = """async () => {
   const { dollars, total } = await import("/assets/chat/cost.js");
   return [
@@ -60,8 +115,8 @@ _SUMS = """async () => {
   ];
 }"""
 _FOLLOW = """async () => {
-  const { follow } = await import("/assets/stream.js");
-  const ears = { hear() {}, lost() {}, failed() {} };
-  window.leave = follow("left", ears);
-  follow("stays", ears);
+  const { followRun } = await import("/assets/runs/event_stream.js");
+  const listeners = { onEvent() {}, onConnection() {}, onFailure() {} };
+  window.leave = followRun("left", listeners);
+  followRun("stays", listeners);
 }"""

@@ -1,6 +1,7 @@
 // Plays scenes with the HttpAgent of @ag-ui/client, which verifies every event, and prints what it heard.
-import { buildResumeArray, HttpAgent } from "@ag-ui/client";
+
 import { text } from "node:stream/consumers";
+import { buildResumeArray, HttpAgent } from "@ag-ui/client";
 
 const { url, key, scenes } = JSON.parse(await text(process.stdin));
 const headers = { Authorization: `Bearer ${key}` };

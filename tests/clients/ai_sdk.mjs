@@ -2,12 +2,8 @@
 // PACKAGE is "ai" (the newest release) or "ai-oldest" (5.0.0). Prints one JSON object, a member a story.
 
 const [url, key, name] = process.argv.slice(2);
-const {
-  AbstractChat,
-  DefaultChatTransport,
-  lastAssistantMessageIsCompleteWithApprovalResponses,
-  readUIMessageStream,
-} = await import(name);
+const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, readUIMessageStream } =
+  await import(name);
 
 const OLDEST = name === "ai-oldest";
 const ASSISTANT = "claude_agents:assistant";
@@ -74,7 +70,11 @@ async function opened(chatId, text, abortSignal, upTo = "text-delta") {
   const transport = transportTo(ASSISTANT);
   const messages = [question(`${chatId}-1`, text)];
   const stream = await transport.sendMessages({
-    chatId, messages, abortSignal, trigger: "submit-message", messageId: undefined,
+    chatId,
+    messages,
+    abortSignal,
+    trigger: "submit-message",
+    messageId: undefined,
   });
   const reader = stream.getReader();
   const chunks = [];
@@ -112,7 +112,7 @@ const STORIES = {
     for (const text of ["the time", "a failure"]) {
       const { chunks: first, reader } = await opened(`${name}-${text.replace(" ", "-")}`, text, undefined, "start");
       chunks.push(...first);
-      for (let read; !(read = await reader.read()).done; ) chunks.push(read.value);
+      for (let read = await reader.read(); !read.done; read = await reader.read()) chunks.push(read.value);
     }
     return chunks;
   },
@@ -121,7 +121,7 @@ const STORIES = {
     const { reader, chunks } = await opened(`${name}-stop`, "hold on");
     const path = `/v1/ai-sdk/${ASSISTANT}/chat/${name}-stop/stop`;
     const stopped = await post(path);
-    for (let read; !(read = await reader.read()).done; ) chunks.push(read.value);
+    for (let read = await reader.read(); !read.done; read = await reader.read()) chunks.push(read.value);
     const again = await post(path);
     return { chunks, statuses: [stopped.status, again.status] };
   },

@@ -1,6 +1,6 @@
 // Reads a run's events with the `eventsource` package, through a wire that is cut once in the middle.
 // Given {url, key, runId, cutAfter}; prints the events as it was handed them.
-import { createServer, connect } from "node:net";
+import { connect, createServer } from "node:net";
 import { EventSource } from "eventsource";
 
 const given = JSON.parse(await new Response(process.stdin).text());
@@ -31,8 +31,7 @@ const kinds = [
   ...["assistant_final", "error", "interrupted", "done"],
 ];
 const source = new EventSource(`http://127.0.0.1:${wire.address().port}/v1/runs/${given.runId}/events`, {
-  fetch: (input, init) =>
-    fetch(input, { ...init, headers: { ...init.headers, Authorization: `Bearer ${given.key}` } }),
+  fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, Authorization: `Bearer ${given.key}` } }),
 });
 const heard = [];
 await new Promise((done) => {

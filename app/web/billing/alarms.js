@@ -1,12 +1,12 @@
-// What somebody should look at.
+// Alarms: runs with meter drift, and messages without a price.
 
 import { html } from "../html.js";
-import { addressOf, withQuery } from "./address.js";
-import { moment, several } from "./figures.js";
-import { Loaded, useAnswers } from "./load.js";
+import { countOf, formatTime } from "./format.js";
+import { Loaded, useRequests } from "./requests.js";
+import { linkTo, withQuery } from "./view.js";
 
 export function Alarms({ window }) {
-  const alarms = useAnswers([withQuery("v1/alarms", window)]);
+  const alarms = useRequests([withQuery("v1/alarms", window)]);
   return html`
     <section class="alarms" aria-label="Alarms">
       <${Loaded} of=${alarms} what="alarms" show=${([found]) => html`<${Found} found=${found} />`} />
@@ -19,10 +19,11 @@ function Found({ found: { drift, unpriced } }) {
     return html`<p class="calm">No alarms: the meters agree, and everything has a price.</p>`;
   }
   return html`
-    ${drift.runs > 0 &&
-    html`<${Alarm}
+    ${
+      drift.runs > 0 &&
+      html`<${Alarm}
       bad
-      title=${`The two meters disagreed in ${several(drift.runs, "run")}, on ${several(drift.messages, "message")}`}
+      title=${`The two meters disagreed in ${countOf(drift.runs, "run")}, on ${countOf(drift.messages, "message")}`}
       advice="What the gateway saw was charged. The server’s log has both numbers of each message."
       count=${drift.runs}
       items=${drift.newest.map((run) => ({
@@ -30,14 +31,17 @@ function Found({ found: { drift, unpriced } }) {
         text: `SDK ${run.meters.sdk}, gateway ${run.meters.gateway}, drift ${run.drift}`,
         at: run.endedAt,
       }))}
-    />`}
-    ${unpriced.receipts > 0 &&
-    html`<${Alarm}
-      title=${`${several(unpriced.receipts, "message")} without a price`}
+    />`
+    }
+    ${
+      unpriced.receipts > 0 &&
+      html`<${Alarm}
+      title=${`${countOf(unpriced.receipts, "message")} without a price`}
       advice="Their tokens are kept and nothing is charged. An operator gives the model a price in RUNTALLY_PRICES_FILE and runs “runtally reprice”."
       count=${unpriced.receipts}
       items=${unpriced.newest.map((receipt) => ({ runId: receipt.runId, text: receipt.model, at: receipt.createdAt }))}
-    />`}
+    />`
+    }
   `;
 }
 
@@ -50,8 +54,8 @@ function Alarm({ bad = false, title, advice, count, items }) {
         ${items.map(
           (item) => html`
             <li>
-              <a href=${addressOf({ run: item.runId })}><code>${item.runId}</code></a> · ${item.text} ·${" "}
-              <time datetime=${item.at}>${moment(item.at)}</time>
+              <a href=${linkTo({ run: item.runId })}><code>${item.runId}</code></a> · ${item.text} ·${" "}
+              <time datetime=${item.at}>${formatTime(item.at)}</time>
             </li>
           `,
         )}

@@ -1,18 +1,18 @@
-// Stacked bars of each day, drawn by uPlot.
+// A chart of stacked bars per day, drawn by uPlot.
 
 import { html, useEffect, useRef, useState } from "../html.js";
+import { barHeight, formatMoney, fromCredits } from "../money.js";
 import uPlot from "../vendor/uplot.js";
-import { length, money, ofCredits } from "../money.js";
 
 const DAY_S = 86_400;
 const TICKS_S = [1, 2, 5, 7, 14, 30, 61, 91].map((days) => days * DAY_S);
 const HEIGHT = 260;
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-/** `table` is `{days, parts, rows, totals}` with credits; what it says stands in a table beside it, too. */
-export function Chart({ table, labelOf }) {
-  const place = useRef(null);
-  const [pointed, point] = useState(null);
+/** `table` is `{days, parts, rows, totals}` in credits; the page shows it as a table, too. */
+export function Chart({ table, labelFor }) {
+  const place = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const [pointed, point] = useState(/** @type {{index: number, left: string, right: string} | null} */ (null));
   const [dark, setDark] = useState(DARK.matches);
 
   useEffect(() => {
@@ -22,6 +22,7 @@ export function Chart({ table, labelOf }) {
   }, []);
   useEffect(() => {
     const room = place.current;
+    if (room === null) return;
     const plot = new uPlot(options(room, table, point), stacked(table), room);
     const watch = new ResizeObserver(() => plot.setSize({ width: room.clientWidth, height: HEIGHT }));
     watch.observe(room);
@@ -33,50 +34,54 @@ export function Chart({ table, labelOf }) {
 
   return html`
     <div class="chart">
-      <div ref=${place} class="chart-place" role="img" aria-label=${summary(table, labelOf)}></div>
-      ${pointed !== null && pointed.index < table.days.length &&
-      html`<${Tip} table=${table} pointed=${pointed} labelOf=${labelOf} />`}
+      <div ref=${place} class="chart-place" role="img" aria-label=${summary(table, labelFor)}></div>
+      ${
+        pointed !== null &&
+        pointed.index < table.days.length &&
+        html`<${Tip} table=${table} pointed=${pointed} labelFor=${labelFor} />`
+      }
     </div>
   `;
 }
 
-function Tip({ table, pointed: { index, left, right }, labelOf }) {
+function Tip({ table, pointed: { index, left, right }, labelFor }) {
   const row = table.rows[index];
   const all = row.reduce((sum, credits) => sum + credits, 0n);
   return html`
     <div class="tip" aria-hidden="true" style=${{ left, right }}>
-      <p class="tip-day">${table.days[index]} <strong>${money(ofCredits(all))}</strong></p>
+      <p class="tip-day">${table.days[index]} <strong>${formatMoney(fromCredits(all))}</strong></p>
       ${table.parts.map(
         (part, column) =>
           row[column] > 0n &&
           html`<p>
             <span class=${`swatch swatch-${part === null ? "other" : column}`}></span>
-            <span class="tip-label">${labelOf(part)}</span>
-            <span>${money(ofCredits(row[column]))}</span>
+            <span class="tip-label">${labelFor(part)}</span>
+            <span>${formatMoney(fromCredits(row[column]))}</span>
           </p>`,
       )}
     </div>
   `;
 }
 
-function summary(table, labelOf) {
-  const sums = table.parts.map((part) => `${labelOf(part)} ${money(ofCredits(table.totals.get(part)))}`);
+function summary(table, labelFor) {
+  const sums = table.parts.map((part) => `${labelFor(part)} ${formatMoney(fromCredits(table.totals.get(part)))}`);
   return `Charged per day from ${table.days[0]} to ${table.days.at(-1)}. ${sums.join(", ")}. Each day stands in the table below.`;
 }
 
-/** uPlot stacks nothing by itself: each series is the sum of itself and all below, the highest drawn first. */
+/** uPlot does not stack: each series is the sum of itself and those below, and the highest is drawn first. */
 function stacked(table) {
   const days = table.days.map((day) => Date.parse(day) / 1000);
   const sums = table.rows.map(() => 0n);
   const heights = table.parts.map((_, column) =>
     table.rows.map((row, index) => {
       sums[index] += row[column];
-      return length(ofCredits(sums[index]));
+      return barHeight(fromCredits(sums[index]));
     }),
   );
   return [days, ...heights.reverse()];
 }
 
+/** @returns {uPlot.Options} */
 function options(place, table, point) {
   const style = getComputedStyle(place);
   const colour = (name) => style.getPropertyValue(name).trim();
@@ -91,9 +96,19 @@ function options(place, table, point) {
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-    scales: { x: { time: true, range: () => ends }, y: { range: (_, __, highest) => [0, highest * 1.08 || 1] } },
+    scales: {
+      x: { time: true, range: () => [ends[0], ends[1]] },
+      y: { range: (_, __, highest) => [0, highest * 1.08 || 1] },
+    },
     axes: [
-      { ...axis, grid: { show: false }, size: 34, space: 56, incrs: TICKS_S, values: (_, marks) => marks.map(dayAndMonth) },
+      {
+        ...axis,
+        grid: { show: false },
+        size: 34,
+        space: 56,
+        incrs: TICKS_S,
+        values: (_, marks) => marks.map(dayAndMonth),
+      },
       { ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 60, values: (_, marks) => marks.map(dollars) },
     ],
     series: [
@@ -103,7 +118,7 @@ function options(place, table, point) {
           fill: swatch(part, index),
           width: 0,
           points: { show: false },
-          paths: uPlot.paths.bars({ size: [0.72, 44], radius: 0.08 }),
+          paths: uPlot.paths.bars?.({ size: [0.72, 44], radius: 0.08 }),
         }))
         .reverse(),
     ],
@@ -116,7 +131,9 @@ function pointedAt(plot) {
   if (idx === null || left < 0) return null;
   const at = plot.over.offsetLeft + left;
   const width = plot.root.clientWidth;
-  return at < width / 2 ? { index: idx, left: `${at + 14}px`, right: "auto" } : { index: idx, left: "auto", right: `${width - at + 14}px` };
+  return at < width / 2
+    ? { index: idx, left: `${at + 14}px`, right: "auto" }
+    : { index: idx, left: "auto", right: `${width - at + 14}px` };
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -126,7 +143,7 @@ function dayAndMonth(seconds) {
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
 }
 
-/** Marks of the axis are round numbers, so few decimals say them exactly. */
+/** Axis labels; they are round numbers, so few decimals are exact. */
 function dollars(mark) {
   return `$${mark >= 1000 ? mark.toLocaleString("en-US") : Number(mark.toPrecision(6))}`;
 }

@@ -1,11 +1,11 @@
-// The period, and whose and which usage is looked at.
+// Filters: period, model, graph and API key.
 
 import { html } from "../html.js";
-import { PERIODS, dayName, daysOf } from "./address.js";
+import { dayName, PERIODS, periodDays } from "./view.js";
 
 export function Filters({ view, show, options, keyName = (id) => id }) {
   const choosePeriod = (period) => {
-    const days = daysOf(view);
+    const days = periodDays(view);
     const same = days === null ? {} : { from: dayName(days.first), to: dayName(days.last) };
     show(period === "custom" ? { period, ...same } : { period, from: "", to: "" });
   };
@@ -17,11 +17,13 @@ export function Filters({ view, show, options, keyName = (id) => id }) {
           ${PERIODS.map(([name, label]) => html`<option value=${name}>${label}</option>`)}
         </select>
       </label>
-      ${view.period === "custom" &&
-      html`
+      ${
+        view.period === "custom" &&
+        html`
         <${Day} label="First day" name="from" view=${view} show=${show} />
         <${Day} label="Last day" name="to" view=${view} show=${show} />
-      `}
+      `
+      }
       <${Choice} label="Model" all="All models" name="model" view=${view} show=${show} values=${options?.model} />
       <${Choice} label="Graph" all="All graphs" name="graph" view=${view} show=${show} values=${options?.graph} />
       <${Choice}
@@ -31,7 +33,7 @@ export function Filters({ view, show, options, keyName = (id) => id }) {
         view=${view}
         show=${show}
         values=${options?.key}
-        labelOf=${keyName}
+        labelFor=${keyName}
       />
     </div>
   `;
@@ -46,8 +48,8 @@ function Day({ label, name, view, show }) {
   `;
 }
 
-/** One of several values; what the address names is there even when nothing was used of it. */
-export function Choice({ label, all, name, view, show, values = [], labelOf = (value) => value }) {
+/** A select of values; the value in the URL is offered even if nothing was used of it. */
+export function Choice({ label, all, name, view, show, values = [], labelFor = (value) => value }) {
   const chosen = view[name];
   const offered = chosen === "" || values.includes(chosen) ? values : [...values, chosen];
   return html`
@@ -55,7 +57,7 @@ export function Choice({ label, all, name, view, show, values = [], labelOf = (v
       <span>${label}</span>
       <select value=${chosen} onChange=${(event) => show({ [name]: event.target.value })}>
         <option value="">${all}</option>
-        ${offered.map((value) => html`<option value=${value}>${labelOf(value)}</option>`)}
+        ${offered.map((value) => html`<option value=${value}>${labelFor(value)}</option>`)}
       </select>
     </label>
   `;

@@ -1,31 +1,31 @@
-// The receipts themselves: filtered, page by page, and as a file.
+// The list of receipts: filters, pages and CSV export.
 
-import { urlOf } from "../api.js";
+import { apiUrl } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
-import { exactMoney, fixed, ofCredits } from "../money.js";
-import { addressOf, withQuery } from "./address.js";
-import { count, moment } from "./figures.js";
+import { formatExact, formatFixed, fromCredits } from "../money.js";
 import { Choice } from "./filters.js";
-import { Loaded, useAnswers } from "./load.js";
+import { count, formatTime } from "./format.js";
+import { Loaded, useRequests } from "./requests.js";
+import { linkTo, withQuery } from "./view.js";
 
 const PAGE = 50;
 const BASES = ["final", "partial", "recovered", "unpriced", "adjustment"];
 const ORIGINS = ["assistant", "subagent", "hidden"];
 
-export function Receipts({ view, show, wanted, keyName }) {
-  const filters = { ...wanted, runId: view.runId, basis: view.basis, origin: view.origin };
+export function Receipts({ view, show, filters: pageFilters, keyName }) {
+  const filters = { ...pageFilters, runId: view.runId, basis: view.basis, origin: view.origin };
   const search = withQuery("v1/receipts", filters);
-  // Cursors of the pages seen so far; the last is the one shown.
+  // Cursors of the visited pages; the last one is shown.
   const [trail, setTrail] = useState({ search, cursors: [""] });
   const cursors = trail.search === search ? trail.cursors : [""];
-  const page = useAnswers([withQuery("v1/receipts", { ...filters, limit: PAGE, cursor: cursors.at(-1) })]);
+  const page = useRequests([withQuery("v1/receipts", { ...filters, limit: PAGE, cursor: cursors.at(-1) })]);
   const turnTo = (next) => setTrail({ search, cursors: next });
 
   return html`
     <section class="card receipts" aria-labelledby="receipts-title">
       <div class="section-head">
         <h2 id="receipts-title">Receipts</h2>
-        <a class="button button-small" href=${urlOf(withQuery("v1/receipts", { ...filters, format: "csv" }))} download="receipts.csv">
+        <a class="button button-small" href=${apiUrl(withQuery("v1/receipts", { ...filters, format: "csv" }))} download="receipts.csv">
           Export as CSV
         </a>
       </div>
@@ -38,9 +38,11 @@ export function Receipts({ view, show, wanted, keyName }) {
         of=${page}
         what="receipts"
         show=${([found]) => html`
-          ${found.items.length === 0
-            ? html`<p class="empty">No receipt matches.</p>`
-            : html`<${ReceiptTable} receipts=${found.items} keyName=${keyName} caption="Receipts, newest first" linked />`}
+          ${
+            found.items.length === 0
+              ? html`<p class="empty">No receipt matches.</p>`
+              : html`<${ReceiptTable} receipts=${found.items} keyName=${keyName} caption="Receipts, newest first" linked />`
+          }
           <nav class="pages" aria-label="Pages of receipts">
             <button
               type="button"
@@ -121,20 +123,24 @@ export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
 }
 
 function Row({ receipt, keyName, linked }) {
-  const charged = ofCredits(receipt.chargedCredits);
+  const charged = fromCredits(receipt.chargedCredits);
   return html`
     <tr>
-      <td><time datetime=${receipt.createdAt}>${moment(receipt.createdAt)}</time></td>
-      <td class="number" title=${exactMoney(charged)}>${fixed(charged, 6)}</td>
-      ${linked &&
-      html`
-        <td><a class="id" href=${addressOf({ run: receipt.runId })} title=${receipt.runId}>${receipt.runId}</a></td>
+      <td><time datetime=${receipt.createdAt}>${formatTime(receipt.createdAt)}</time></td>
+      <td class="number" title=${formatExact(charged)}>${formatFixed(charged, 6)}</td>
+      ${
+        linked &&
+        html`
+        <td><a class="id" href=${linkTo({ run: receipt.runId })} title=${receipt.runId}>${receipt.runId}</a></td>
         <td>${receipt.graphId}</td>
-      `}
+      `
+      }
       <td>${receipt.model}</td>
-      ${linked
-        ? html`<td>${keyName(receipt.apiKeyId)}</td>`
-        : html`<td><span class="id" title=${receipt.usageUnitId}>${receipt.usageUnitId}</span></td>`}
+      ${
+        linked
+          ? html`<td>${keyName(receipt.apiKeyId)}</td>`
+          : html`<td><span class="id" title=${receipt.usageUnitId}>${receipt.usageUnitId}</span></td>`
+      }
       <td title=${receipt.note}><${Word} usual="final" word=${receipt.basis} /></td>
       <td><${Word} usual="assistant" word=${receipt.origin} /></td>
       <td class="number">${count(receipt.inputTokens)}</td>
@@ -148,5 +154,7 @@ function Row({ receipt, keyName, linked }) {
 }
 
 function Word({ usual, word }) {
-  return word === usual ? html`<span class="muted">${word}</span>` : html`<span class=${`badge badge-${word}`}>${word}</span>`;
+  return word === usual
+    ? html`<span class="muted">${word}</span>`
+    : html`<span class=${`badge badge-${word}`}>${word}</span>`;
 }

@@ -1,60 +1,68 @@
-// What happened in a run, in order: from its events, with the receipt of each turn.
+// The timeline of a run: its events, with the receipt of each turn.
 
 import { html, useEffect, useState } from "../html.js";
-import { money, ofCredits } from "../money.js";
-import { follow } from "../stream.js";
-import { lasted, moment } from "./figures.js";
-import { fold, withReceipts } from "./story.js";
+import { formatMoney, fromCredits } from "../money.js";
+import { followRun } from "../runs/event_stream.js";
+import { RunState } from "../runs/run_state.js";
+import { duration, formatTime } from "./format.js";
+import { timelineEntries } from "./timeline_entries.js";
 
-const SHOWN_CHARS = 280;
+const MAX_CHARS = 280;
 
 export function Timeline({ run, receipts }) {
-  const [state, setState] = useState({ entries: [], ended: false, lost: false });
-  useEffect(() => read(run.runId, setState), [run.runId]);
-  const entries = withReceipts(state.entries, receipts);
+  const [{ state, isLost }, setState] = useState({ state: new RunState(run.runId), isLost: false });
+  useEffect(() => follow(run.runId, setState), [run.runId]);
+  const entries = timelineEntries(state, receipts, MAX_CHARS);
   return html`
     <section class="card" aria-labelledby="timeline-title">
       <h2 id="timeline-title">Timeline</h2>
-      ${state.lost && html`<p class="notice notice-bad" role="alert">The connection was lost; the timeline may not be whole.</p>`}
-      ${!state.ended && !state.lost && html`<p class="hint" role="status">Following the run…</p>`}
+      ${isLost && html`<p class="notice notice-bad" role="alert">The connection was lost; the timeline may be incomplete.</p>`}
+      ${!state.done && !isLost && html`<p class="hint" role="status">Following the run…</p>`}
       <ol class="timeline" aria-label="Timeline">
         <${Mark} at=${run.createdAt} since=${run.createdAt}>Accepted<//>
         ${entries.map((entry) => html`<${Entry} entry=${entry} run=${run} />`)}
       </ol>
       <p class="hint">
-        Events carry no times: what is known is when the run began and ended, and when each message was charged.
+        Events have no times; known are the start and end of the run and the time of each charge.
       </p>
     </section>
   `;
 }
 
-/** Fold the run's events as they come; all at once for one that has ended. */
-function read(runId, setState) {
-  const state = { entries: [], ended: false, lost: false };
-  let drawing = 0;
-  const changed = (changes) => {
-    Object.assign(state, changes);
-    // As often as the screen is drawn, however fast events come.
-    drawing ||= requestAnimationFrame(() => {
-      drawing = 0;
-      setState({ ...state });
+/** Apply the run's events as they arrive; those of an ended run arrive at once. */
+function follow(runId, setState) {
+  const state = new RunState(runId);
+  let isLost = false;
+  let frame = 0;
+  const redraw = () => {
+    // Once per animation frame, however fast events arrive.
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      setState({ state, isLost });
     });
   };
-  const leave = follow(runId, {
-    hear: (event) => changed({ entries: fold(state.entries, event), ended: event.type === "done" }),
-    lost: (lost) => changed({ lost }),
-    failed: () => changed({ lost: true }),
+  const setLost = (lost) => {
+    isLost = lost;
+    redraw();
+  };
+  const stop = followRun(runId, {
+    onEvent: (event) => {
+      state.apply(event);
+      redraw();
+    },
+    onConnection: setLost,
+    onFailure: () => setLost(true),
   });
   return () => {
-    leave();
-    cancelAnimationFrame(drawing);
+    stop();
+    cancelAnimationFrame(frame);
   };
 }
 
 function Mark({ at, since, tone = "", children }) {
   return html`
     <li class=${tone}>
-      <span class="when">${at && html`<time datetime=${at} title=${moment(at)}>+${lasted(since, at)}</time>`}</span>
+      <span class="when">${at && html`<time datetime=${at} title=${formatTime(at)}>+${duration(since, at)}</time>`}</span>
       <div class="what">${children}</div>
     </li>
   `;
@@ -82,27 +90,23 @@ function Turn({ turn }) {
   const { receipt } = turn;
   return html`
     <p class="turn-head">
-      ${turn.subagent ? "Subagent" : turn.step === null ? "Message" : `Step ${turn.step}`}
-      ${receipt && html` <span class="hint">${money(ofCredits(receipt.chargedCredits))} · ${receipt.model}</span>`}
+      ${turn.isSubagent ? "Subagent" : turn.step === null ? "Message" : `Step ${turn.step}`}
+      ${receipt && html` <span class="hint">${formatMoney(fromCredits(receipt.chargedCredits))} · ${receipt.model}</span>`}
     </p>
-    ${turn.thought && html`<p class="hint">Thought before it spoke.</p>`}
-    ${turn.text !== "" && html`<p class="said">${cut(turn.text)}</p>`}
+    ${turn.hasReasoning && html`<p class="hint">With reasoning.</p>`}
+    ${turn.text !== "" && html`<p class="said">${turn.text}</p>`}
     ${turn.calls.map((call) => html`<${Call} call=${call} />`)}
   `;
 }
 
 function Call({ call }) {
-  const state = call.result === undefined ? "no result" : call.isError ? "failed" : "succeeded";
+  const state = !call.ended ? "no result" : call.isError ? "failed" : "succeeded";
   return html`
     <details class="call">
-      <summary><code>${call.toolName}</code> <span class=${`badge badge-${state === "no result" ? "none" : state}`}>${state}</span></summary>
+      <summary><code>${call.name}</code> <span class=${`badge badge-${state === "no result" ? "none" : state}`}>${state}</span></summary>
       <p class="hint">Arguments</p>
       <pre>${JSON.stringify(call.args, null, 2)}</pre>
-      ${call.result !== undefined && html`<p class="hint">Result, as far as clients may see it</p><pre>${JSON.stringify(call.result, null, 2)}</pre>`}
+      ${call.ended && html`<p class="hint">Result, as visible to clients</p><pre>${JSON.stringify(call.result, null, 2)}</pre>`}
     </details>
   `;
-}
-
-function cut(text) {
-  return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text;
 }

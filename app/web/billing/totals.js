@@ -1,24 +1,24 @@
-// The sums of a period, and what the account has left.
+// The totals of a period, and the account's balance.
 
 import { html } from "../html.js";
-import { exactMoney, money, ofCredits, ofDollars } from "../money.js";
-import { count, percent, roughly } from "./figures.js";
+import { formatExact, formatMoney, fromCredits, parseDollars } from "../money.js";
+import { compactCount, count, percent } from "./format.js";
 
 export function Totals({ total, balance }) {
-  const charged = ofCredits(total.chargedCredits);
-  const saved = ofDollars(total.cacheSavingsUsd);
+  const charged = fromCredits(total.chargedCredits);
+  const saved = parseDollars(total.cacheSavingsUsd);
   const written = total.cacheWrite5mTokens + total.cacheWrite1hTokens;
   const prompt = total.inputTokens + total.cacheReadTokens + written;
   return html`
     <section aria-label="Totals" class="totals">
-      <${Figure} label="Charged" value=${money(charged)} exact=${exactMoney(charged)}>
-        ${money(ofDollars(total.costUsd))} at the provider’s prices
+      <${Figure} label="Charged" value=${formatMoney(charged)} exact=${formatExact(charged)}>
+        ${formatMoney(parseDollars(total.costUsd))} at the provider’s prices
       <//>
-      <${Figure} label="Saved by the cache" value=${money(saved)} exact=${exactMoney(saved)}>
+      <${Figure} label="Saved by the cache" value=${formatMoney(saved)} exact=${formatExact(saved)}>
         ${percent(total.cacheReadTokens, prompt)} of prompt tokens were read from it
       <//>
-      <${Figure} label="Messages" value=${roughly(total.receipts)} exact=${count(total.receipts)}>
-        ${roughly(prompt)} tokens in, ${roughly(total.outputTokens)} out
+      <${Figure} label="Messages" value=${compactCount(total.receipts)} exact=${count(total.receipts)}>
+        ${compactCount(prompt)} tokens in, ${compactCount(total.outputTokens)} out
       <//>
       <${Balance} balance=${balance} />
     </section>
@@ -37,24 +37,24 @@ function Figure({ label, value, exact, children }) {
 
 function Balance({ balance }) {
   const prepaid = balance.mode === "prepaid";
-  const left = ofCredits(balance.left);
-  const month = ofCredits(balance.monthSpent);
+  const left = fromCredits(balance.left);
+  const month = fromCredits(balance.monthSpent);
   if (!prepaid && balance.monthlyBudget === null) {
     return html`
-      <${Figure} label="This month" value=${money(month)} exact=${exactMoney(month)}>
-        Postpaid, without a budget${balance.granted > 0 && html`; ${money(left)} of credit left`}
+      <${Figure} label="This month" value=${formatMoney(month)} exact=${formatExact(month)}>
+        Postpaid, without a budget${balance.granted > 0 && html`; ${formatMoney(left)} of credit left`}
       <//>
     `;
   }
-  const available = ofCredits(Math.max(balance.available, 0));
+  const available = fromCredits(Math.max(balance.available, 0));
   return html`
     <div class="figure">
       <h2>${prepaid ? "Credit left" : "Available this month"}</h2>
-      <p class="figure-value" title=${exactMoney(prepaid ? left : available)}>${money(prepaid ? left : available)}</p>
+      <p class="figure-value" title=${formatExact(prepaid ? left : available)}>${formatMoney(prepaid ? left : available)}</p>
       ${balance.monthlyBudget !== null && html`<${Budget} spent=${balance.monthSpent} budget=${balance.monthlyBudget} />`}
       <p class="hint">
-        ${prepaid && html`${money(available)} for new runs`}
-        ${balance.reserved > 0 && html`${prepaid ? ", " : ""}${money(ofCredits(balance.reserved))} set aside`}
+        ${prepaid && html`${formatMoney(available)} for new runs`}
+        ${balance.reserved > 0 && html`${prepaid ? ", " : ""}${formatMoney(fromCredits(balance.reserved))} set aside`}
       </p>
     </div>
   `;
@@ -63,7 +63,7 @@ function Balance({ balance }) {
 function Budget({ spent, budget }) {
   const part = budget === 0 ? 100 : Math.min(100, (100 * spent) / budget);
   const state = part >= 100 ? "used-up" : part >= 80 ? "nearly" : "";
-  const said = `${money(ofCredits(spent))} of ${money(ofCredits(budget))} monthly budget`;
+  const text = `${formatMoney(fromCredits(spent))} of ${formatMoney(fromCredits(budget))} monthly budget`;
   return html`
     <div
       class=${`gauge ${state}`}
@@ -72,10 +72,10 @@ function Budget({ spent, budget }) {
       aria-valuemin="0"
       aria-valuemax="100"
       aria-valuenow=${Math.round(part)}
-      aria-valuetext=${said}
+      aria-valuetext=${text}
     >
       <div style=${{ width: `${part}%` }}></div>
     </div>
-    <p class="hint">${said}</p>
+    <p class="hint">${text}</p>
   `;
 }

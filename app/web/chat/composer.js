@@ -1,33 +1,34 @@
-// Where a person writes.
+// The message field, the choice of a graph, and the buttons to send and stop.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 /**
- * `actions.send(text)` says whether it was sent; if not, the text is given back. `running` is the run at work.
- * The field is focused anew with every `conversation`.
+ * `actions.send(text)` resolves to whether it was sent; if not, the text is restored. `running` is the current run.
+ * The field gets the focus with every new `conversation`.
  */
 export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph }, actions, running }) {
   const [text, setText] = useState("");
   const [sending, setSending] = useState(false);
-  const field = useRef(null);
+  const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
 
   useEffect(() => {
-    // On a touch screen that would bring up the keyboard over everything.
-    if (matchMedia("(hover: hover)").matches) field.current.focus();
+    // On touch screens the keyboard would cover the page.
+    if (matchMedia("(hover: hover)").matches) field.current?.focus();
   }, [conversation]);
   useLayoutEffect(() => {
+    if (field.current === null) return;
     field.current.style.height = "auto";
     field.current.style.height = `${field.current.scrollHeight + 2}px`;
   }, [text]);
 
   const submit = async (event) => {
     event?.preventDefault();
-    const said = text.trim();
-    if (!said || sending || !graphId) return;
+    const message = text.trim();
+    if (!message || sending || !graphId) return;
     setSending(true);
     setText("");
-    field.current.focus();
-    if (!(await actions.send(said))) setText((since) => since || text);
+    field.current?.focus();
+    if (!(await actions.send(message))) setText((since) => since || text);
     setSending(false);
   };
   const onKeyDown = (event) => {
@@ -43,7 +44,7 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
           ref=${field}
           rows="1"
           value=${text}
-          placeholder=${running ? "Say something to the agent at work" : "Write a message"}
+          placeholder=${running ? "Send a message to the running agent" : "Write a message"}
           aria-describedby="composer-hint"
           onInput=${(event) => setText(event.target.value)}
           onKeyDown=${onKeyDown}
@@ -60,12 +61,14 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
             </select>
           </label>
           <span class="hint composer-hint" id="composer-hint">Enter sends, Shift+Enter starts a new line</span>
-          ${running &&
-          html`
+          ${
+            running &&
+            html`
             <button type="button" class="button" onClick=${actions.stop}>
               ${running.stopping ? "Stop at once" : "Stop"}
             </button>
-          `}
+          `
+          }
           <button class="button button-primary" disabled=${!text.trim() || sending || !graphId}>Send</button>
         </div>
       </div>

@@ -1,30 +1,38 @@
-// A conversation: what was said in it, and what can be done with it.
+// Conversation: the turns of a conversation, and requests that change it.
 
 import { get, post, remove } from "../api.js";
-import { follow } from "../stream.js";
+import { followRun } from "../runs/event_stream.js";
+import { RunState } from "../runs/run_state.js";
 import { total } from "./cost.js";
-import { Run } from "./run.js";
-import { apiProblem } from "./words.js";
+import { apiProblem } from "./messages.js";
 
-const RECEIPTS_MS = 1200;
+const RECEIPTS_DELAY_MS = 1200;
 
 /**
- * `turns` are `{runId, question, run, graphId, costUsd, sent}`: what was asked and the run that answers.
- * Every change calls `changed()`, every end of a run `ended(turn)`.
+ * A user message and the run that answers it. `hasEvents`: `run` holds all events, also of subagents.
+ * @typedef {{runId: string, question: string | null, run: RunState, graphId: string | null,
+ *   costUsd: string | null, hasEvents?: boolean}} Turn
+ */
+
+/**
+ * Every change calls `onChange()`, every end of a run `onRunEnd(turn)`.
  */
 export class Conversation {
-  constructor(key, { changed, ended }) {
+  constructor(key, { onChange, onRunEnd }) {
     this.key = key;
+    /** @type {string | null} */
     this.title = null;
     this.forkedFrom = null;
+    /** @type {Turn[]} */
     this.turns = [];
     this.loading = false;
+    /** @type {string | null} */
     this.problem = null;
-    this.lost = false;
-    this._changed = changed;
+    this.connectionLost = false;
+    this._onChange = onChange;
     this._path = `v1/sessions/${encodeURIComponent(key)}`;
-    this._ended = ended;
-    this._leave = new Map();
+    this._onRunEnd = onRunEnd;
+    this._stops = new Map();
     this._closed = false;
   }
 
@@ -33,17 +41,17 @@ export class Conversation {
     return this.turns.filter((turn) => turn.run && !turn.run.done);
   }
 
-  /** What all of it cost; null where that is not known. */
+  /** The total cost; null if unknown. */
   get costUsd() {
     return this.turns.length ? total(this.turns.map((turn) => turn.costUsd)) : null;
   }
 
-  /** Read what was said so far, and listen to what is still being said. */
+  /** Read the conversation, and follow the runs that have not ended. */
   async load() {
     this.loading = true;
-    this._changed();
+    this._onChange();
     try {
-      const found = await whole(this._path);
+      const found = await readAllPages(this._path);
       this.title = found.title;
       this.forkedFrom = found.forkedFrom;
       this.turns = turnsOf(found.messages);
@@ -52,146 +60,148 @@ export class Conversation {
       this.problem = apiProblem(error);
     }
     this.loading = false;
-    this._changed();
+    this._onChange();
   }
 
-  /** Stop listening. */
+  /** Stop following runs. */
   close() {
     this._closed = true;
-    for (const leave of this._leave.values()) leave();
-    this._leave.clear();
+    for (const stop of this._stops.values()) stop();
+    this._stops.clear();
   }
 
-  /** Ask something: a new run, or a message to the one at work. Raises `ApiError`. */
+  /** Start a run, or send a message to the running one. Throws `ApiError`. */
   async send(text, graphId) {
     const busy = this.open.at(-1);
     if (!busy) return this._start(text, graphId);
     try {
-      await this._tell(busy.run, text);
+      await this._sendToRun(busy.run, text);
     } catch (error) {
       if (error.code !== "run_ended") throw error;
       await this._start(text, graphId);
     }
   }
 
-  /** Stop what the agent is doing; asked a second time, end the run. */
+  /** Interrupt the current turn; if that has been requested already, cancel the run. */
   async stop() {
     for (const { run } of this.open) {
       const kind = run.stopping === "interrupt" ? "cancel" : "interrupt";
       const before = run.stopping;
       run.stopping = kind;
-      this._changed();
+      this._onChange();
       try {
         await post(`${pathOf(run)}/${kind}`);
       } catch (error) {
         run.stopping = before;
-        this._changed();
+        this._onChange();
         throw error;
       }
     }
   }
 
-  /** Let a tool call go on, perhaps changed, or deny it. Raises `ApiError`. */
+  /** Allow a tool call, optionally with other arguments, or deny it. Throws `ApiError`. */
   async decide(run, tool, { decision, args, message }) {
     const body = { decision, ...(args && { args }), ...(message && { message }) };
     await post(`${pathOf(run)}/permissions/${tool.permission.requestId}`, body);
   }
 
-  /** Read what a run's subagents did, which the conversation does not hold. */
-  async unfold(turn) {
-    const run = new Run(turn.runId);
-    await new Promise((resolve, reject) => {
-      const leave = follow(turn.runId, {
-        hear: (event) => {
-          run.hear(event);
-          if (event.type === "done") resolve();
-        },
-        lost: () => {},
-        failed: reject,
-      });
-      this._leave.set(`unfold ${turn.runId}`, leave);
-    });
+  /** Read the events of a run's subagents, which the conversation does not contain. */
+  async loadEvents(turn) {
+    const run = new RunState(turn.runId);
+    await /** @type {Promise<void>} */ (
+      new Promise((resolve, reject) => {
+        const stop = followRun(turn.runId, {
+          onEvent: (event) => {
+            run.apply(event);
+            if (event.type === "done") resolve();
+          },
+          onConnection: () => {},
+          onFailure: reject,
+        });
+        this._stops.set(`events ${turn.runId}`, stop);
+      })
+    );
     turn.run = run;
-    turn.whole = true;
-    this._changed();
+    turn.hasEvents = true;
+    this._onChange();
   }
 
-  /** A copy that knows what was said up to and with a turn; returns its key. Raises `ApiError`. */
+  /** Copy the conversation up to a turn; returns the key of the copy. Throws `ApiError`. */
   async fork(turn) {
     const copy = await post(`${this._path}/fork`, { at: turn.runId });
     return copy.stateKey;
   }
 
-  /** Forget it. Raises `ApiError`. */
+  /** Delete the conversation. Throws `ApiError`. */
   async delete() {
     await remove(this._path);
   }
 
   async _start(text, graphId) {
     const runId = newKey();
-    const turn = { runId, question: text, graphId, run: new Run(runId), costUsd: null, whole: true };
+    const turn = { runId, question: text, graphId, run: new RunState(runId), costUsd: null, hasEvents: true };
     this.turns.push(turn);
-    this._changed();
+    this._onChange();
     try {
       await post("v1/runs", { graphId, stateKey: this.key, runId, messages: [{ role: "user", content: text }] });
     } catch (error) {
       this.turns = this.turns.filter((other) => other !== turn);
-      this._changed();
+      this._onChange();
       throw error;
     }
     this.title ??= text.slice(0, 120);
     this._follow(turn);
-    this._changed();
+    this._onChange();
   }
 
-  async _tell(run, text) {
-    const said = run.say(text);
-    this._changed();
+  async _sendToRun(run, text) {
+    const message = run.addPendingMessage(text);
+    this._onChange();
     try {
       const { messageId } = await post(`${pathOf(run)}/messages`, { content: text });
-      said.messageId = messageId;
+      message.messageId = messageId;
     } catch (error) {
-      run.unsay(said);
-      this._changed();
+      run.removePendingMessage(message);
+      this._onChange();
       throw error;
     }
   }
 
   _follow(turn) {
     if (this._closed) return;
-    const leave = follow(turn.runId, {
-      hear: (event) => {
-        turn.run.hear(event);
+    const stop = followRun(turn.runId, {
+      onEvent: (event) => {
+        turn.run.apply(event);
         if (event.type === "done") this._end(turn);
-        this._changed();
+        this._onChange();
       },
-      lost: (lost) => {
-        if (this.lost === lost) return;
-        this.lost = lost;
-        this._changed();
+      onConnection: (lost) => {
+        if (this.connectionLost === lost) return;
+        this.connectionLost = lost;
+        this._onChange();
       },
-      failed: (error) => {
+      onFailure: (error) => {
         this.problem = apiProblem(error);
         turn.run.done = true;
-        this._changed();
+        this._onChange();
       },
     });
-    this._leave.set(turn.runId, leave);
+    this._stops.set(turn.runId, stop);
   }
 
   _end(turn) {
-    this._ended(turn);
-    // Receipts are in the database within a second.
+    this._onRunEnd(turn);
+    // Receipts are in the database within a second of the end.
     const timer = setTimeout(async () => {
       const found = await get(pathOf(turn)).catch(() => null);
       turn.costUsd = found?.billing?.costUsd ?? null;
-      this._changed();
-    }, RECEIPTS_MS);
-    this._leave.set(turn.runId, () => clearTimeout(timer));
+      this._onChange();
+    }, RECEIPTS_DELAY_MS);
+    this._stops.set(turn.runId, () => clearTimeout(timer));
   }
 }
 
-/** A name nobody else has, also where the page did not come by https. */
+/** A random key; `crypto.randomUUID` exists only on https pages. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -201,34 +211,38 @@ function pathOf({ runId }) {
   return `v1/runs/${encodeURIComponent(runId)}`;
 }
 
-/** A conversation with the messages of all its pages. */
-async function whole(path) {
+/** The conversation with the messages of all pages. */
+async function readAllPages(path) {
   const found = await get(path);
-  for (let page = found; page.nextCursor !== null; ) {
+  for (let page = found; page.nextCursor !== null;) {
     page = await get(`${path}?cursor=${encodeURIComponent(page.nextCursor)}`);
     found.messages.push(...page.messages);
   }
   return found;
 }
 
-/** The messages of a conversation as the API lists them -> turns. */
+/**
+ * The turns of a conversation, from the messages that the API lists.
+ * @returns {Turn[]}
+ */
 function turnsOf(messages) {
+  /** @type {Turn[]} */
   const turns = [];
+  /** @type {Turn | null} */
   let turn = null;
   for (const message of messages) {
     if (message.type === "result") {
-      end(turn, message);
+      if (turn !== null) end(turn, message);
       continue;
     }
-    const anew = turn?.runId !== message.runId;
-    if (anew) {
-      turn = { runId: message.runId, question: null, graphId: null, run: new Run(message.runId), costUsd: null };
+    if (turn === null || turn.runId !== message.runId) {
+      turn = { runId: message.runId, question: null, graphId: null, run: new RunState(message.runId), costUsd: null };
       turns.push(turn);
     }
     if (message.type === "user_message" && turn.question === null && !turn.run.items.length) {
       turn.question = message.content;
     } else {
-      turn.run.hearSaid(message);
+      turn.run.addStoredMessage(message);
     }
   }
   return turns;
@@ -238,11 +252,10 @@ function end(turn, result) {
   turn.graphId = result.graphId;
   turn.costUsd = result.costUsd;
   if (result.finishReason === null) {
-    // Its events tell all of it again, from the first.
-    turn.run = new Run(turn.runId);
-    turn.whole = true;
+    // It has not ended: its events contain all messages.
+    turn.run = new RunState(turn.runId);
+    turn.hasEvents = true;
     return;
   }
   Object.assign(turn.run, { done: true, error: result.error, finishReason: result.finishReason });
 }
-

@@ -1,12 +1,12 @@
-// Markdown -> DOM. What a model says is hostile: its HTML is shown as text, its images become links, and
-// whatever is left goes through DOMPurify. Nothing here ever becomes a string of HTML in the page again.
+// Markdown -> DOM. Text of a model is untrusted: its HTML is shown as text, images become links, and the result
+// goes through DOMPurify. It is never converted back to a string of HTML.
 
 import DOMPurify from "../vendor/dompurify.js";
 import { Lexer, Marked } from "../vendor/marked.js";
 
-/** What is longer is shown as it is: no parser, and no layout of one endless line. */
-export const LONGEST_BLOCK = 20_000;
-export const LONGEST_TEXT = 100_000;
+/** Longer blocks and texts are shown as plain text. */
+export const MAX_BLOCK = 20_000;
+export const MAX_TEXT = 100_000;
 
 const TAGS = [
   ...["a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "strong"],
@@ -43,18 +43,18 @@ marked.use({
   },
 });
 
-/** The elements of a piece of Markdown; null where it is better shown as it is. */
+/** The elements of a piece of Markdown; null if it should be shown as plain text. */
 export function rendered(source) {
-  if (source.length > LONGEST_BLOCK) return null;
-  const fragment = parsed(() => purify.sanitize(marked.parse(source), POLICY));
+  if (source.length > MAX_BLOCK) return null;
+  const fragment = parsed(() => purify.sanitize(marked.parse(source, { async: false }), POLICY));
   for (const pre of fragment?.querySelectorAll("pre") ?? []) frameCode(pre);
   for (const table of fragment?.querySelectorAll("table") ?? []) frameTable(table);
   return fragment;
 }
 
 /**
- * Split what has been said so far into blocks that cannot change any more and one that still can.
- * `tail` is the last of them; only it has to be read again when more is said.
+ * Split the text so far into complete blocks and the last one, which may still change.
+ * Only this `tail` has to be parsed again when more text arrives.
  */
 export function split(tail) {
   const tokens = parsed(() => new Lexer({ gfm: true, breaks: true }).blockTokens(tail, [])) ?? [];
@@ -69,7 +69,7 @@ function parsed(parse) {
   try {
     return parse();
   } catch (error) {
-    // Ten thousand nested quotes, for one: the parser runs out of stack.
+    // Thousands of nested quotes, for example: the parser runs out of stack.
     if (error instanceof RangeError) return null;
     throw error;
   }
@@ -89,7 +89,7 @@ function frameCode(pre) {
   copy.setAttribute("aria-label", "Copy this code");
   const text = pre.textContent;
   copy.addEventListener("click", () => copied(copy, text));
-  // A keyboard has to reach what scrolls.
+  // Scrolling elements must be reachable by keyboard.
   pre.tabIndex = 0;
   pre.replaceWith(frame);
   frame.append(pre, copy);

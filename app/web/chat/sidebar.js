@@ -1,18 +1,18 @@
-// The conversations there are.
+// The list of conversations.
 
 import { html, useEffect, useRef } from "../html.js";
-import { addressOf } from "./state.js";
+import { linkTo } from "./hooks.js";
 
 const DAY_MS = 86_400_000;
 
 /**
- * `open(key)` shows one, null a new one; `more()` lists further ones, null where there are none. On a narrow
- * screen it lies over the page while it is `shown`.
+ * `open(key)` shows a conversation, null a new one; `more()` lists further ones and is null if there are none.
+ * On narrow screens it covers the page while `shown`.
  */
 export function Sidebar({ sessions, current, open, more, shown, close }) {
-  const nav = useRef(null);
+  const nav = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
-    if (shown) nav.current.querySelector("a").focus();
+    if (shown) nav.current?.querySelector("a")?.focus();
   }, [shown]);
   const follow = (key) => (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -38,7 +38,7 @@ export function Sidebar({ sessions, current, open, more, shown, close }) {
           (session) => html`
             <li key=${session.stateKey}>
               <a
-                href=${addressOf(session.stateKey)}
+                href=${linkTo(session.stateKey)}
                 aria-current=${session.stateKey === current ? "true" : undefined}
                 onClick=${follow(session.stateKey)}
               >
@@ -54,12 +54,13 @@ export function Sidebar({ sessions, current, open, more, shown, close }) {
   `;
 }
 
-function when(moment) {
-  const date = new Date(moment);
+function when(time) {
+  const date = new Date(time);
   const age = Date.now() - date.getTime();
   if (age < DAY_MS && date.getDate() === new Date().getDate()) {
     return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   }
+  /** @type {Intl.DateTimeFormatOptions} */
   const year = age > 300 * DAY_MS ? { year: "numeric" } : {};
   return date.toLocaleDateString([], { day: "numeric", month: "short", ...year });
 }

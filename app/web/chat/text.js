@@ -1,30 +1,33 @@
-// Texts of any length: Markdown that grows, and what is shown as it is.
+// Texts of any length: growing Markdown, and plain text.
 
 import { Component, html, useLayoutEffect, useRef, useState } from "../html.js";
-import { LONGEST_TEXT, rendered, split } from "./markdown.js";
-import { sizeOf } from "./words.js";
+import { MAX_TEXT, rendered, split } from "./markdown.js";
+import { sizeOf } from "./messages.js";
 
 const SHOWN_AT_ONCE = 20_000;
 
-/** Markdown that may still grow: blocks that are complete are drawn once, only the last one again. */
+/** Markdown that may still grow: complete blocks are drawn once, only the last one is drawn again. */
 export class Prose extends Component {
   constructor(props) {
     super(props);
-    this.forget();
-  }
-
-  forget() {
+    /** @type {string[]} */
     this.blocks = [];
     this.tail = "";
-    this.read = "";
+    this.parsed = "";
   }
 
-  take(text) {
-    if (!text.startsWith(this.read)) this.forget();
-    const { closed, tail } = split((this.tail + text.slice(this.read.length)).replaceAll("\r\n", "\n"));
+  reset() {
+    this.blocks = [];
+    this.tail = "";
+    this.parsed = "";
+  }
+
+  append(text) {
+    if (!text.startsWith(this.parsed)) this.reset();
+    const { closed, tail } = split((this.tail + text.slice(this.parsed.length)).replaceAll("\r\n", "\n"));
     this.blocks.push(...closed);
     this.tail = tail;
-    this.read = text;
+    this.parsed = text;
   }
 
   shouldComponentUpdate({ text }) {
@@ -32,8 +35,8 @@ export class Prose extends Component {
   }
 
   render({ text }) {
-    this.take(text.slice(0, LONGEST_TEXT));
-    const rest = text.slice(LONGEST_TEXT);
+    this.append(text.slice(0, MAX_TEXT));
+    const rest = text.slice(MAX_TEXT);
     return html`
       <div class="prose">
         ${[...this.blocks, this.tail].map((source, index) => html`<${Block} key=${index} source=${source} />`)}
@@ -50,26 +53,25 @@ class Block extends Component {
 
   render({ source }) {
     const fragment = rendered(source);
-    return fragment === null
-      ? html`<${Plain} text=${source} />`
-      : html`<${Elements} fragment=${fragment} />`;
+    return fragment === null ? html`<${Plain} text=${source} />` : html`<${Elements} fragment=${fragment} />`;
   }
 }
 
 function Elements({ fragment }) {
-  const place = useRef(null);
-  useLayoutEffect(() => place.current.replaceChildren(fragment), [fragment]);
+  const place = useRef(/** @type {HTMLDivElement | null} */ (null));
+  useLayoutEffect(() => place.current?.replaceChildren(fragment), [fragment]);
   return html`<div class="block" ref=${place}></div>`;
 }
 
-/** Text as it is, a part of it at a time: a line of millions of characters must not stop the page. */
+/** Plain text, shown in parts: a line of millions of characters would block the page. */
 export function Plain({ text, whole = text, shown: first = SHOWN_AT_ONCE, mono = false }) {
   const [shown, setShown] = useState(first);
   const left = text.length - shown;
   return html`
     ${shown > 0 && html`<div class=${mono ? "plain plain-mono" : "plain"}>${text.slice(0, shown)}</div>`}
-    ${left > 0 &&
-    html`
+    ${
+      left > 0 &&
+      html`
       <p class="more">
         <span class="muted">${sizeOf(left)} more</span>
         <button type="button" class="button button-small" onClick=${() => setShown(shown + SHOWN_AT_ONCE)}>
@@ -79,11 +81,12 @@ export function Plain({ text, whole = text, shown: first = SHOWN_AT_ONCE, mono =
           Download the whole text
         </button>
       </p>
-    `}
+    `
+    }
   `;
 }
 
-/** A value of JSON, for people. */
+/** A JSON value. */
 export function Value({ value, label }) {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
   return html`

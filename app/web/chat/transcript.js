@@ -1,23 +1,25 @@
-// What was said, from the first question to the answer that is being written.
+// The turns of a conversation: user messages and the runs that answer them.
 
 import { Component, html } from "../html.js";
 import { dollars } from "./cost.js";
+import { activityOf, runProblem } from "./messages.js";
 import { Plain, Prose } from "./text.js";
-import { ToolCall } from "./tool.js";
-import { busyWith, runProblem } from "./words.js";
+import { ToolCall } from "./tool_call.js";
 
-/** One question and what came of it. `actions`: `decide`, `unfold`, `fork`, `again`; null where one may not. */
+/** A user message and its run. `actions`: `decide`, `loadEvents`, `fork`, `retry`; null if not allowed. */
 export function Turn({ turn, busy, actions }) {
   const { run } = turn;
   return html`
     <article class="turn">
-      ${turn.question !== null &&
-      html`
+      ${
+        turn.question !== null &&
+        html`
         <h2 class="visually-hidden">You</h2>
         <div class="said"><${Plain} text=${turn.question} /></div>
-      `}
+      `
+      }
       <h2 class="visually-hidden">Answer</h2>
-      ${run.queued !== null && html`<p class="note">${busyWith(run)}</p>`}
+      ${run.queuePosition !== null && html`<p class="note">${activityOf(run)}</p>`}
       <div class="answer"><${Items} items=${run.items} turn=${turn} actions=${actions} /></div>
       ${run.done && html`<${End} turn=${turn} busy=${busy} actions=${actions} />`}
     </article>
@@ -40,12 +42,12 @@ function Items({ items, turn, actions }) {
             version=${version}
             live=${!turn.run.done}
             decide=${actions.decide && ((tool, decision) => actions.decide(turn, tool, decision))}
-            unfold=${!turn.whole && (() => actions.unfold(turn))}
+            loadEvents=${!turn.hasEvents && (() => actions.loadEvents(turn))}
             inside=${(within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
           />
         `;
       case "user":
-        return html`<${Interjection} key=${index} text=${item.text} heard=${item.heard} />`;
+        return html`<${Interjection} key=${index} text=${item.text} delivered=${item.delivered} />`;
       default:
         return html`<p key=${index} class="note">${item.text}</p>`;
     }
@@ -60,19 +62,19 @@ class Thinking extends Component {
   render({ item }) {
     return html`
       <details class="thinking">
-        <summary>${item.open ? "Thinking…" : "What it thought"}</summary>
+        <summary>${item.open ? "Thinking…" : "Reasoning"}</summary>
         <${Plain} text=${item.text} />
       </details>
     `;
   }
 }
 
-function Interjection({ text, heard }) {
+function Interjection({ text, delivered }) {
   return html`
     <h2 class="visually-hidden">You, meanwhile</h2>
-    <div class="said" data-heard=${heard}>
+    <div class="said" data-delivered=${delivered}>
       <${Plain} text=${text} />
-      ${!heard && html`<p class="hint">Sent. The agent hears it at its next step.</p>`}
+      ${!delivered && html`<p class="hint">Sent. The agent receives it at its next step.</p>`}
     </div>
     <h2 class="visually-hidden">Answer goes on</h2>
   `;
@@ -83,28 +85,34 @@ function End({ turn, busy, actions }) {
   const failed = run.error !== null;
   const stopped = run.error === "aborted";
   return html`
-    ${failed &&
-    html`
+    ${
+      failed &&
+      html`
       <div class=${stopped ? "notice end-stopped" : "notice notice-bad"}>
         <p>${runProblem(run.error, run.finishReason)}</p>
-        ${actions.again &&
-        !busy &&
-        turn.question &&
-        html`
-          <button type="button" class="button button-small" onClick=${() => actions.again(turn)}>Ask again</button>
-        `}
+        ${
+          actions.retry &&
+          !busy &&
+          turn.question &&
+          html`
+          <button type="button" class="button button-small" onClick=${() => actions.retry(turn)}>Ask again</button>
+        `
+        }
       </div>
-    `}
+    `
+    }
     <footer class="turn-end">
       ${turn.graphId && html`<span>${turn.graphId}</span>`}
       ${turn.costUsd !== null && html`<span class="turn-cost">${dollars(turn.costUsd)}</span>`}
-      ${actions.fork &&
-      turn.runId &&
-      html`
+      ${
+        actions.fork &&
+        turn.runId &&
+        html`
         <button type="button" class="button button-plain button-small" onClick=${() => actions.fork(turn)}>
           Fork from here
         </button>
-      `}
+      `
+      }
     </footer>
   `;
 }

@@ -1,10 +1,10 @@
-// Spend over time, split by model, graph or key: a chart, the same as a table, and the sums of each part.
+// Charges per day, split by model, graph or key: chart, table and sums.
 
 import { html, useMemo } from "../html.js";
-import { exactMoney, fixed, money, ofCredits, ofDollars } from "../money.js";
-import { addressOf, eachDay } from "./address.js";
+import { formatExact, formatFixed, fromCredits, parseDollars } from "../money.js";
 import { Chart } from "./chart.js";
-import { count, percent } from "./figures.js";
+import { count, percent } from "./format.js";
+import { eachDay, linkTo } from "./view.js";
 
 const SPLITS = [
   ["model", "Model", "models"],
@@ -14,8 +14,8 @@ const SPLITS = [
 
 export function Spend({ view, show, days, perDay, perPart, keyName }) {
   const split = perDay.splitBy;
-  const labelOf = (part) => (part === null ? `Other ${pluralOf(split)}` : split === "key" ? keyName(part) : part);
-  const table = useMemo(() => byDay(days, perDay), [days.first, days.last, perDay]);
+  const labelFor = (part) => (part === null ? `Other ${pluralOf(split)}` : split === "key" ? keyName(part) : part);
+  const table = useMemo(() => amountsPerDay(days, perDay), [days.first, days.last, perDay]);
   return html`
     <section class="card spend" aria-labelledby="spend-title">
       <div class="section-head">
@@ -30,26 +30,28 @@ export function Spend({ view, show, days, perDay, perPart, keyName }) {
           )}
         </div>
       </div>
-      ${perDay.total.receipts === 0
-        ? html`<${Nothing} view=${view} />`
-        : html`
-            <${Chart} table=${table} labelOf=${labelOf} />
-            <${Parts} split=${split} show=${show} perPart=${perPart} table=${table} labelOf=${labelOf} />
+      ${
+        perDay.total.receipts === 0
+          ? html`<${Nothing} view=${view} />`
+          : html`
+            <${Chart} table=${table} labelFor=${labelFor} />
+            <${Parts} split=${split} show=${show} perPart=${perPart} table=${table} labelFor=${labelFor} />
             <details class="as-table">
               <summary>Show each day as a table</summary>
-              <${Days} table=${table} labelOf=${labelOf} />
+              <${Days} table=${table} labelFor=${labelFor} />
             </details>
-          `}
+          `
+      }
     </section>
   `;
 }
 
 function pluralOf(split) {
-  return SPLITS.find(([name]) => name === split)[2];
+  return SPLITS.find(([name]) => name === split)?.[2];
 }
 
 /** `{days, parts, rows, totals}`: credits of each part, the most charged first, on each day. */
-function byDay(days, perDay) {
+function amountsPerDay(days, perDay) {
   const names = eachDay(days);
   const totals = new Map();
   for (const item of perDay.items) totals.set(item.split, (totals.get(item.split) ?? 0n) + BigInt(item.chargedCredits));
@@ -57,10 +59,11 @@ function byDay(days, perDay) {
     if (one === null || other === null) return one === null ? 1 : -1;
     return Number(totals.get(other) - totals.get(one)) || (one < other ? -1 : 1);
   });
-  const column = new Map(parts.map((part, index) => [part, index]));
-  const rowOf = new Map(names.map((name) => [name, parts.map(() => 0n)]));
-  for (const item of perDay.items) rowOf.get(item.group)[column.get(item.split)] = BigInt(item.chargedCredits);
-  return { days: names, parts, rows: names.map((name) => rowOf.get(name)), totals };
+  const rows = names.map(() => parts.map(() => 0n));
+  for (const item of perDay.items) {
+    rows[names.indexOf(item.group)][parts.indexOf(item.split)] = BigInt(item.chargedCredits);
+  }
+  return { days: names, parts, rows, totals };
 }
 
 function Nothing({ view }) {
@@ -69,17 +72,19 @@ function Nothing({ view }) {
     <div class="empty">
       <p><strong>Nothing was charged${filtered ? " for these filters" : ""} in this period.</strong></p>
       <p class="hint">
-        ${filtered
-          ? html`<a href=${addressOf({ period: view.period, from: view.from, to: view.to, split: view.split })}>
+        ${
+          filtered
+            ? html`<a href=${linkTo({ period: view.period, from: view.from, to: view.to, split: view.split })}>
               Take the filters away</a
             >, or choose another period.`
-          : html`Every message of a run shows up here a moment after it was answered. <a href="./">Start one in the chat.</a>`}
+            : html`Every message of a run shows up here a moment after it was answered. <a href="./">Start one in the chat.</a>`
+        }
       </p>
     </div>
   `;
 }
 
-function Parts({ split, show, perPart, table, labelOf }) {
+function Parts({ split, show, perPart, table, labelFor }) {
   const items = [...perPart.items].sort((one, other) => other.chargedCredits - one.chargedCredits);
   const colour = new Map(table.parts.map((part, index) => [part, part === null ? "other" : index]));
   return html`
@@ -88,7 +93,7 @@ function Parts({ split, show, perPart, table, labelOf }) {
         <caption class="visually-hidden">Sums of the period by ${split}, the most charged first</caption>
         <thead>
           <tr>
-            <th scope="col">${SPLITS.find(([name]) => name === split)[1]}</th>
+            <th scope="col">${SPLITS.find(([name]) => name === split)?.[1]}</th>
             <th scope="col" class="number">Charged</th>
             <th scope="col" class="number">Share</th>
             <th scope="col" class="number">Messages</th>
@@ -107,15 +112,15 @@ function Parts({ split, show, perPart, table, labelOf }) {
                     title="Show only this"
                     onClick=${() => show({ [split]: item.group })}
                   >
-                    ${labelOf(item.group)}
+                    ${labelFor(item.group)}
                   </button>
                 </th>
-                <td class="number" title=${exactMoney(ofCredits(item.chargedCredits))}>
-                  ${fixed(ofCredits(item.chargedCredits), 4)}
+                <td class="number" title=${formatExact(fromCredits(item.chargedCredits))}>
+                  ${formatFixed(fromCredits(item.chargedCredits), 4)}
                 </td>
                 <td class="number">${percent(item.chargedCredits, perPart.total.chargedCredits)}</td>
                 <td class="number">${count(item.receipts)}</td>
-                <td class="number">${fixed(ofDollars(item.cacheSavingsUsd), 4)}</td>
+                <td class="number">${formatFixed(parseDollars(item.cacheSavingsUsd), 4)}</td>
               </tr>
             `,
           )}
@@ -125,7 +130,7 @@ function Parts({ split, show, perPart, table, labelOf }) {
   `;
 }
 
-function Days({ table, labelOf }) {
+function Days({ table, labelFor }) {
   const newestFirst = table.days.map((day, index) => [day, table.rows[index]]).reverse();
   const used = newestFirst.filter(([, row]) => row.some((credits) => credits > 0n));
   return html`
@@ -135,7 +140,7 @@ function Days({ table, labelOf }) {
         <thead>
           <tr>
             <th scope="col">Day (UTC)</th>
-            ${table.parts.map((part) => html`<th scope="col" class="number">${labelOf(part)}</th>`)}
+            ${table.parts.map((part) => html`<th scope="col" class="number">${labelFor(part)}</th>`)}
             <th scope="col" class="number">All</th>
           </tr>
         </thead>
@@ -144,8 +149,8 @@ function Days({ table, labelOf }) {
             ([day, row]) => html`
               <tr key=${day}>
                 <th scope="row">${day}</th>
-                ${row.map((credits) => html`<td class="number">${fixed(ofCredits(credits), 4)}</td>`)}
-                <td class="number">${fixed(ofCredits(row.reduce((sum, credits) => sum + credits, 0n)), 4)}</td>
+                ${row.map((credits) => html`<td class="number">${formatFixed(fromCredits(credits), 4)}</td>`)}
+                <td class="number">${formatFixed(fromCredits(row.reduce((sum, credits) => sum + credits, 0n)), 4)}</td>
               </tr>
             `,
           )}

@@ -1,12 +1,12 @@
-// What is around a conversation: its head, the part that scrolls, what an agent is busy with.
+// The frame of a conversation: header, scrolling part, status line and dialogs.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { dollars } from "./cost.js";
-import { busyWith } from "./words.js";
+import { activityOf } from "./messages.js";
 
 const NEAR_THE_END_PX = 80;
 
-/** Title and cost. `remove()` is null where nothing can be deleted; `drawer` opens the list of conversations. */
+/** Title and cost. `remove` is null if the conversation cannot be deleted; `drawer` opens the list. */
 export function Head({ conversation, drawer, remove }) {
   const title = conversation.title ?? (conversation.turns.length ? conversation.key : "New conversation");
   useEffect(() => {
@@ -24,20 +24,22 @@ export function Head({ conversation, drawer, remove }) {
         <span aria-hidden="true">☰</span><span class="visually-hidden">Conversations</span>
       </button>
       <h1>${title}</h1>
-      ${conversation.costUsd !== null &&
-      html`<p class="cost" title="$${conversation.costUsd}">Cost <strong>${dollars(conversation.costUsd)}</strong></p>`}
+      ${
+        conversation.costUsd !== null &&
+        html`<p class="cost" title="$${conversation.costUsd}">Cost <strong>${dollars(conversation.costUsd)}</strong></p>`
+      }
       ${remove && html`<button type="button" class="button button-plain button-small" onClick=${remove}>Delete</button>`}
     </header>
   `;
 }
 
-/** Stays at the end while more is said, unless somebody has scrolled up. */
+/** Keeps the end visible while text arrives, unless the user has scrolled up. */
 export function Scroll({ conversation, children }) {
-  const place = useRef(null);
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
   const stuck = useRef(true);
   const [below, setBelow] = useState(false);
   const toTheEnd = () => {
-    place.current.scrollTop = place.current.scrollHeight;
+    if (place.current !== null) place.current.scrollTop = place.current.scrollHeight;
   };
   useLayoutEffect(() => {
     stuck.current = true;
@@ -46,6 +48,7 @@ export function Scroll({ conversation, children }) {
     if (stuck.current) toTheEnd();
   });
   const onScroll = () => {
+    if (place.current === null) return;
     const { scrollHeight, scrollTop, clientHeight } = place.current;
     stuck.current = scrollHeight - scrollTop - clientHeight < NEAR_THE_END_PX;
     setBelow(!stuck.current);
@@ -55,17 +58,19 @@ export function Scroll({ conversation, children }) {
       <section class="scroll" ref=${place} onScroll=${onScroll} tabindex="0" aria-label="Conversation">
         <div class="column">${children}</div>
       </section>
-      ${below &&
-      html`<button type="button" class="button button-small to-the-end" onClick=${toTheEnd}>Go to the end ↓</button>`}
+      ${
+        below &&
+        html`<button type="button" class="button button-small to-the-end" onClick=${toTheEnd}>Go to the end ↓</button>`
+      }
     </div>
   `;
 }
 
-/** In place of turns, where there are none. */
+/** Shown if there are no turns. */
 export function Empty({ conversation, graphs, graphId }) {
   if (conversation.loading) return html`<p class="waiting" role="status">Loading…</p>`;
   if (conversation.problem) return html`<p class="notice notice-bad" role="alert">${conversation.problem}</p>`;
-  if (graphs?.length === 0) return html`<p class="notice notice-warn">This server has no graphs to talk to.</p>`;
+  if (graphs?.length === 0) return html`<p class="notice notice-warn">This server has no graphs.</p>`;
   const graph = graphs?.find(({ id }) => id === graphId);
   if (!graph) return null;
   const uses = [...graph.tools, ...graph.nativeTools];
@@ -73,31 +78,33 @@ export function Empty({ conversation, graphs, graphId }) {
     <div class="empty">
       <h2>${graph.id}</h2>
       <p>${graph.description}</p>
-      ${uses.length > 0 &&
-      html`<p class="hint">May use ${uses.map((tool) => html`<code class="scope">${tool}</code> `)}</p>`}
+      ${
+        uses.length > 0 &&
+        html`<p class="hint">May use ${uses.map((tool) => html`<code class="scope">${tool}</code> `)}</p>`
+      }
     </div>
   `;
 }
 
-/** What an agent does, and how far it is. */
+/** The current activity and step of the run. */
 export function Busy({ run, lost }) {
   const step = run.inStep ? run.step + 1 : run.step;
   const steps = run.stepBudget ? `Step ${Math.min(step, run.stepBudget)} of ${run.stepBudget}` : `Step ${step}`;
   return html`
     <span class="pulse" aria-hidden="true"></span>
-    <span>${lost ? "The connection is lost. Trying again…" : busyWith(run)}</span>
+    <span>${lost ? "The connection is lost. Trying again…" : activityOf(run)}</span>
     ${run.started && !lost && html`<span class="muted" aria-hidden="true">${steps}</span>`}
   `;
 }
 
-/** Asks before a conversation is deleted. */
+/** Confirmation dialog of a deletion. */
 export function ConfirmDelete({ yes, no }) {
-  const dialog = useRef(null);
-  useEffect(() => dialog.current.showModal(), []);
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => dialog.current?.showModal(), []);
   return html`
     <dialog ref=${dialog} class="card" onClose=${no} aria-labelledby="delete-title">
       <h2 id="delete-title">Delete this conversation?</h2>
-      <p>What was said in it is removed for good. Its receipts stay.</p>
+      <p>Its messages are deleted permanently. Its receipts stay.</p>
       <div class="row">
         <button type="button" class="button button-bad" onClick=${yes}>Delete</button>
         <button type="button" class="button" onClick=${no}>Keep it</button>

@@ -1,12 +1,14 @@
-// What the page shows, kept in its address: every view can be linked to, reloaded and gone back to.
+// The state of the billing page, kept in its URL: every view can be linked to and reloaded.
 
-import { urlOf } from "../api.js";
+import { apiUrl } from "../api.js";
 import { useEffect, useState } from "../html.js";
 
 const DAY_MS = 86_400_000;
-const MOST_DAYS = 3 * 366;
+const MAX_DAYS = 3 * 366;
 
-/** Every parameter and its value when the address does not name it. */
+/** @typedef {typeof DEFAULTS} View */
+
+/** All parameters and their defaults. */
 const DEFAULTS = {
   run: "",
   period: "30d",
@@ -30,17 +32,20 @@ export const PERIODS = [
   ["custom", "From … to …"],
 ];
 
-/** The view, and a function that changes parts of it: a step to go back to. */
+/**
+ * The view, and a function that changes parts of it and adds a history entry.
+ * @returns {[View, (changes: Partial<View>) => void]}
+ */
 export function useView() {
   const [view, setView] = useState(read);
   useEffect(() => {
-    const goTo = () => setView(read());
-    addEventListener("popstate", goTo);
-    return () => removeEventListener("popstate", goTo);
+    const onPopState = () => setView(read());
+    addEventListener("popstate", onPopState);
+    return () => removeEventListener("popstate", onPopState);
   }, []);
   const show = (changes) => {
     const next = { ...view, ...changes };
-    const address = urlOf(addressOf(next));
+    const address = apiUrl(linkTo(next));
     if (address === location.href) return;
     history.pushState(null, "", address);
     setView(next);
@@ -48,11 +53,14 @@ export function useView() {
   return [view, show];
 }
 
-/** Where a view is. */
-export function addressOf(view) {
-  const said = Object.entries(DEFAULTS).filter(([name, usual]) => (view[name] ?? usual) !== usual);
-  const query = new URLSearchParams(said.map(([name]) => [name, view[name]]));
-  return `./billing${said.length > 0 ? `?${query}` : ""}`;
+/**
+ * The link to a view.
+ * @param {Partial<View>} view
+ */
+export function linkTo(view) {
+  const changed = Object.entries(DEFAULTS).filter(([name, initial]) => (view[name] ?? initial) !== initial);
+  const query = new URLSearchParams(changed.map(([name]) => [name, view[name]]));
+  return `./billing${changed.length > 0 ? `?${query}` : ""}`;
 }
 
 function read() {
@@ -64,12 +72,12 @@ function read() {
   return view;
 }
 
-/** The first and the last day of a view's period, as UTC midnights in milliseconds; null if it makes no sense. */
-export function daysOf(view, now = Date.now()) {
+/** The first and the last day of a view's period, as UTC midnights in milliseconds; null if it is invalid. */
+export function periodDays(view, now = Date.now()) {
   const today = Math.floor(now / DAY_MS) * DAY_MS;
   if (view.period === "custom") {
     const [first, last] = [Date.parse(view.from), Date.parse(view.to)];
-    return first <= last && last - first < MOST_DAYS * DAY_MS ? { first, last } : null;
+    return first <= last && last - first < MAX_DAYS * DAY_MS ? { first, last } : null;
   }
   if (view.period === "month") {
     const date = new Date(today);
@@ -83,17 +91,24 @@ export function eachDay({ first, last }) {
   return Array.from({ length: (last - first) / DAY_MS + 1 }, (_, index) => dayName(first + index * DAY_MS));
 }
 
-/** The day that holds a moment, as `2026-11-21`. */
-export function dayName(moment) {
-  return new Date(moment).toISOString().slice(0, 10);
+/**
+ * The UTC day of a time in milliseconds, as `2026-11-21`.
+ * @param {number} time
+ */
+export function dayName(time) {
+  return new Date(time).toISOString().slice(0, 10);
 }
 
-/** The window of a period as the API's `from` and `to`, which is exclusive. */
-export function windowOf({ first, last }) {
+/** A period as the API's `from` and exclusive `to`. */
+export function apiWindow({ first, last }) {
   return { from: new Date(first).toISOString(), to: new Date(last + DAY_MS).toISOString() };
 }
 
-/** A path with those parameters that have a value. */
+/**
+ * A path with the parameters that have a value.
+ * @param {string} path
+ * @param {Record<string, any>} parameters
+ */
 export function withQuery(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined && value !== null);
   return given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path;

@@ -1,12 +1,18 @@
-// Numbers and times as people read them.
+// Formats numbers and times for display.
 
 const counts = new Intl.NumberFormat("en-US");
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
+/** @param {number} number */
 export const count = (number) => counts.format(number);
-export const roughly = (number) => (number < 10_000 ? counts.format(number) : compact.format(number));
+/** @param {number} number */
+export const compactCount = (number) => (number < 10_000 ? counts.format(number) : compact.format(number));
 
-/** A part of a whole in percent. */
+/**
+ * A fraction in percent.
+ * @param {number} part
+ * @param {number} whole
+ */
 export function percent(part, whole) {
   if (BigInt(whole) === 0n) return "0%";
   const thousandths = Number((BigInt(part) * 1000n) / BigInt(whole));
@@ -14,18 +20,29 @@ export function percent(part, whole) {
   return `${(thousandths / 10).toFixed(thousandths < 100 && thousandths % 10 !== 0 ? 1 : 0)}%`;
 }
 
-/** `1 run`, `2 runs`. */
-export function several(number, noun) {
+/**
+ * `1 run`, `2 runs`.
+ * @param {number} number
+ * @param {string} noun
+ */
+export function countOf(number, noun) {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-/** A moment of the API, in UTC to the second. */
-export function moment(text) {
+/**
+ * A time of the API, in UTC to the second.
+ * @param {string} text
+ */
+export function formatTime(text) {
   return `${text.slice(0, 10)} ${text.slice(11, 19)}`;
 }
 
-/** How long it took from one moment of the API to another. */
-export function lasted(from, to) {
+/**
+ * The time between two times of the API.
+ * @param {string} from
+ * @param {string} to
+ */
+export function duration(from, to) {
   const seconds = Math.max(0, Date.parse(to) - Date.parse(from)) / 1000;
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
   return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;

@@ -1,22 +1,21 @@
-// A tool call: what it was asked, what came of it, and the person it may wait for.
+// A tool call: arguments, result, and the decision of a person.
 
 import { Component, html, useState } from "../html.js";
+import { apiProblem, toolProblem, toolTitle } from "./messages.js";
 import { Value } from "./text.js";
-import { apiProblem, toolProblem, toolTitle } from "./words.js";
 
 const AGENT = "Agent";
 
 /**
- * `item` is a tool call of a `Run`; `version` says when to draw it again. `decide(tool, decision)` and
- * `unfold()` are null where nothing can be decided, or nothing is left to unfold. `inside(items)` draws what
- * its subagent did.
+ * `item` is a tool call of a `RunState`; it is drawn again when `version` changes. `decide(tool, decision)` and
+ * `loadEvents()` are null if they are not available. `inside(items)` draws the items of its subagent.
  */
 export class ToolCall extends Component {
   shouldComponentUpdate(next) {
     return next.item !== this.props.item || next.version !== this.props.version || next.live !== this.props.live;
   }
 
-  render({ item, live, decide, unfold, inside }) {
+  render({ item, live, decide, loadEvents, inside }) {
     const waits = live && item.permission !== null && item.permission.decision === null;
     return html`
       <details class="tool" open=${waits || (item.items.length > 0 && !item.ended)} data-state=${stateOf(item, live)}>
@@ -28,14 +27,16 @@ export class ToolCall extends Component {
         </summary>
         <div class="tool-body">
           ${waits && decide && html`<${Consent} tool=${item} decide=${decide} />`}
-          ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key may not make.</p>`}
+          ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key is not allowed to make.</p>`}
           ${!waits && html`<h3>Arguments</h3><${Value} value=${item.args} label="Arguments" />`}
           ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
           ${item.items.length > 0 && html`<div class="tool-inside">${inside(item.items)}</div>`}
-          ${item.name === AGENT &&
-          item.items.length === 0 &&
-          unfold &&
-          html`<${Unfold} unfold=${unfold} />`}
+          ${
+            item.name === AGENT &&
+            item.items.length === 0 &&
+            loadEvents &&
+            html`<${LoadEvents} loadEvents=${loadEvents} />`
+          }
           ${item.ended && item.isError && html`<p class="problem">${toolProblem(item.result)}</p>`}
           ${item.ended && !item.isError && html`<${Result} result=${item.result} />`}
         </div>
@@ -46,14 +47,14 @@ export class ToolCall extends Component {
 
 function Result({ result }) {
   if (result === null || Object.keys(result).length === 0) {
-    return html`<p class="hint">What it answered is for the model only.</p>`;
+    return html`<p class="hint">Its result is visible to the model only.</p>`;
   }
   return html`<h3>Result</h3><${Value} value=${result} label="Result" />`;
 }
 
-function Unfold({ unfold }) {
+function LoadEvents({ loadEvents }) {
   const [problem, setProblem] = useState("");
-  const show = () => unfold().catch((error) => setProblem(apiProblem(error)));
+  const show = () => loadEvents().catch((error) => setProblem(apiProblem(error)));
   return html`
     <button type="button" class="button button-small" onClick=${show}>Show what it did</button>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
@@ -61,20 +62,20 @@ function Unfold({ unfold }) {
 }
 
 function Consent({ tool, decide }) {
-  const wanted = JSON.stringify(tool.permission.args, null, 2);
-  const [text, setText] = useState(null);
+  const original = JSON.stringify(tool.permission.args, null, 2);
+  const [text, setText] = useState(/** @type {string | null} */ (null));
   const [message, setMessage] = useState("");
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
 
-  const settle = async (decision, button) => {
-    const args = text === null || text === wanted ? undefined : parsed(text);
+  const submit = async (decision, button) => {
+    const args = text === null || text === original ? undefined : parsed(text);
     if (decision === "allow" && args === null) return setProblem("The arguments are not valid JSON.");
     setBusy(true);
     setProblem("");
     try {
       await decide(tool, decision === "allow" ? { decision, args } : { decision, message: message.trim() });
-      // The button goes away; whoever works by keyboard stays where they were.
+      // The button disappears; keep the keyboard focus at this call.
       button.closest("details")?.querySelector("summary").focus();
     } catch (error) {
       setProblem(error.errors?.length ? error.errors.map(fieldProblem).join(" ") : apiProblem(error));
@@ -85,9 +86,10 @@ function Consent({ tool, decide }) {
   return html`
     <form class="consent" onSubmit=${(event) => event.preventDefault()} aria-label="Decide about ${toolTitle(tool.name)}">
       <p><strong>The agent wants to ${toolTitle(tool.name)}.</strong> It waits for you to decide.</p>
-      ${text === null
-        ? html`<${Value} value=${tool.permission.args} label="Arguments" />`
-        : html`
+      ${
+        text === null
+          ? html`<${Value} value=${tool.permission.args} label="Arguments" />`
+          : html`
             <label class="field">
               <span>Arguments, as JSON</span>
               <textarea
@@ -98,21 +100,24 @@ function Consent({ tool, decide }) {
                 onInput=${(event) => setText(event.target.value)}
               ></textarea>
             </label>
-          `}
+          `
+      }
       <label class="field">
         <span>If you deny, tell the agent why (optional)</span>
         <input value=${message} onInput=${(event) => setMessage(event.target.value)} />
       </label>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="row">
-        <button type="button" class="button button-primary" disabled=${busy} onClick=${(event) => settle("allow", event.currentTarget)}>Allow</button>
-        <button type="button" class="button button-bad" disabled=${busy} onClick=${(event) => settle("deny", event.currentTarget)}>Deny</button>
-        ${text === null &&
-        html`
-          <button type="button" class="button button-plain" onClick=${() => setText(wanted)}>
+        <button type="button" class="button button-primary" disabled=${busy} onClick=${(event) => submit("allow", event.currentTarget)}>Allow</button>
+        <button type="button" class="button button-bad" disabled=${busy} onClick=${(event) => submit("deny", event.currentTarget)}>Deny</button>
+        ${
+          text === null &&
+          html`
+          <button type="button" class="button button-plain" onClick=${() => setText(original)}>
             Change the arguments
           </button>
-        `}
+        `
+        }
       </div>
       <p class="hint">If nobody decides, it is denied at ${timeOf(tool.permission.expiresAt)}.</p>
     </form>
@@ -131,8 +136,8 @@ function fieldProblem({ field, message }) {
   return `${field.replace(/^args\.?/, "") || "The arguments"}: ${message}.`;
 }
 
-function timeOf(moment) {
-  return new Date(moment).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+function timeOf(formatTime) {
+  return new Date(formatTime).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
 function stateOf(item, live) {
