@@ -22,6 +22,7 @@ from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.concurrency.offload import Offload
+from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
@@ -302,10 +303,9 @@ async def _start_recovery(
 def _open_conversations(infra: _Infrastructure) -> ConversationService:
     return ConversationService(
         infra.database,
-        infra.sessions,
+        ConversationHistory(infra.sessions, tool_id_of=tool_id_of),
         storage=infra.storage,
         max_bytes=infra.settings.max_conversation_mb * 2**20,
-        tool_id_of=tool_id_of,
     )
 
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from app.conversations.history_text import escape_tags
-from app.conversations.transcript import ConversationMessage
+from app.conversations.messages import ConversationMessage
 from app.errors import Conflict
 from app.requests import Message
 

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from app.conversations.transcript import TranscriptEntry
 from app.ids import AccountId
 
 
@@ -36,6 +35,14 @@ class Conversation:
     def transcript(self) -> Transcript:
         """The key of its transcript."""
         return Transcript(str(self.account_id), str(self.session_id))
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptEntry:
+    """A line of a transcript as the SDK wrote it, and its run."""
+
+    line: dict[str, Any]
+    run_id: str | None
 
 
 class StoredEntry(NamedTuple):

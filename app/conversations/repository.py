@@ -9,9 +9,8 @@ from sqlalchemy import delete, exists, func, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
-from app.conversations.records import Conversation, StoredEntry, Transcript
+from app.conversations.records import Conversation, StoredEntry, Transcript, TranscriptEntry
 from app.conversations.tables import session_entries, sessions
-from app.conversations.transcript import TranscriptEntry
 from app.db import Reader, Transaction, json_text, page_of
 from app.ids import AccountId
 from app.pagination import PageRequest

@@ -17,7 +17,7 @@ from claude_agent_sdk import (
     fork_session_via_store,
 )
 
-from app.conversations.records import Conversation, Transcript
+from app.conversations.records import Conversation, Transcript, TranscriptEntry
 from app.conversations.repository import (
     append_entries,
     delete_entries,
@@ -26,7 +26,6 @@ from app.conversations.repository import (
     subpaths_of,
     transcripts_of,
 )
-from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.ids import RunKey
 

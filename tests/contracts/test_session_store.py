@@ -9,9 +9,8 @@ import pytest_asyncio
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from app.conversations.records import Transcript
+from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore, RunSessionStore
-from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.ids import AccountId, RunId, RunKey
 

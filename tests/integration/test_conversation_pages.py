@@ -5,17 +5,16 @@ from typing import Any
 import pytest
 
 from app.auth.records import KeyRecord
-from app.conversations.records import Conversation
+from app.conversations.history import PAGE_BYTES, ConversationHistory
+from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.repository import take_turn
 from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.errors import Invalid
 from app.http.api.conversations.schemas import ConversationDetailResponse
 from app.ids import RunId, RunKey, new_uuid
 from app.principal import Principal
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
-from app.runs.conversations.page import PAGE_BYTES
 from app.runs.conversations.service import ConversationFull, ConversationService
 from app.runs.records import NewRun
 from app.runs.repository import finish_run, insert_run
@@ -28,10 +27,9 @@ KEY = "chat-1"
 def conversations_over(database: Database, max_bytes: int = 2**30) -> ConversationService:
     return ConversationService(
         database,
-        PostgresSessionStore(database),
+        ConversationHistory(PostgresSessionStore(database), tool_id_of=lambda name: name),
         storage=StorageQuota(database, None),
         max_bytes=max_bytes,
-        tool_id_of=lambda name: name,
     )
 
 

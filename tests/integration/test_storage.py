@@ -6,9 +6,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from app.conversations.records import Transcript
+from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.transcript import TranscriptEntry
 from app.db import Database
 from app.events import TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid

@@ -15,9 +15,9 @@ import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from app.conversations.history_merge import HistoryConflict, new_messages
-from app.conversations.records import Conversation
+from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore, RunSessionStore
-from app.conversations.transcript import TranscriptEntry, has_question_of, has_user_entries, messages_of
+from app.conversations.sdk_transcript import has_question_of, has_user_entries, messages_of
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli_process import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory

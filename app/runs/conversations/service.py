@@ -1,9 +1,9 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from app.conversations.history import ConversationHistory
 from app.conversations.history_merge import new_messages
 from app.conversations.records import Conversation
 from app.conversations.repository import (
@@ -16,8 +16,6 @@ from app.conversations.repository import (
     take_turn,
     transcript_bytes,
 )
-from app.conversations.sdk_store import PostgresSessionStore
-from app.conversations.transcript import TranscriptEntry, has_user_entries, last_entry_of, messages_of
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, RunKey, new_uuid
@@ -69,21 +67,16 @@ class ConversationService:
     def __init__(
         self,
         database: Database,
-        store: PostgresSessionStore,
+        history: ConversationHistory,
         *,
         storage: StorageQuota,
         max_bytes: int,
-        tool_id_of: Callable[[str], str],
     ) -> None:
-        """`max_bytes`: a conversation of this size gets no further turn.
-
-        `tool_id_of` maps the model's name of a tool to its id.
-        """
+        """`max_bytes`: a conversation of this size gets no further turn."""
         self._database = database
-        self._store = store
+        self._history = history
         self._storage = storage
         self._max_bytes = max_bytes
-        self._tool_id_of = tool_id_of
 
     async def list_conversations(
         self, account_id: AccountId, *, limit: int, cursor: str | None = None
@@ -103,9 +96,8 @@ class ConversationService:
             conversation = await find_conversation(reader, account_id, state_key)
             if conversation is None:
                 raise ConversationNotFound
-            return await read_page(
-                reader, conversation, after=after, limit=limit, tool_id_of=self._tool_id_of
-            )
+            history = await self._history.page(reader, conversation, after=after, limit=limit)
+            return await read_page(reader, conversation, history)
 
     async def fork(
         self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
@@ -119,21 +111,19 @@ class ConversationService:
         async with self._database.snapshot() as reader:
             size = await transcript_bytes(reader, conversation.transcript)
             await self._storage.require_room(reader, account_id, size)
-        entries = await self._store.entries(conversation.transcript)
-        last = at or next(reversed(_run_ids(entries)), None)
-        await self._require_idle(conversation, last)
-        up_to = None if last is None else last_entry_of(entries, last)
-        if up_to is None:
+        point = await self._history.fork_point(conversation, at)
+        await self._require_idle(conversation, point.run_id)
+        if point.entry_id is None:
             raise NothingToFork
         now = datetime.now(UTC)
         copy = Conversation(
             account_id=account_id,
             state_key=new_key or str(new_uuid()),
-            session_id=await self._store.fork(conversation, up_to_entry=up_to),
+            session_id=await self._history.fork(conversation, point.entry_id),
             title=conversation.title,
             turns=0,
             forked_from=state_key,
-            forked_at=last,
+            forked_at=point.run_id,
             created_at=now,
             updated_at=now,
         )
@@ -174,9 +164,8 @@ class ConversationService:
             await _require_reading(reader, conversation, caller)
             if await unfinished_turns(reader, conversation):
                 return
-        entries = await self._store.entries(conversation.transcript)
-        if has_user_entries(entries):
-            new_messages(request.messages, messages_of(entries, tool_id_of=self._tool_id_of))
+        if (stored := await self._history.read(conversation)) is not None:
+            new_messages(request.messages, stored)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
@@ -231,11 +220,6 @@ async def _require_reading(reader: Reader, conversation: Conversation, caller: P
     # Forking requires permission to read, so a fork may contain messages of other keys.
     if conversation.forked_from is not None or await is_shared(reader, conversation, caller.api_key_id):
         raise ScopeMissing.of("runs:read")
-
-
-def _run_ids(entries: Sequence[TranscriptEntry]) -> dict[str, None]:
-    """The runs in the transcript, in order of their first entry."""
-    return {entry.run_id: None for entry in entries if entry.run_id is not None}
 
 
 def _title(request: GraphRunRequest) -> str | None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.history_merge import HistoryConflict, new_messages
-from app.conversations.transcript import ConversationMessage, MessageType
+from app.conversations.messages import ConversationMessage, MessageType
 from app.requests import Message
 
 WORDS = st.text("abc ", min_size=1).filter(str.strip)

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from app.billing.records import RunTotals
+from app.conversations.messages import MessageType
 from app.conversations.records import Conversation
-from app.conversations.transcript import MessageType
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests import ErrorCode, FinishReason, InputModel

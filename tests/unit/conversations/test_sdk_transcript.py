@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from app.conversations.transcript import TranscriptEntry, last_entry_of, messages_of
+from app.conversations.records import TranscriptEntry
+from app.conversations.sdk_transcript import last_entry_of, messages_of
 
 SAID = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
 

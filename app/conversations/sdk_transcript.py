@@ -1,48 +1,18 @@
-"""Mapping of the SDK's transcript lines to messages; pure.
+"""Mapping of the SDK's transcript lines to our messages; pure.
 
 The format of the CLI's lines is not documented: unknown lines are skipped. Texts that the CLI
 generated itself (among them the provider's errors) are never shown.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from app.conversations.history_text import HistoryTurn, decode_history
-
-MessageType = Literal["system_message", "user_message", "assistant_message", "tool_call"]
+from app.conversations.messages import ConversationMessage, MessageType
+from app.conversations.records import TranscriptEntry
 
 INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
 """Messages that the CLI writes in the user's name when it is interrupted."""
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptEntry:
-    """A line of a transcript as the SDK wrote it, and its run."""
-
-    line: dict[str, Any]
-    run_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationMessage:
-    """A message or tool call in a conversation."""
-
-    type: MessageType
-    run_id: str | None
-    at: str | None
-    """The CLI's timestamp; None for messages from before the conversation began here."""
-    content: str = ""
-    message_id: str | None = None
-    partial: bool = False
-    """Whether the text was cut off."""
-    compaction: bool = False
-    """Whether the model gets a summary of everything before this."""
-    tool_call_id: str | None = None
-    tool_name: str | None = None
-    args: Any = None
-    is_error: bool | None = None
-    """Whether the tool call failed; None while it has no result."""
 
 
 def has_user_entries(entries: Sequence[TranscriptEntry]) -> bool:

@@ -1,0 +1,96 @@
+"""ConversationHistory: reads and forks conversations in our own message format.
+
+The Claude Agent SDK's transcripts are the only storage so far: `sdk_store.py` writes them,
+`sdk_transcript.py` maps them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.conversations.messages import ConversationMessage
+from app.conversations.records import Conversation, StoredEntry
+from app.conversations.repository import first_positions, page_of_entries, run_at
+from app.conversations.sdk_store import PostgresSessionStore
+from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
+from app.db import Reader
+
+PAGE_BYTES = 2 * 2**20
+_LOOK_AHEAD = 50
+"""How many lines after a page are searched for the results of its tool calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPoint:
+    """Where a copy of a conversation ends; None where there is nothing to copy."""
+
+    run_id: str | None
+    entry_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """The messages between two positions of a conversation's history, and their runs."""
+
+    after: int
+    end: int
+    messages: Sequence[ConversationMessage]
+    runs: Sequence[str | None]
+    """The run of each line of the page, also of lines that are no message."""
+    following_runs: Sequence[str | None]
+    """The run of each of the next lines; empty on the last page."""
+    previous_run: str | None
+    """The run of the line before the page."""
+    first_positions: Mapping[str, int]
+    """The position of each run's first line, in order; of all runs in the history."""
+
+
+class ConversationHistory:
+    """The messages of conversations."""
+
+    def __init__(self, sessions: PostgresSessionStore, *, tool_id_of: Callable[[str], str]) -> None:
+        """`tool_id_of` maps the model's name of a tool to its id."""
+        self._sessions = sessions
+        self._tool_id_of = tool_id_of
+
+    async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
+        """All messages, in order; None if no run of the conversation has started."""
+        entries = await self._sessions.entries(conversation.transcript)
+        return messages_of(entries, tool_id_of=self._tool_id_of) if has_user_entries(entries) else None
+
+    async def page(
+        self, reader: Reader, conversation: Conversation, *, after: int, limit: int
+    ) -> HistoryPage:
+        """The page of up to `limit` lines after a position."""
+        transcript = conversation.transcript
+        found = await page_of_entries(reader, transcript, after=after, limit=limit, max_bytes=PAGE_BYTES)
+        end = found[-1].position if found else after
+        following = await page_of_entries(
+            reader, transcript, after=end, limit=_LOOK_AHEAD, max_bytes=PAGE_BYTES // 4
+        )
+        entries = [stored.entry for stored in (*found, *following)]
+        return HistoryPage(
+            after=after,
+            end=end,
+            messages=messages_of(entries, tool_id_of=self._tool_id_of, only_first=len(found)),
+            runs=_runs(found),
+            following_runs=_runs(following),
+            previous_run=await run_at(reader, transcript, after) if after else None,
+            first_positions=await first_positions(reader, transcript),
+        )
+
+    async def fork_point(self, conversation: Conversation, run_id: str | None) -> ForkPoint:
+        """The end of a run, or of the whole conversation."""
+        entries = await self._sessions.entries(conversation.transcript)
+        runs = [entry.run_id for entry in entries if entry.run_id is not None]
+        # The last of the runs in the order of their first entries.
+        last = run_id or next(reversed(dict.fromkeys(runs)), None)
+        return ForkPoint(last, None if last is None else last_entry_of(entries, last))
+
+    async def fork(self, conversation: Conversation, entry_id: str) -> UUID:
+        """Copy the history up to an entry; returns the copy's session id."""
+        return await self._sessions.fork(conversation, up_to_entry=entry_id)
+
+
+def _runs(entries: Sequence[StoredEntry]) -> list[str | None]:
+    return [stored.entry.run_id for stored in entries]
