@@ -1,5 +1,6 @@
 """Graphs, tools and models from the operator's files and settings."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import structlog
 
 from app.billing.pricing import PriceList
 from app.bootstrap.prices import price_list
+from app.executors.claude_agent.graph_keys import check_graph
 from app.executors.inbox import MessageLimits
-from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
@@ -19,11 +21,16 @@ from app.tools.catalog import ToolCatalog
 log = structlog.get_logger(__name__)
 
 
+GRAPH_CHECKS: Mapping[str, GraphCheck] = {"claude_agents": check_graph}
+"""By the provider in a graph's id."""
+
+
 def open_planner(settings: Settings) -> RunPlanner:
     """The planner of this server's runs; raises the first error in its graphs, tools, models or prices."""
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(
         graph_directories(settings),
+        checks=GRAPH_CHECKS,
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,

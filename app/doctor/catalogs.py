@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.billing.price_file import PriceFileError
 from app.billing.pricing import LIBRARY_VERSION, PriceList
-from app.bootstrap.catalogs import graph_directories, model_registry
+from app.bootstrap.catalogs import GRAPH_CHECKS, graph_directories, model_registry
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
@@ -42,6 +42,7 @@ def check_catalogs(settings: Settings) -> Catalogs:
     models, model_checks = _models(settings, prices)
     graphs, errors = GraphCatalog.load_valid(
         graph_directories(settings),
+        checks=GRAPH_CHECKS,
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,

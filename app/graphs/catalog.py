@@ -1,8 +1,8 @@
 """GraphCatalog: the graphs of this server, read from Markdown files."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 from frontmatter.default_handlers import YAMLHandler
@@ -27,6 +27,17 @@ class GraphDefinitionError(OperatorError):
     """A graph file is invalid; the text names the file and the key."""
 
 
+class KeyProblem(NamedTuple):
+    """What is wrong with a key of a graph; `key` is its dotted path."""
+
+    key: str
+    problem: str
+
+
+GraphCheck: TypeAlias = Callable[[GraphSpec], Iterable[KeyProblem]]
+"""Checks the keys of a graph that only its executor supports."""
+
+
 class GraphCatalog:
     """The graphs of this server, by id."""
 
@@ -38,16 +49,22 @@ class GraphCatalog:
         cls,
         directories: Iterable[Path],
         *,
+        checks: Mapping[str, GraphCheck],
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
         host_roots: Sequence[Path] = (),
     ) -> "GraphCatalog":
         """Read every `*.md`; raises `GraphDefinitionError` for the first invalid one.
 
-        `host_roots` are the directories that graphs may mount files from.
+        `checks` are those of the executors, by provider; `host_roots` are the directories that graphs may
+        mount files from.
         """
         catalog, problems = cls.load_valid(
-            directories, known_tools=known_tools, known_secrets=known_secrets, host_roots=host_roots
+            directories,
+            checks=checks,
+            known_tools=known_tools,
+            known_secrets=known_secrets,
+            host_roots=host_roots,
         )
         for problem in problems:
             raise problem
@@ -58,6 +75,7 @@ class GraphCatalog:
         cls,
         directories: Iterable[Path],
         *,
+        checks: Mapping[str, GraphCheck],
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
         host_roots: Sequence[Path] = (),
@@ -68,7 +86,11 @@ class GraphCatalog:
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
             graph, errors = _read(path, known_tools, known_secrets)
             if graph is not None:
-                errors = [*errors, *_mount_errors(path, graph, host_roots)]
+                errors = [
+                    *errors,
+                    *_mount_errors(path, graph, host_roots),
+                    *_executor_errors(path, graph, checks),
+                ]
             if graph is not None and graph.id in found:
                 errors = [_error(path, "name", f"there is another graph {graph.id}")]
             problems.extend(errors)
@@ -112,6 +134,16 @@ def _read(
         *(_error(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
         *(_error(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
     ]
+
+
+def _executor_errors(
+    path: Path, graph: GraphSpec, checks: Mapping[str, GraphCheck]
+) -> Iterator[GraphDefinitionError]:
+    if (check := checks.get(graph.provider)) is None:
+        yield _error(path, "provider", f"must be {' or '.join(checks)}")
+        return
+    for key, problem in check(graph):
+        yield _error(path, key, problem)
 
 
 def _field_error(path: Path, detail: Any) -> GraphDefinitionError:

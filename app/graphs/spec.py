@@ -1,6 +1,6 @@
 """GraphSpec: the definition of a graph, independent of its executor."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -23,9 +23,6 @@ class AgentSpec(BaseModel):
     """None means the run's model."""
 
 
-NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
-"""The CLI's own tools that work without a user at a terminal."""
-
 ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 
@@ -37,11 +34,12 @@ class GraphSpec(BaseModel):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
     description: Annotated[str, Field(min_length=1, pattern=r"\S")]
-    provider: Literal["claude_agents"] = "claude_agents"
+    provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)] = "claude_agents"
+    """The executor of its runs, which also checks the keys that only it supports."""
     model: str | None = None
     tools: tuple[str, ...] = ()
-    native_tools: tuple[NativeTool, ...] = ()
-    """The CLI's own tools; runs have a workspace only with them."""
+    native_tools: tuple[str, ...] = ()
+    """The executor's own tools for files and commands; runs have a workspace only with them."""
     workspace: WorkspaceSpec = WorkspaceSpec()
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
@@ -119,11 +117,6 @@ class GraphSpec(BaseModel):
                     message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
                     raise ValueError(message)
         return agents
-
-    @property
-    def needs_full_cli(self) -> bool:
-        """Whether it needs the CLI's full mode, for subagents or native tools."""
-        return bool(self.agents or self.native_tools)
 
     @property
     def id(self) -> str:

@@ -13,6 +13,7 @@ from claude_agent_sdk import Message
 from app.background import first_of
 from app.events import AssistantFinal
 from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.graph_keys import needs_full_mode
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.options.preview import preview_options
@@ -191,7 +192,7 @@ class ClaudeAgentExecutor:
 
     def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port."""
-        full = self._auth.needs_full_mode or plan.spec.needs_full_cli
+        full = self._auth.needs_full_mode or needs_full_mode(plan.spec)
         bridge = McpBridge(plan)
         permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
         options = build_options(

@@ -10,6 +10,7 @@ from claude_agent_sdk import ClaudeSDKClient
 
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.graph_keys import needs_full_mode
 from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.pool import LaunchSpec, WarmCli, WarmPool
 from app.executors.claude_agent.process.cli import Cli
@@ -89,7 +90,7 @@ class CliStarter:
         task.add_done_callback(self._tasks.discard)
 
     def _needs_full_mode(self, plan: RunPlan) -> bool:
-        return self.auth.needs_full_mode or plan.spec.needs_full_cli
+        return self.auth.needs_full_mode or needs_full_mode(plan.spec)
 
     def _launch_spec(self, launch: "_LaunchRequest") -> LaunchSpec | None:
         """The spec of an idle process that would fit; None if no process can be started ahead of time."""

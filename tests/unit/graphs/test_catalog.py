@@ -4,11 +4,13 @@ from pathlib import Path
 import pytest
 
 from app.errors import NotFound
+from app.executors.claude_agent.graph_keys import check_graph, needs_full_mode
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError, GraphNotFound
 from app.graphs.spec import GraphSpec
 from app.requests import RunLimits
 from app.tools.catalog import ToolCatalog
 
+CHECKS = {"claude_agents": check_graph}
 HEAD = "description: Does things."
 FULL = """\
 description: Does things.
@@ -24,7 +26,7 @@ show_thinking: true"""
 
 def load(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> GraphSpec:
     (directory / name).write_text(f"---\n{head}\n---\n{prompt}\n", encoding="utf-8")
-    catalog = GraphCatalog.load([directory], known_tools={"demo__a", "demo__b"})
+    catalog = GraphCatalog.load([directory], checks=CHECKS, known_tools={"demo__a", "demo__b"})
     return catalog.get(f"claude_agents:{Path(name).stem}")
 
 
@@ -116,20 +118,20 @@ def test_a_file_name_that_cannot_be_a_graph_id_is_refused(tmp_path: Path) -> Non
 def test_a_file_without_front_matter_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("Just text.", encoding="utf-8")
     with pytest.raises(GraphDefinitionError, match=r"notes\.md: description"):
-        GraphCatalog.load([tmp_path], known_tools=())
+        GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=())
 
 
 def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "planner.md").write_bytes(b"---\ndescription: \xff\n---\nHi")
     with pytest.raises(GraphDefinitionError, match=r"planner\.md"):
-        GraphCatalog.load([tmp_path], known_tools=())
+        GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=())
 
 
 def test_graphs_of_every_directory_are_listed_by_id(tmp_path: Path) -> None:
     for name in ("second", "first"):
         (tmp_path / name).mkdir()
         load(tmp_path / name, HEAD, name=f"{name}.md")
-    catalog = GraphCatalog.load([tmp_path / "second", tmp_path / "first"], known_tools=())
+    catalog = GraphCatalog.load([tmp_path / "second", tmp_path / "first"], checks=CHECKS, known_tools=())
     assert [graph.id for graph in catalog.all()] == ["claude_agents:first", "claude_agents:second"]
 
 
@@ -138,12 +140,12 @@ def test_the_same_graph_in_two_directories_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         load(tmp_path / name, HEAD)
     with pytest.raises(GraphDefinitionError, match=r"planner\.md: .*claude_agents:planner"):
-        GraphCatalog.load([tmp_path / "one", tmp_path / "two"], known_tools=())
+        GraphCatalog.load([tmp_path / "one", tmp_path / "two"], checks=CHECKS, known_tools=())
 
 
 def test_only_markdown_files_are_graphs(tmp_path: Path) -> None:
     (tmp_path / "planner.txt").write_text("not a graph", encoding="utf-8")
-    assert GraphCatalog.load([tmp_path], known_tools=()).all() == []
+    assert GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=()).all() == []
 
 
 def test_an_unknown_graph_is_not_found() -> None:
@@ -154,7 +156,7 @@ def test_an_unknown_graph_is_not_found() -> None:
 
 
 def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:
-    catalog = GraphCatalog.load([SHIPPED_GRAPHS], known_tools=ToolCatalog.load([]).ids())
+    catalog = GraphCatalog.load([SHIPPED_GRAPHS], checks=CHECKS, known_tools=ToolCatalog.load([]).ids())
     assistant = catalog.get("claude_agents:assistant")
     assert assistant.tools == ("core__get_current_time",)
     assert assistant.limits == RunLimits.of(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
@@ -163,18 +165,18 @@ def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:
 
 def test_a_shipped_graph_naming_a_missing_tool_is_refused() -> None:
     with pytest.raises(GraphDefinitionError, match="there is no tool"):
-        GraphCatalog.load([SHIPPED_GRAPHS], known_tools=())
+        GraphCatalog.load([SHIPPED_GRAPHS], checks=CHECKS, known_tools=())
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "planner.md").mkdir()
     with pytest.raises(GraphDefinitionError, match=r"planner\.md: file: cannot be read"):
-        GraphCatalog.load([tmp_path], known_tools=())
+        GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=())
 
 
 def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "planner.md").write_text(f"\ufeff---\n{HEAD}\n---\nHi", encoding="utf-8")
-    assert GraphCatalog.load([tmp_path], known_tools=()).all()[0].system_prompt == "Hi"
+    assert GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=()).all()[0].system_prompt == "Hi"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agent
     spec = load(tmp_path, f"{HEAD}\nnative_tools: [Read, Bash]\napprove: [Bash]\n{agents}")
 
     assert spec.native_tools == ("Read", "Bash")
-    assert spec.needs_full_cli
+    assert needs_full_mode(spec)
     assert "no tool of this graph" in fault(tmp_path, f"{HEAD}\nnative_tools: [Bash]\n{agents}")
 
 
@@ -214,8 +216,22 @@ def test_mounts_come_from_where_the_operator_allows(tmp_path: Path) -> None:
     head = f"native_tools: [Read]\nworkspace: {{mounts: [{{host_path: {tmp_path / 'files'}}}]}}"
     (tmp_path / "graphs" / "g.md").write_text(f"---\n{HEAD}\n{head}\n---\nHi\n")
 
-    catalog = GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path])
+    catalog = GraphCatalog.load([tmp_path / "graphs"], checks=CHECKS, known_tools=(), host_roots=[tmp_path])
 
     assert catalog.all()[0].workspace.mounts[0].target == "files"
     with pytest.raises(GraphDefinitionError, match="RUNTALLY_ALLOWED_HOST_ROOTS"):
-        GraphCatalog.load([tmp_path / "graphs"], known_tools=(), host_roots=[tmp_path / "graphs"])
+        GraphCatalog.load(
+            [tmp_path / "graphs"], checks=CHECKS, known_tools=(), host_roots=[tmp_path / "graphs"]
+        )
+
+
+def test_a_graph_of_a_provider_without_an_executor_is_refused(tmp_path: Path) -> None:
+    assert "provider: must be claude_agents" in fault(tmp_path, f"{HEAD}\nprovider: other")
+
+
+def test_keys_are_checked_by_the_executor_of_the_graphs_provider(tmp_path: Path) -> None:
+    (tmp_path / "planner.md").write_text(f"---\n{HEAD}\nprovider: other\nnative_tools: [Any]\n---\nHi\n")
+
+    catalog = GraphCatalog.load([tmp_path], checks={**CHECKS, "other": lambda _: ()}, known_tools=())
+
+    assert [graph.id for graph in catalog.all()] == ["other:planner"]

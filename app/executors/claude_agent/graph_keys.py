@@ -1,0 +1,25 @@
+"""The keys of a graph that only the CLI supports."""
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+from app.graphs.catalog import KeyProblem
+from app.graphs.spec import GraphSpec
+
+NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
+"""The CLI's own tools that work without a user at a terminal."""
+
+_NATIVE_TOOLS = get_args(NativeTool)
+
+
+def check_graph(spec: GraphSpec) -> Iterator[KeyProblem]:
+    """The values of CLI-only keys that this executor does not support."""
+    *others, last = map(repr, _NATIVE_TOOLS)
+    for index, tool in enumerate(spec.native_tools):
+        if tool not in _NATIVE_TOOLS:
+            yield KeyProblem(f"native_tools.{index}", f"must be {', '.join(others)} or {last}")
+
+
+def needs_full_mode(spec: GraphSpec) -> bool:
+    """Whether the graph needs the CLI's full mode, for subagents or native tools."""
+    return bool(spec.agents or spec.native_tools)
