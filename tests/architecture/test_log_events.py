@@ -1,0 +1,58 @@
+"""Every log event is documented in docs/OPERATIONS.md."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.architecture.tree import ROOT, parsed, sources
+
+LEVELS = {
+    "debug": "debug",
+    "info": "info",
+    "warning": "warning",
+    "error": "error",
+    "exception": "error",
+    "critical": "critical",
+}
+EVENT = re.compile(r"[a-z_]+(\.[a-z_]+)+")
+ROW = re.compile(r"\| `([a-z_]+\.[a-z_]+)` \| (\w+) \| [^|]+ \| ([^|]+) \|")
+
+
+def logged() -> Iterator[tuple[str, str, set[str]]]:
+    """Event, level and fields of each call of a logger."""
+    for path in sources("app"):
+        for node in ast.walk(parsed(path)):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="log"), attr=method),
+                    args=[ast.Constant(value=str(event))],
+                ) if method in LEVELS and EVENT.fullmatch(event):
+                    fields = {keyword.arg for keyword in node.keywords if keyword.arg is not None}
+                    yield event, LEVELS[method], fields - {"exc_info"}
+
+
+def documented() -> dict[str, tuple[str, str]]:
+    """Level and fields of each event in the table."""
+    text = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
+    rows = ROW.findall(text[text.index("## Log events") :])
+    return {event: (level, fields) for event, level, fields in rows}
+
+
+def test_the_table_has_every_event_with_its_level_and_fields() -> None:
+    table, found = documented(), list(logged())
+
+    assert len(found) > 50
+    for event, level, fields in found:
+        assert event in table, event
+        assert table[event][0] == level, event
+        assert all(f"`{name}`" in table[event][1] for name in fields), event
+
+
+def test_the_table_is_sorted_and_has_no_event_that_does_not_exist() -> None:
+    nodes = (node for path in sources("app") for node in ast.walk(parsed(path)))
+    code = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    events = list(documented())
+
+    assert events == sorted(events)
+    # The end of an event may be chosen at run time.
+    assert {event for event in events if event not in code and "memory.ceiling_" not in event} == set()
