@@ -1,4 +1,4 @@
-"""docs/API.md says of every operation which scopes it needs, and is right."""
+"""docs/api/authentication.md lists every operation with the scopes it needs."""
 
 import re
 
@@ -9,13 +9,14 @@ from tests.architecture.tree import ROOT
 
 Operation = tuple[str, str]
 
+_PAGE = ROOT / "docs" / "api" / "authentication.md"
 _ROW = re.compile(r"^\| ((?:`[a-z:]+` ?)+)\| ((?:`[A-Z]+ /v1/[^`]+`(?:, )?)+) \|$", re.MULTILINE)
 
 
 def documented() -> dict[Operation, tuple[Scope, ...]]:
     """Each operation and the scopes it needs, as the document says."""
     found: dict[Operation, tuple[Scope, ...]] = {}
-    for scopes, operations in _ROW.findall((ROOT / "docs" / "API.md").read_text("utf-8")):
+    for scopes, operations in _ROW.findall(_PAGE.read_text("utf-8")):
         needed = tuple(scope for scope in SCOPES if f"`{scope}`" in scopes)
         for method, path in re.findall(r"`([A-Z]+) ([^`]+)`", operations):
             assert (method, path) not in found, path
