@@ -77,6 +77,8 @@ class CliProcess:
         reads_usage_baseline: bool = False,
         before_cleanup: Callable[[RunDirectory], Awaitable[None]] | None = None,
         sandbox: RunningSandbox | None = None,
+        interrupt_grace_s: float = INTERRUPT_GRACE_S,
+        interrupt_retry_s: float = INTERRUPT_RETRY_S,
     ) -> None:
         """`reads_usage_baseline`: ask the CLI for its usage totals before the first prompt.
 
@@ -91,6 +93,7 @@ class CliProcess:
         """By model: the totals a resumed conversation starts with, of its earlier runs."""
         self._before_cleanup = before_cleanup
         self._sandbox = sandbox
+        self._interrupt_grace_s, self._interrupt_retry_s = interrupt_grace_s, interrupt_retry_s
         self._mirror_failed = False
         self.killed = False
         """Whether we killed it."""
@@ -265,13 +268,18 @@ class CliProcess:
 
     async def _interrupt_until(self, ended: asyncio.Event) -> None:
         try:
-            async with asyncio.timeout(INTERRUPT_GRACE_S):
-                # An interrupt that overtakes the prompt finds an idle CLI and does nothing: repeat it.
+            async with asyncio.timeout(self._interrupt_grace_s):
                 while not ended.is_set():
+                    in_turn = self._pending.in_turn
                     if self._prompted.is_set():
                         await self._client.interrupt()
+                    if in_turn:
+                        # Once only: a second one could arrive late and abort the next message's turn.
+                        await ended.wait()
+                        return
+                    # The CLI was idle, and ignored an interrupt that overtook the prompt: repeat it.
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(ended.wait(), INTERRUPT_RETRY_S)
+                        await asyncio.wait_for(ended.wait(), self._interrupt_retry_s)
         except (TimeoutError, ClaudeSDKError) as error:
             log.warning("cli.interrupt_failed", error=type(error).__name__)
             self.kill()

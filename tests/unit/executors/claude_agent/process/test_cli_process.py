@@ -1,0 +1,205 @@
+"""One process over a CLI of ours: who is sent what, and how it is stopped."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMessage
+
+from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
+from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.control import RunEnded
+from tests.unit.executors.claude_agent.fake_cli import FakeCli, Script, answer
+
+TIMEOUT_S = 5.0
+RETRY_S = 0.003
+
+
+@asynccontextmanager
+async def a_process(tmp_path: Path, cli: FakeCli, **fields: Any) -> AsyncIterator[CliProcess]:
+    directory = RunDirectory(tmp_path)
+    process = CliProcess(cli.client(ClaudeAgentOptions()), directory, interrupt_retry_s=RETRY_S, **fields)
+    owner = process.start()
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            yield process
+    finally:
+        process.kill()
+        async with asyncio.timeout(TIMEOUT_S):
+            await asyncio.wait({owner})
+
+
+async def all_of(process: CliProcess) -> list[Message]:
+    return [message async for message in process.messages()]
+
+
+async def test_a_question_is_answered_and_nothing_is_left(tmp_path: Path) -> None:
+    cli = FakeCli()
+    async with a_process(tmp_path, cli) as process:
+        process.send("m1", "hello there")
+        messages = await all_of(process)
+        await process.exited.wait()
+
+    assert isinstance(messages[-1], ResultMessage)
+    assert cli.prompts[0]["message"] == {"role": "user", "content": "hello there"}
+    assert (cli.closed, process.killed, list(tmp_path.iterdir())) == (True, False, [])
+    with pytest.raises(RunEnded):
+        process.send("m2", "too late")
+
+
+async def test_a_cli_that_dies_fails_what_reads_it(tmp_path: Path) -> None:
+    async def die(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        cli.say(type="stream_event")
+
+    async with a_process(tmp_path, FakeCli(die)) as process:
+        process.send("m1", "hello")
+        with pytest.raises(CliFailed):
+            await all_of(process)
+
+
+async def test_a_late_interrupt_does_not_reach_the_turn_of_the_next_message(tmp_path: Path) -> None:
+    """It was repeated until the turn's end was heard; the next turn had begun by then."""
+    ended = asyncio.Event()
+
+    async def slow_to_stop(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        if message["uuid"] == "m1":
+            await cli.interrupted.wait()
+            # Longer than an interrupt takes to be repeated.
+            await asyncio.sleep(10 * RETRY_S)
+            cli.result(subtype="error_during_execution", terminal_reason="aborted_streaming")
+            ended.set()
+
+    cli = FakeCli(slow_to_stop)
+    async with a_process(tmp_path, cli) as process:
+        process.send("m1", "one")
+        reading = process.messages()
+        while not isinstance(await anext(reading), UserMessage):
+            pass
+        process.send("m2", "two")
+        await process.interrupt()
+        await ended.wait()
+
+    assert cli.interrupts == 1
+
+
+async def test_an_interrupt_that_overtakes_the_question_is_repeated_until_its_turn_begins(
+    tmp_path: Path,
+) -> None:
+    async def begins_late(cli: FakeCli, message: dict[str, Any]) -> None:
+        while cli.interrupts < 3:
+            await asyncio.sleep(0)
+        cli.begin(message)
+        before = cli.interrupts
+        while cli.interrupts == before:
+            await asyncio.sleep(0)
+        cli.result(subtype="error_during_execution", terminal_reason="aborted_streaming")
+
+    cli = FakeCli(begins_late)
+    async with a_process(tmp_path, cli) as process:
+        process.send("m1", "one")
+        await cli.prompted.wait()
+        await process.stop()
+        await process.exited.wait()
+
+    assert cli.interrupts >= 4
+    assert not process.killed
+
+
+async def test_a_cli_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+    async def deaf(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+
+    cli = FakeCli(deaf)
+    with subprocess.Popen(["/bin/sleep", "60"]) as program:
+        async with a_process(tmp_path, cli, interrupt_grace_s=0.05) as process:
+            pid_file = next(tmp_path.iterdir()) / "pid"
+            pid_file.write_text(str(program.pid))
+            process.send("m1", "one")
+            await cli.prompted.wait()
+            stopping = asyncio.create_task(process.stop())
+            await asyncio.to_thread(program.wait, TIMEOUT_S)
+            cli.die()
+            await stopping
+        assert program.returncode == -9
+
+    assert process.killed
+
+
+async def test_a_process_nobody_asked_is_discarded(tmp_path: Path) -> None:
+    cli = FakeCli()
+    async with a_process(tmp_path, cli) as process:
+        await cli.connected.wait()
+        assert process.alive
+        process.discard()
+        await process.exited.wait()
+
+    assert (process.alive, cli.prompts, list(tmp_path.iterdir())) == (False, [], [])
+
+
+async def test_a_message_waits_until_the_first_turn_has_begun(tmp_path: Path) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def waits(cli: FakeCli, message: dict[str, Any]) -> None:
+        begun.set()
+        await go.wait()
+        await answer(cli, message)
+
+    cli = FakeCli(waits)
+    async with a_process(tmp_path, cli) as process:
+        process.send("m1", "one")
+        process.send("m2", "two", priority="now")
+        await begun.wait()
+        assert process.has_pending_turn
+        assert [prompt["uuid"] for prompt in cli.prompts] == ["m1"]
+        go.set()
+        await all_of(process)
+
+    assert [(prompt["uuid"], prompt.get("priority")) for prompt in cli.prompts] == [
+        ("m1", None),
+        ("m2", "now"),
+    ]
+
+
+async def test_what_the_cli_counted_before_is_read_before_it_is_asked(tmp_path: Path) -> None:
+    async with a_process(tmp_path, FakeCli(), reads_usage_baseline=True) as process:
+        process.send("m1", "one")
+        await all_of(process)
+        assert process.usage_baseline == {}
+
+
+@pytest.mark.parametrize("script", [answer], ids=["answers"])
+async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(
+    tmp_path: Path, script: Script
+) -> None:
+    stored: list[Path] = []
+
+    async def store(directory: RunDirectory) -> None:
+        assert directory.path.exists()
+        stored.append(directory.path)
+
+    async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.say(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
+        await script(cli, message)
+
+    async with a_process(tmp_path, FakeCli(loses_a_line), before_cleanup=store) as process:
+        process.send("m1", "one")
+        await all_of(process)
+        await process.exited.wait()
+
+    assert len(stored) == 1
+    assert not stored[0].exists()
+
+
+def test_of_the_error_output_the_end_is_kept() -> None:
+    tail = StderrTail()
+    for number in range(100):
+        tail.append(f"{number} " + "x" * 5_000)
+
+    assert [line.split()[0] for line in tail.lines] == [str(number) for number in range(80, 100)]
+    assert max(map(len, tail.lines)) == 1_000
