@@ -84,7 +84,7 @@ class Unauthenticated(AppError):
 
 
 class PaymentRequired(AppError):
-    """The account has no credit left."""
+    """The account has no credit left, or its budget for this month is used up."""
 
     status = 402
     code = "insufficient_credits"

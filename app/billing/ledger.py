@@ -32,6 +32,10 @@ class InsufficientCredits(PaymentRequired):
     code = "insufficient_credits"
 
 
+class MonthlyBudgetExhausted(InsufficientCredits):
+    """The account's budget for this month is used up."""
+
+
 class ReferenceTaken(Conflict):
     """This reference was already used for another amount."""
 
@@ -102,11 +106,11 @@ class CreditLedger:
         now = datetime.now(UTC)
         if (await find_balance(tx, run.account_id)).available(now) is None:
             return None
-        available = (await lock_balance(tx, run.account_id)).available(now)
-        if available is None:
+        balance = await lock_balance(tx, run.account_id)
+        if (available := balance.available(now)) is None:
             return None
         if available <= 0:
-            raise InsufficientCredits
+            raise InsufficientCredits if balance.is_overdrawn else MonthlyBudgetExhausted
         reserved = min(max(requested, 1), available)
         await add_entry(tx, run.account_id, "reservation", -reserved, run_id=run.run_id)
         return reserved

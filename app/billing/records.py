@@ -187,6 +187,11 @@ class CreditBalance:
         """Credits granted and adjusted, less those spent."""
         return self.granted + self.adjusted - self.spent
 
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether a prepaid account has nothing left; a monthly budget does not count here."""
+        return self.mode == "prepaid" and self.balance <= self.reserved
+
     def spent_this_month(self, now: datetime) -> int:
         """Credits spent in the calendar month (UTC) of `now`."""
         return self.month_spent if self.month == now.astimezone(UTC).date().replace(day=1) else 0

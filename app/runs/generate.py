@@ -51,7 +51,7 @@ class RunAborted(Conflict):
 
 
 class RunOutOfCredit(PaymentRequired):
-    """The account ran out of credit before the run had an answer."""
+    """The account's credit, or its budget for this month, was used up before the run had an answer."""
 
 
 class RunRateLimited(TooMany):

@@ -9,7 +9,6 @@ from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
 from app.billing.ledger import AccountTerms
-from app.executors.claude_agent.options.sdk_options import deny_unlisted
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import (
     ANALYST,
@@ -44,14 +43,12 @@ def _snake(name: str) -> str:
 def _arguments_of(sdk_options: dict[str, Any]) -> list[str]:
     """The arguments the SDK would start a CLI with, had it only what a preview shows."""
     options = {_snake(name): value for name, value in sdk_options.items()}
-    asks = options.pop("can_use_tool")
+    assert options.pop("can_use_tool") is False
     options["system_prompt"]["path"] = "path"
     options["hooks"] = options["hooks"] or None
     options["agents"] = options["agents"] or None
     options["sandbox"] = options["sandbox"] or None
-    # What the client adds where it is given a callback to ask.
-    options["permission_prompt_tool_name"] = "stdio" if asks else None
-    made = ClaudeAgentOptions(**options, cli_path="claude", can_use_tool=deny_unlisted([]) if asks else None)
+    made = ClaudeAgentOptions(**options, cli_path="claude")
     return _comparable(SubprocessCLITransport(prompt="", options=made)._build_command())
 
 
@@ -139,7 +136,7 @@ async def test_a_preview_shows_what_there_is_to_know(world_of: WorldOf) -> None:
     assert (options["permissionMode"], options["tools"]) == ("dontAsk", [])
     assert options["allowedTools"] == ["mcp__runtally__core__get_current_time"]
     assert options["mcpServers"] == {"runtally": {"type": "sdk", "name": "runtally"}}
-    assert (options["canUseTool"], options["settingSources"]) == (True, [])
+    assert (options["canUseTool"], options["settingSources"]) == (False, [])
 
 
 async def test_a_preview_starts_nothing_and_costs_nothing(world_of: WorldOf) -> None:

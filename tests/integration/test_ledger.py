@@ -7,7 +7,13 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.ledger import AccountTerms, CreditLedger, InsufficientCredits, ReferenceTaken
+from app.billing.ledger import (
+    AccountTerms,
+    CreditLedger,
+    InsufficientCredits,
+    MonthlyBudgetExhausted,
+    ReferenceTaken,
+)
 from app.billing.pricing import Charge, PriceList
 from app.billing.records import NewReceipt
 from app.billing.repository import insert_receipts
@@ -288,7 +294,24 @@ async def test_a_monthly_budget_begins_anew_each_month(
     now = datetime.now(UTC)
     assert credit.available(now) == 0
     assert credit.available(now.replace(year=now.year + 1)) == 100
-    with pytest.raises(InsufficientCredits):
+    with pytest.raises(MonthlyBudgetExhausted) as refused:
+        await reserve(database, ledger, run_of(key), 1)
+    assert (refused.value.detail, refused.value.code, refused.value.status) == (
+        "The account's budget for this month is used up.",
+        "insufficient_credits",
+        402,
+    )
+
+
+@pytest.mark.parametrize(("granted", "detail"), [(5, "budget for this month"), (0, "no credit left")])
+async def test_whoever_may_spend_no_more_is_told_which_limit_it_was(
+    database: Database, ledger: CreditLedger, key: KeyRecord, granted: int, detail: str
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", 0))
+    if granted:
+        await ledger.grant(key.account_id, granted)
+
+    with pytest.raises(InsufficientCredits, match=detail):
         await reserve(database, ledger, run_of(key), 1)
 
 

@@ -154,7 +154,7 @@ class ClaudeAgentExecutor:
         stream = RunStream(
             plan,
             response_format=request.response_format,
-            results=cli.bridge.results,
+            take_result=cli.bridge.take_result,
             meter=self._auth.meter(plan, channel, cli.process),
         )
         watchdog = Watchdog(context, cli.process, sandbox)
@@ -176,7 +176,7 @@ class ClaudeAgentExecutor:
             if sandbox is not None:
                 # No process may change the workspace while its files are collected.
                 await cli.process.exited.wait()
-        for event in stream.finish(tool_failures=cli.failures.count):
+        for event in stream.finish():
             await events.publish(event)
         if stream.transcript_incomplete:
             await cli.process.exited.wait()

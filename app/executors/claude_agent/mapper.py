@@ -1,6 +1,6 @@
 """EventMapper: SDK messages -> the events a client gets; no I/O."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,8 @@ class EventMapper:
     tool_ids: frozenset[str]
     cli_tools: frozenset[str]
     """The CLI's own tools that this run may use."""
-    results: Mapping[str, ToolResult]
-    """Results of our tools, by tool-call id: clients see their visible part, never the model's text."""
+    take_result: Callable[[str], ToolResult | None]
+    """The result of a call of our tools: clients see its visible part, never the model's text."""
     show_thinking: bool
     step_budget: int | None
     _expected: dict[str, SentMessage] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class EventMapper:
         for block in message.content:
             if isinstance(block, ToolResultBlock) and block.tool_use_id in self._open_calls:
                 tool_id = self._open_calls.pop(block.tool_use_id)
-                answered = self.results.get(block.tool_use_id)
+                answered = self.take_result(block.tool_use_id)
                 failed = bool(block.is_error) if tool_id in self.cli_tools else True
                 yield ToolCallResult(
                     tool_call_id=block.tool_use_id,

@@ -1,6 +1,7 @@
 """WarmPool: CLI processes started ahead of time, so that no run waits for a second of start-up."""
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,7 +10,7 @@ import structlog
 
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks, ToolFailureCounter
+from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
 
@@ -49,8 +50,6 @@ class WarmCli:
     process: CliProcess
     bridge: McpBridge
     hooks: SdkHooks
-    failures: ToolFailureCounter
-    """The observer of `hooks` that counts failures."""
     address: ChannelAddress
     """Its Messages API; it answers once a run opens its channel there."""
     started_at: float
@@ -98,7 +97,9 @@ class WarmPool:
                 return
             self._idle.remove(others[0])
             others[0][1].process.discard()
-        starting = asyncio.create_task(self._add(spec, plan))
+        # A fresh context: the process and its tool calls outlive the run that causes this, and would log
+        # under its id.
+        starting = asyncio.create_task(self._add(spec, plan), context=contextvars.Context())
         self._starting.add(starting)
         starting.add_done_callback(self._starting.discard)
 

@@ -1,11 +1,11 @@
 """RunStream: turns one run's SDK messages into AiEvents and its outcome; no I/O."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from claude_agent_sdk import AssistantMessage, Message, MirrorErrorMessage, ResultMessage, SystemMessage
 from claude_agent_sdk.types import AssistantMessageError
 
-from app.events import AiEvent, AssistantFinal, MeterReport, UsageReport
+from app.events import AiEvent, AssistantFinal, MeterReport, ToolCallResult, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
 from app.executors.claude_agent.meters.port import RunMeter
 from app.executors.claude_agent.options.init_check import check_init
@@ -32,21 +32,22 @@ class RunStream:
         plan: RunPlan,
         *,
         response_format: ResponseFormat | None,
-        results: Mapping[str, ToolResult],
+        take_result: Callable[[str], ToolResult | None],
         meter: RunMeter,
     ) -> None:
-        self._context = plan
+        self._plan = plan
         self._meter = meter
         self._response_format = response_format
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
+        self._tool_failures = 0
         self._last_error: AssistantMessageError | None = None
         self.transcript_incomplete = False
         """Whether the SDK failed to store lines of the conversation's transcript."""
         self._mapper = EventMapper(
             tool_ids=frozenset(tool.id for tool in plan.tools),
             cli_tools=frozenset(cli_tools(plan.spec)),
-            results=results,
+            take_result=take_result,
             show_thinking=plan.spec.show_thinking,
             step_budget=plan.limits.max_turns,
         )
@@ -67,18 +68,20 @@ class RunStream:
             case _:
                 pass
         self._meter.observe(message)
-        yield from self._mapper.feed(message)
+        for event in self._mapper.feed(message):
+            self._tool_failures += isinstance(event, ToolCallResult) and event.is_error
+            yield event
         yield from self._report(self._usage.feed(message))
 
     def expect_message(self, sent: SentMessage) -> None:
         """Publish this message as taken once the agent starts to process it."""
         self._mapper.expect(sent)
 
-    def finish(self, *, tool_failures: int) -> Iterator[AiEvent]:
+    def finish(self) -> Iterator[AiEvent]:
         """Report the remaining usage; the CLI has ended and the gateway channel is closed."""
         yield from self._report(self._usage.finish())
         yield from map(UsageReport, self._meter.finish())
-        yield MeterReport(self._meter.summary(), tool_failures=tool_failures)
+        yield MeterReport(self._meter.summary(), tool_failures=self._tool_failures)
 
     def answer(self, stopped: RunOutcome | None) -> AssistantFinal:
         """The answer; raises `ExecutionFailed` if there is none. `stopped`: why we stopped the run."""
@@ -109,10 +112,10 @@ class RunStream:
             yield from self._mapper.step_events(message)
 
     def _expected_tools(self) -> set[str]:
-        names = {bridged_name(tool.id) for tool in self._context.tools}
-        names |= {AGENT_TOOL_AT_START} if self._context.spec.agents else set()
-        names |= set(self._context.spec.native_tools)
+        names = {bridged_name(tool.id) for tool in self._plan.tools}
+        names |= {AGENT_TOOL_AT_START} if self._plan.spec.agents else set()
+        names |= set(self._plan.spec.native_tools)
         return names | ({STRUCTURED_OUTPUT} if self._response_format else set())
 
     def _expected_servers(self) -> set[str]:
-        return {SERVER_NAME} if self._context.tools else set()
+        return {SERVER_NAME} if self._plan.tools else set()

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from claude_agent_sdk import ClaudeSDKClient
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import ModelAuth
@@ -30,7 +30,7 @@ from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.executors.claude_agent.sdk_session import InitialPrompt, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks, ToolFailureCounter, log_hook_call
+from app.executors.claude_agent.tools.sdk_hooks import SdkHooks, log_hook_call
 from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
 from app.requests import GraphRunRequest, ResponseFormat
@@ -50,6 +50,7 @@ class CliStarter:
     sessions: PostgresSessionStore
     pool_size: int
     """How many idle processes are kept."""
+    new_client: Callable[[ClaudeAgentOptions], ClaudeSDKClient] = ClaudeSDKClient
     _pool: WarmPool = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
 
@@ -111,9 +112,8 @@ class CliStarter:
         plan, session, address = launch.plan, launch.session, self.auth.new_address()
         full = self._needs_full_mode(plan)
         bridge = McpBridge(plan)
-        failures = ToolFailureCounter()
         permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
-        hooks = SdkHooks([failures, log_hook_call], permissions, full=full)
+        hooks = SdkHooks([log_hook_call], permissions, full=full)
         directory = await asyncio.to_thread(
             RunDirectory, self.directory, login=self.auth.login, sandboxed=launch.sandbox is not None
         )
@@ -138,7 +138,7 @@ class CliStarter:
         stderr = StderrTail()
         options.stderr = stderr.append
         process = CliProcess(
-            ClaudeSDKClient(options),
+            self.new_client(options),
             directory,
             stderr=stderr,
             reads_usage_baseline=self.auth.login is not None,
@@ -150,7 +150,6 @@ class CliStarter:
             process=process,
             bridge=bridge,
             hooks=hooks,
-            failures=failures,
             address=address,
             started_at=asyncio.get_running_loop().time(),
         )

@@ -62,7 +62,7 @@ ERROR_MESSAGES: Final[dict[ErrorCode, str]] = {
     "timeout": "The run took too long or too many turns.",
     "rate_limit": "A limit of the run or of the model provider has been reached.",
     "internal": "An internal error occurred.",
-    "insufficient_credits": "The account has no credit left.",
+    "insufficient_credits": "The account has no credit left, or its budget for this month is used up.",
     "provider_unavailable": "The model provider is unavailable or rejects our requests.",
 }
 

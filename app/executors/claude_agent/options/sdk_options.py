@@ -4,20 +4,13 @@ Every option that decides what an agent may do is set here explicitly, also wher
 default is the same today.
 """
 
-import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import (
     AgentDefinition,
-    CanUseTool,
-    CanUseToolShadowedWarning,
     ClaudeAgentOptions,
-    PermissionResultAllow,
-    PermissionResultDeny,
     ThinkingConfig,
-    ToolPermissionContext,
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
@@ -29,10 +22,6 @@ from app.executors.port import RunPlan
 from app.graphs.spec import GraphSpec
 from app.models.registry import Thinking
 from app.requests import ResponseFormat
-
-# The SDK warns that allowed tools never reach `can_use_tool`. That is the point: it is the second
-# lock, for every name that is not allowed.
-warnings.filterwarnings("ignore", category=CanUseToolShadowedWarning)
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """One line of the CLI's output is one message; a line over the SDK's default of 1 MiB fails the run."""
@@ -72,7 +61,8 @@ def build_options(
         skills=[],
         plugins=[],
         permission_mode="dontAsk",
-        can_use_tool=deny_unlisted(names),
+        # In this mode it would never be called.
+        can_use_tool=None,
         agents=_agents(plan) or None,
         # Without it no message shows a subagent's text.
         forward_subagent_text=full,
@@ -123,22 +113,6 @@ def _agents(plan: RunPlan) -> dict[str, AgentDefinition]:
         )
         for name, agent in plan.spec.agents.items()
     }
-
-
-def deny_unlisted(allowed: Iterable[str]) -> CanUseTool:
-    """A permission callback that allows these tools and denies every other."""
-    names = frozenset(allowed)
-
-    async def decide(
-        name: str,
-        args: dict[str, Any],
-        _context: ToolPermissionContext,
-    ) -> PermissionResultAllow | PermissionResultDeny:
-        if name in names:
-            return PermissionResultAllow(updated_input=args)
-        return PermissionResultDeny(message="This tool is not available in this run.")
-
-    return decide
 
 
 def _thinking(mode: Thinking) -> ThinkingConfig:

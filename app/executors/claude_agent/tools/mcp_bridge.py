@@ -7,6 +7,7 @@ CLI sends as metadata, and validates arguments itself: here the `ToolRunner` doe
 import asyncio
 from typing import Any
 
+import structlog
 from claude_agent_sdk.types import McpSdkServerConfig
 from mcp import types
 from mcp.server import Server
@@ -48,8 +49,8 @@ class McpBridge:
         policy = ToolPolicy(frozenset(self._tools), self.denial_reason, self._review)
         self._runner = ToolRunner(self._tools, policy)
         self._published: dict[str, asyncio.Event] = {}
-        self.results: dict[str, ToolResult] = {}
-        """By tool-call id, from the moment a tool has answered until its event is told."""
+        self._results: dict[str, ToolResult] = {}
+        """By tool-call id, from the tool's answer until `take_result`."""
 
     def attach_run(self, context: RunContext, channel: Channel, hooks: SdkHooks) -> None:
         """Execute calls for this run from now on."""
@@ -67,6 +68,11 @@ class McpBridge:
         """An event of this run was published: calls that clients can see now may be reviewed."""
         if isinstance(event, ToolCallStart):
             self._published_event(event.tool_call_id).set()
+
+    def take_result(self, call_id: str) -> ToolResult | None:
+        """The result of a call that has ended, once; None if the tool runner did not answer it."""
+        self._published.pop(call_id, None)
+        return self._results.pop(call_id, None)
 
     def server(self) -> McpSdkServerConfig | None:
         """The MCP server for `ClaudeAgentOptions`; None for a run without tools."""
@@ -115,11 +121,15 @@ class McpBridge:
     async def _call(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         meta: dict[str, Any] = dict(params.meta or {})
         call_id = storable(str(meta[_CALL_ID]))
-        context = self._tool_context(call_id)
-        await self._notify("PreToolUse", params.name, call_id)
-        result = await self._runner.run(params.name, storable(params.arguments or {}), context)
-        self.results[call_id] = result
-        await self._notify("PostToolUseFailure" if result.is_error else "PostToolUse", params.name, call_id)
+        plan = self._plan
+        # The CLI may have been started for another run, and this is executed in its context.
+        with structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id):
+            await self._notify("PreToolUse", params.name, call_id)
+            args = storable(params.arguments or {})
+            result = await self._runner.run(params.name, args, self._tool_context(call_id))
+            self._results[call_id] = result
+            hook: HookName = "PostToolUseFailure" if result.is_error else "PostToolUse"
+            await self._notify(hook, params.name, call_id)
         text = types.TextContent(type="text", text=result.markdown)
         return types.CallToolResult(content=[text], is_error=result.is_error)
 

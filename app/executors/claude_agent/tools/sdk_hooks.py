@@ -108,17 +108,6 @@ class SdkHooks:
         return decision
 
 
-@dataclass(slots=True)
-class ToolFailureCounter:
-    """An observer that counts failed tool calls."""
-
-    count: int = 0
-
-    async def __call__(self, call: HookCall) -> None:
-        """Count the call if it failed."""
-        self.count += call.name == "PostToolUseFailure"
-
-
 async def log_hook_call(call: HookCall) -> None:
     """Log tool calls and the start and end of subagents; never their arguments."""
     if call.name not in {"UserPromptSubmit", "Stop"}:

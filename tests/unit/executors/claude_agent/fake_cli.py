@@ -12,7 +12,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Transport
 
 MODEL = "claude-sonnet-4-6"
 SERVER = "runtally"
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 
 Script: TypeAlias = Callable[["FakeCli", dict[str, Any]], Awaitable[None]]
 """What the CLI does with a user message."""
@@ -100,7 +100,7 @@ class FakeCli(Transport):
             type="system",
             subtype="init",
             tools=list(self.tools),
-            mcp_servers=[{"name": name} for name in self.options.mcp_servers or {}],
+            mcp_servers=[{"name": SERVER}] if self.options.mcp_servers else [],
             plugins=[{"name": name} for name in self.plugins],
         )
         self.say(**{**message, "uuid": message["uuid"]})
@@ -211,6 +211,7 @@ class FakeCli(Transport):
         self._lines.put_nowait({"type": "control_response", "response": response})
 
 
-def a_pid_file(directory: Path, pid: int) -> None:
-    """What the launcher writes."""
-    (directory / "pid").write_text(str(pid))
+def write_pid(directory: Path, pid: int) -> None:
+    """Do as the launcher of the only run does that has its folder there."""
+    (run,) = directory.iterdir()
+    (run / "pid").write_text(str(pid))

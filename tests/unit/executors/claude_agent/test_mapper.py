@@ -21,7 +21,7 @@ def responded(*frames: Message, show_thinking: bool = False, **results: ToolResu
     mapper = EventMapper(
         tool_ids=frozenset({"core__get_current_time"}),
         cli_tools=frozenset({"Agent"}),
-        results=results,
+        take_result=lambda call_id: results.pop(call_id, None),
         show_thinking=show_thinking,
         step_budget=8,
     )

@@ -3,13 +3,22 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, HookMatcher
+from claude_agent_sdk import (
+    AgentDefinition,
+    ClaudeAgentOptions,
+    HookMatcher,
+    PermissionResultAllow,
+    ToolPermissionContext,
+)
 from claude_agent_sdk.types import McpHttpServerConfig, SandboxSettings, SdkPluginConfig
 
 from app.executors.claude_agent.options.preview import DESCRIBED, HIDDEN, SHOWN, preview_options
-from app.executors.claude_agent.options.sdk_options import deny_unlisted
 
 SECRET = "/secret/place"
+
+
+async def allow(_name: str, _args: dict[str, Any], _context: ToolPermissionContext) -> PermissionResultAllow:
+    return PermissionResultAllow()
 
 
 def test_of_every_option_somebody_has_decided_whether_it_is_shown() -> None:
@@ -34,7 +43,7 @@ def test_no_option_shows_a_path_an_address_a_key_or_the_environment() -> None:
         sandbox=SandboxSettings(enabled=True, excludedCommands=[SECRET]),
         agents={"helper": AgentDefinition(description=SECRET, prompt=SECRET)},
         hooks={"PreToolUse": [HookMatcher(matcher=SECRET)]},
-        can_use_tool=deny_unlisted([]),
+        can_use_tool=allow,
     )
 
     found = preview_options(options)

@@ -1,7 +1,7 @@
 """One process over a CLI of ours: who is sent what, and how it is stopped."""
 
 import asyncio
-import subprocess
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,10 +12,10 @@ from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMes
 
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.control import RunEnded
-from tests.unit.executors.claude_agent.fake_cli import FakeCli, Script, answer
+from app.executors.inbox import RunEnded
+from tests.unit.executors.claude_agent.fake_cli import FakeCli, Script, answer, write_pid
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 RETRY_S = 0.003
 
 
@@ -46,7 +46,7 @@ async def test_a_question_is_answered_and_nothing_is_left(tmp_path: Path) -> Non
 
     assert isinstance(messages[-1], ResultMessage)
     assert cli.prompts[0]["message"] == {"role": "user", "content": "hello there"}
-    assert (cli.closed, process.killed, list(tmp_path.iterdir())) == (True, False, [])
+    assert (cli.closed, process.killed, os.listdir(tmp_path)) == (True, False, [])  # noqa: PTH208
     with pytest.raises(RunEnded):
         process.send("m2", "too late")
 
@@ -116,19 +116,17 @@ async def test_a_cli_that_does_not_stop_is_killed(tmp_path: Path) -> None:
         cli.begin(message)
 
     cli = FakeCli(deaf)
-    with subprocess.Popen(["/bin/sleep", "60"]) as program:
-        async with a_process(tmp_path, cli, interrupt_grace_s=0.05) as process:
-            pid_file = next(tmp_path.iterdir()) / "pid"
-            pid_file.write_text(str(program.pid))
-            process.send("m1", "one")
-            await cli.prompted.wait()
-            stopping = asyncio.create_task(process.stop())
-            await asyncio.to_thread(program.wait, TIMEOUT_S)
-            cli.die()
-            await stopping
-        assert program.returncode == -9
+    program = await asyncio.create_subprocess_exec("/bin/sleep", "60")
+    async with a_process(tmp_path, cli, interrupt_grace_s=0.05) as process:
+        write_pid(tmp_path, program.pid)
+        process.send("m1", "one")
+        await cli.prompted.wait()
+        stopping = asyncio.create_task(process.stop())
+        await program.wait()
+        cli.die()
+        await stopping
 
-    assert process.killed
+    assert (process.killed, program.returncode) == (True, -9)
 
 
 async def test_a_process_nobody_asked_is_discarded(tmp_path: Path) -> None:
@@ -139,7 +137,7 @@ async def test_a_process_nobody_asked_is_discarded(tmp_path: Path) -> None:
         process.discard()
         await process.exited.wait()
 
-    assert (process.alive, cli.prompts, list(tmp_path.iterdir())) == (False, [], [])
+    assert (process.alive, cli.prompts, os.listdir(tmp_path)) == (False, [], [])  # noqa: PTH208
 
 
 async def test_a_message_waits_until_the_first_turn_has_begun(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 from claude_agent_sdk.types import SyncHookJSONOutput
 
-from app.executors.claude_agent.tools.sdk_hooks import HookCall, SdkHooks, ToolFailureCounter
+from app.executors.claude_agent.tools.sdk_hooks import HookCall, SdkHooks
 
 
 async def test_an_observer_that_fails_disturbs_no_other() -> None:
@@ -33,16 +33,6 @@ async def test_only_of_a_lean_cli_moments_are_told_by_others() -> None:
         await hooks.notify_in_lean_mode(HookCall("PreToolUse", f"full: {full}"))
 
     assert responded == [("PreToolUse", "full: False")]
-
-
-async def test_failures_are_counted_and_nothing_else_is() -> None:
-    failures = ToolFailureCounter()
-    hooks = SdkHooks([failures], nothing_against, full=True)
-
-    for name in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolUseFailure", "Stop"):
-        await hooks.notify(HookCall(name))
-
-    assert failures.count == 2
 
 
 async def test_the_sdk_is_told_what_is_permitted_before_a_tool_and_nothing_after() -> None:

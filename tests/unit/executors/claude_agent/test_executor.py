@@ -1,0 +1,273 @@
+"""Runs over a CLI of ours: what becomes of answers, tools, hooks, deadlines and differences."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from pydantic import BaseModel
+
+from app.events import AssistantFinal, MeterReport, TextDelta, ToolCallResult, UsageReport
+from app.executors.port import ExecutionFailed, RunPlan
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import RunLimits
+from app.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
+from tests.factories import a_plan
+from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
+from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer, write_pid
+from tests.unit.tools.samples.weather import weather
+
+NAME = "mcp__runtally__demo__weather"
+LONG = timedelta(seconds=30)
+
+
+def a_run(name: str = "r1", **fields: Any) -> RunPlan:
+    run = RunKey(AccountId(new_uuid()), RunId(name))
+    return a_plan(**{"run": run, "spec": a_graph(), "timeout": LONG, **fields})
+
+
+def with_tools(*tools: Tool, **fields: Any) -> RunPlan:
+    return a_run(spec=a_graph(tools=tuple(each.id for each in tools)), tools=tools, **fields)
+
+
+async def test_an_answer_is_streamed_billed_and_final(tmp_path: Path) -> None:
+    cli = FakeCli()
+    async with an_executor(tmp_path, cli) as bench:
+        events = await bench.run(a_run(), "what now?")
+
+    assert [event.delta for event in events if isinstance(event, TextDelta)] == ["hello"]
+    (usage,) = [event.fact for event in events if isinstance(event, UsageReport)]
+    assert (usage.message_id, usage.usage.output_tokens, usage.executor_type) == ("msg_1", 20, "claude_sdk")
+    assert events[-1] == AssistantFinal(content="hello", structured_output=None)
+    assert cli.prompts[0]["message"]["content"] == "what now?"
+    assert cli.closed
+
+
+async def test_a_cli_that_offers_more_than_was_configured_ends_the_run(tmp_path: Path) -> None:
+    async with an_executor(tmp_path, FakeCli(tools=("Bash",))) as bench:
+        with pytest.raises(ExecutionFailed) as failed:
+            await bench.run(a_run())
+
+    assert failed.value.outcome.error == "internal"
+    assert not [event for event in bench.events.published if isinstance(event, TextDelta)]
+
+
+@pytest.mark.parametrize("fields", [{"plugins": ("theirs",)}, {"tools": (NAME,)}], ids=["plugin", "tool"])
+async def test_so_does_a_plugin_or_a_tool_of_another_run(tmp_path: Path, fields: dict[str, Any]) -> None:
+    async with an_executor(tmp_path, FakeCli(**fields)) as bench:
+        with pytest.raises(ExecutionFailed):
+            await bench.run(a_run())
+
+
+async def test_the_model_gets_each_tool_with_its_description_and_schema(tmp_path: Path) -> None:
+    found: list[dict[str, Any]] = []
+
+    async def lists(cli: FakeCli, message: dict[str, Any]) -> None:
+        found.extend((await cli.mcp("tools/list"))["tools"])
+        await answer(cli, message)
+
+    async with an_executor(tmp_path, FakeCli(lists, tools=(NAME,))) as bench:
+        await bench.run(with_tools(weather))
+
+    (tool_,) = found
+    assert (tool_["name"], tool_["description"]) == ("demo__weather", "Weather of a city.")
+    assert set(tool_["inputSchema"]["properties"]) == {"city", "days"}
+    assert tool_["annotations"]["readOnlyHint"] is True
+    assert tool_["_meta"]["anthropic/maxResultSizeChars"] == weather.max_result_bytes
+
+
+async def test_a_tools_answer_goes_to_the_model_and_its_visible_part_to_clients(tmp_path: Path) -> None:
+    answers: list[dict[str, Any]] = []
+
+    async def asks(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        answers.append(await cli.call_tool("demo__weather", "toolu_1", city="Rome"))
+        cli.reply("hello")
+        cli.result()
+
+    async with an_executor(tmp_path, FakeCli(asks, tools=(NAME,))) as bench:
+        events = await bench.run(with_tools(weather))
+
+    assert answers[0]["content"][0]["text"] == "Sunny in Rome"
+    assert [event.result for event in events if isinstance(event, ToolCallResult)] == [{"summary": "sunny"}]
+
+
+async def test_every_tool_call_that_fails_is_counted_whoever_refused_it(tmp_path: Path) -> None:
+    """The CLI itself answers calls of tools that do not exist, and no hook hears of them."""
+
+    async def fails_often(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        await cli.call_tool("demo__weather", "toolu_ok", city="Rome")
+        for number in range(11):
+            for name in ("Bash", "mcp__runtally__demo__nothing"):
+                call_id = f"toolu_{name}_{number}"
+                cli.tool_use(name, call_id)
+                cli.tool_result(call_id, "No such tool available", is_error=True)
+            await cli.call_tool("demo__weather", f"toolu_bad_{number}", town="Rome")
+        cli.reply("hello")
+        cli.result()
+
+    async with an_executor(tmp_path, FakeCli(fails_often, tools=(NAME,))) as bench:
+        events = await bench.run(with_tools(weather))
+
+    assert [event.tool_failures for event in events if isinstance(event, MeterReport)] == [33]
+
+
+@pytest.mark.parametrize("pool_size", [0, 1], ids=["started for the run", "ready before"])
+async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, pool_size: int) -> None:
+    found: list[Any] = []
+
+    class Nothing(BaseModel):
+        pass
+
+    @tool(id="demo__who", description="Who am I?", effect="read_only", redact=())
+    async def who(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
+        found.append(structlog.contextvars.get_contextvars().get("run_id"))
+        return ToolOutput("you", Nothing())
+
+    async def asks(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        await cli.call_tool("demo__who", "toolu_1")
+        cli.reply("hello")
+        cli.result()
+
+    clis = [FakeCli(asks, tools=("mcp__runtally__demo__who",)) for _ in range(4)]
+    async with an_executor(tmp_path, *clis, pool_size=pool_size) as bench:
+        for name in ("one", "two", "three"):
+            with structlog.contextvars.bound_contextvars(run_id=name):
+                await bench.run(with_tools(who, run=RunKey(AccountId(new_uuid()), RunId(name))))
+            if pool_size:
+                await asyncio.wait_for(clis[len(found)].connected.wait(), 30)
+
+    assert found == ["one", "two", "three"]
+
+
+async def test_a_process_that_is_ready_is_started_outside_of_every_run(tmp_path: Path) -> None:
+    contexts: list[dict[str, Any]] = []
+
+    class Second(FakeCli):
+        async def connect(self) -> None:
+            contexts.append(structlog.contextvars.get_contextvars())
+            self.connected.set()
+
+    second = Second()
+    async with an_executor(tmp_path, FakeCli(), second, pool_size=1) as bench:
+        with structlog.contextvars.bound_contextvars(run_id="one", request_id="req"):
+            await bench.run(a_run("one"))
+        await asyncio.wait_for(second.connected.wait(), 30)
+
+    assert contexts == [{}]
+
+
+async def test_a_run_that_takes_too_long_is_interrupted_and_ends_as_timeout(tmp_path: Path) -> None:
+    async def hangs(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        await cli.interrupted.wait()
+        cli.result(subtype="error_during_execution", terminal_reason="aborted_streaming", is_error=True)
+
+    cli = FakeCli(hangs)
+    async with an_executor(tmp_path, cli) as bench:
+        with pytest.raises(ExecutionFailed) as failed:
+            await bench.run(a_run(timeout=timedelta(seconds=0.05)))
+
+    assert failed.value.outcome == ("timeout", "timeout")
+    assert cli.interrupts == 1
+
+
+async def test_a_cli_that_ignores_its_deadline_is_killed(tmp_path: Path) -> None:
+    async def deaf(cli: FakeCli, message: dict[str, Any]) -> None:
+        write_pid(tmp_path, program.pid)
+        cli.begin(message)
+        await program.wait()
+        cli.die()
+
+    cli = FakeCli(deaf)
+    program = await asyncio.create_subprocess_exec("/bin/sleep", "60")
+    async with an_executor(tmp_path, cli) as bench:
+        with pytest.raises(ExecutionFailed) as failed:
+            await bench.run(a_run(timeout=timedelta(seconds=0.05)))
+
+    assert (failed.value.outcome, program.returncode) == (("timeout", "timeout"), -9)
+
+
+@pytest.mark.parametrize(
+    ("limits", "duration", "reason"),
+    [
+        (RunLimits.of(max_total_tokens=5), LONG, "This run's budget is used up; no tool is called any more."),
+        (RunLimits(), timedelta(seconds=0.05), "This run's time is up; no tool is called any more."),
+    ],
+    ids=["budget", "deadline"],
+)
+async def test_no_tool_is_called_after_the_deadline_or_the_budget(
+    tmp_path: Path, limits: RunLimits, duration: timedelta, reason: str
+) -> None:
+    answers: list[str] = []
+
+    async def goes_on(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        cli.reply("a long answer")
+        await cli.interrupted.wait()
+        result = await cli.call_tool("demo__weather", "toolu_1", city="Rome")
+        answers.append(result["content"][0]["text"])
+        cli.result(subtype="error_during_execution", terminal_reason="aborted_tools", is_error=True)
+
+    async with an_executor(tmp_path, FakeCli(goes_on, tools=(NAME,))) as bench:
+        with pytest.raises(ExecutionFailed):
+            await bench.run(with_tools(weather, limits=limits, timeout=duration))
+
+    assert answers == [reason]
+
+
+async def test_a_ready_process_can_call_nothing_before_its_run(tmp_path: Path) -> None:
+    first, second = FakeCli(tools=(NAME,)), FakeCli(tools=(NAME,))
+    async with an_executor(tmp_path, first, second, pool_size=1) as bench:
+        await bench.run(with_tools(weather))
+        await asyncio.wait_for(second.connected.wait(), 30)
+        result = await second.call_tool("demo__weather", "toolu_1", city="Rome")
+
+    assert (result["isError"], result["content"][0]["text"]) == (
+        True,
+        "No tool is called before there is a run.",
+    )
+
+
+async def test_a_tool_that_fails_on_purpose_tells_the_model_why(tmp_path: Path) -> None:
+    class Nothing(BaseModel):
+        pass
+
+    @tool(id="demo__fails", description="Fails.", effect="read_only", redact=())
+    async def fails(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
+        message = "the station is closed"
+        raise ToolFailed(message)
+
+    answers: list[dict[str, Any]] = []
+
+    async def asks(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        answers.append(await cli.call_tool("demo__fails", "toolu_1"))
+        cli.reply("hello")
+        cli.result()
+
+    async with an_executor(tmp_path, FakeCli(asks, tools=("mcp__runtally__demo__fails",))) as bench:
+        events = await bench.run(with_tools(fails))
+
+    assert (answers[0]["isError"], answers[0]["content"][0]["text"]) == (True, "the station is closed")
+    assert [event.is_error for event in events if isinstance(event, ToolCallResult)] == [True]
+
+
+async def test_a_run_without_a_key_or_login_does_not_start(tmp_path: Path) -> None:
+    async with an_executor(tmp_path, unavailable_reason="ANTHROPIC_API_KEY is not set") as bench:
+        with pytest.raises(ExecutionFailed) as failed:
+            await bench.run(a_run())
+
+    assert failed.value.outcome.error == "provider_unavailable"
+
+
+async def test_a_graph_with_native_tools_does_not_start_without_a_sandbox(tmp_path: Path) -> None:
+    async with an_executor(tmp_path) as bench:
+        with pytest.raises(ExecutionFailed) as failed:
+            await bench.run(a_run(spec=a_graph(native_tools=("Bash",))))
+
+    assert failed.value.outcome.error == "internal"
