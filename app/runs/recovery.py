@@ -144,7 +144,7 @@ class RunRecovery:
         plan = await self._plan_next_attempt(run)
         self._dispatcher.admit(run.key.account_id)
         self._supervisor.start(plan)
-        log.info("run.resumed", run_id=run.key.run_id, attempt=plan.attempt)
+        log.warning("run.recovered", run_id=run.key.run_id, resumed=True, attempt=plan.attempt)
 
     async def _plan_next_attempt(self, run: RunRecord) -> RunPlan:
         """Raises the `AppError` of a graph, model or tool that is no longer available."""
@@ -178,7 +178,7 @@ class RunRecovery:
         )
 
     async def _close_log(self, run: RunRecord) -> None:
-        log.error("run.failed_without_process", run_id=run.key.run_id)
+        log.warning("run.recovered", run_id=run.key.run_id, resumed=False, attempt=run.attempt)
         await close_log(self._log, run.key, terminal_events(_failed_final(run)))
 
 
