@@ -45,7 +45,7 @@ from app.runs.generate import Generator
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
 from app.runs.recovery import HEARTBEAT_TIMEOUT_S, RunRecovery
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.runs.supervisor import RunSupervisor

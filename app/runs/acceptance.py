@@ -15,7 +15,7 @@ from app.requests import GraphRunRequest
 from app.runs.conversations.service import ConversationService
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import QUESTION_CHARS, insert_run
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 from app.storage.service import StorageQuota
 from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces

@@ -30,7 +30,7 @@ from app.requests import (
     ResponseFormat,
 )
 from app.runs.records import RunRecord
-from app.runs.response_schema import check_response_schema
+from app.runs.requests.response_schema import check_response_schema
 from app.runs.service import RunService
 
 GRAPH = "claude_agents:generate"

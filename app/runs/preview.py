@@ -9,7 +9,7 @@ from app.json_schema.checker import SchemaChecker
 from app.principal import Principal
 from app.requests import GraphRunRequest
 from app.runs.planner import RunPlanner
-from app.runs.response_schema import check_response_schema
+from app.runs.requests.response_schema import check_response_schema
 
 
 @dataclass(frozen=True, slots=True)

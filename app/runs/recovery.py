@@ -29,7 +29,7 @@ from app.runs.repository import (
     runs_without_heartbeat,
     stored_request,
 )
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.streams.port import EventLog
 

@@ -24,8 +24,8 @@ from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
 from app.runs.records import DriftedRuns, RunRecord
 from app.runs.repository import drifted_runs, find_run, newest_runs
-from app.runs.request_codec import RequestCodec
-from app.runs.response_schema import check_response_schema
+from app.runs.requests.codec import RequestCodec
+from app.runs.requests.response_schema import check_response_schema
 from app.runs.supervisor import RunSupervisor
 from app.server.memory import MemoryCeiling
 from app.streams.port import LogEntry

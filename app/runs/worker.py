@@ -17,11 +17,11 @@ from app.executors.port import ABORTED, ExecutionFailed, GraphExecutor, RunConte
 from app.ids import RunKey
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.events.codec import encode_events
+from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
-from app.runs.output import RunOutput
 from app.runs.repository import finish_run, has_ended, mark_running, stored_request
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 from app.streams.port import EventLog, LogEntry
 
 log = structlog.get_logger(__name__)

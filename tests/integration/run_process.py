@@ -22,7 +22,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.records import NewRun
 from app.runs.repository import insert_run
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog

@@ -10,7 +10,7 @@ from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.runs.conversations.repository import find_turns
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, insert_run, mark_running, stored_request
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 from app.usage import Meters
 from tests.factories import an_account
 

@@ -15,7 +15,7 @@ from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
 from app.runs.repository import finish_run, insert_run
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution

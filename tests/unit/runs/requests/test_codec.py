@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.concurrency.offload import SMALL_BYTES, Offload
 from app.http.admission.strict_json import read_json
 from app.requests import GraphRunRequest
-from app.runs.request_codec import RequestCodec
+from app.runs.requests.codec import RequestCodec
 
 LONG = "é" * SMALL_BYTES
 

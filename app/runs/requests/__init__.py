@@ -1,0 +1,1 @@
+"""Requests of runs: their stored form, and the check of their response schema."""
