@@ -102,8 +102,8 @@ async def preview_run(
     body: GraphRunRequest, services: ServicesDep, caller: Writer, request_id: RequestId
 ) -> PreviewResponse:
     """Plan a run without executing or charging it."""
-    context, preview = await services.previewer.preview(caller, body, request_id=request_id)
-    return PreviewResponse.of(context, preview)
+    plan, preview = await services.previewer.preview(caller, body, request_id=request_id)
+    return PreviewResponse.of(plan, preview)
 
 
 @router.get("", summary="List runs")
