@@ -36,7 +36,7 @@ def part(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name="Sums by").get_by_role("row", name=name)
 
 
-async def test_a_month_at_a_glance(site: Site, books: Books) -> None:
+async def test_the_overview_shows_a_month(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         await expect(figure(page, "Messages")).to_contain_text(f"{ALL}")
         await expect(figure(page, "Charged")).to_contain_text("$21.47")
@@ -58,7 +58,7 @@ async def test_a_month_at_a_glance(site: Site, books: Books) -> None:
         await expect(page.locator(".tip")).to_contain_text("claude-opus-4-5")
 
 
-async def test_what_is_looked_at_is_narrowed_down_and_kept_in_the_address(site: Site, books: Books) -> None:
+async def test_filters_are_kept_in_the_url(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         await page.get_by_role("button", name="Graph", exact=True).focus()
         await page.keyboard.press("Enter")
@@ -83,7 +83,7 @@ async def test_what_is_looked_at_is_narrowed_down_and_kept_in_the_address(site: 
         await expect(page.get_by_label("Model")).to_have_value("")
 
 
-async def test_receipts_are_turned_over_found_and_exported(site: Site, books: Books) -> None:
+async def test_receipts_are_paged_filtered_and_exported(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         pages = page.get_by_role("navigation", name="Pages of receipts")
         await expect(pages.get_by_role("button", name="Newer")).to_be_disabled()
@@ -128,7 +128,7 @@ async def test_receipts_are_turned_over_found_and_exported(site: Site, books: Bo
         await expect(page.get_by_text("No receipt matches.")).to_be_visible()
 
 
-async def test_an_alarm_leads_to_its_run(site: Site, books: Books) -> None:
+async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         unpriced = page.get_by_role("group").filter(has_text="1 message without a price")
         await unpriced.get_by_text("1 message without a price").click()
@@ -164,7 +164,7 @@ async def test_an_alarm_leads_to_its_run(site: Site, books: Books) -> None:
         await expect(receipts(page)).to_have_count(PER_PAGE)
 
 
-async def test_both_views_fit_a_phone_in_the_dark(site: Site, books: Books) -> None:
+async def test_both_views_fit_a_phone_in_dark_mode(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing", size=PHONE, dark=True) as page:
         for path, name, sign in (
             ("/billing", "billing-phone-dark", "Show each day as a table"),
@@ -178,7 +178,7 @@ async def test_both_views_fit_a_phone_in_the_dark(site: Site, books: Books) -> N
             assert await accessibility_problems(page) == []
 
 
-async def test_a_period_of_ones_own_and_answers_that_do_not_come(site: Site, books: Books) -> None:
+async def test_a_custom_period_and_a_failed_request(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing", complaints=["net::ERR_FAILED"]) as page:
         await page.get_by_label("Period").select_option("custom")
         first, last = page.get_by_label("First day"), page.get_by_label("Last day")
@@ -201,7 +201,7 @@ async def test_a_period_of_ones_own_and_answers_that_do_not_come(site: Site, boo
         await expect(figure(page, "Messages")).to_contain_text("6")
 
 
-async def test_an_account_without_a_past_sees_its_budget(site: Site, books: Books) -> None:
+async def test_an_account_without_receipts_sees_its_budget(site: Site, books: Books) -> None:
     key = await site.key()
     services = site.world.services
     account = (await services.accounts.authenticate(key.secret)).account_id
@@ -223,7 +223,7 @@ async def test_an_account_without_a_past_sees_its_budget(site: Site, books: Book
         await expect(page.get_by_role("alert")).to_contain_text("Cannot show this run")
 
 
-async def test_what_a_key_may_not_see_is_said(site: Site, books: Books) -> None:
+async def test_missing_scopes_are_explained(site: Site, books: Books) -> None:
     async with site.visit(await site.key("runs:read"), path="/billing") as page:
         await expect(page.get_by_role("heading", name="may not see what was spent")).to_be_visible()
         await expect(page.get_by_text("receipts:read").first).to_be_visible()

@@ -29,7 +29,7 @@ async def ended(page: Page, *, answers: int = 1) -> None:
     await expect(page.get_by_role("button", name="Fork from here")).to_have_count(answers)
 
 
-async def test_a_person_asks_and_watches_the_answer_come(site: Site) -> None:
+async def test_an_answer_is_shown_while_it_streams(site: Site) -> None:
     hold = Hold(index=11)
     site.model.script = in_turn(
         Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]),
@@ -59,7 +59,7 @@ async def test_a_person_asks_and_watches_the_answer_come(site: Site) -> None:
         assert await accessibility_problems(page) == []
 
 
-async def test_a_person_allows_a_call_with_other_arguments_and_denies_the_next(site: Site) -> None:
+async def test_a_call_is_allowed_with_other_arguments_and_the_next_is_denied(site: Site) -> None:
     mail = {"to": "bob@example.org", "text": "Hello Bob"}
     site.model.script = in_turn(
         Reply([ToolUse(MAIL, mail)]), Reply([ToolUse(MAIL, mail)]), Reply([Text("So be it.")])
@@ -89,7 +89,7 @@ async def test_a_person_allows_a_call_with_other_arguments_and_denies_the_next(s
     assert "Once is enough." in str(denied["content"])
 
 
-async def test_a_person_speaks_to_an_agent_at_work_and_stops_it(site: Site) -> None:
+async def test_a_message_is_sent_to_a_running_agent_which_is_then_stopped(site: Site) -> None:
     hold = Hold(index=6)
     site.model.script = in_turn(
         Reply([ToolUse(TASK)]), Reply([Text("Both of you are heard now")], hold=hold), HttpError(500)
@@ -118,7 +118,7 @@ async def test_a_person_speaks_to_an_agent_at_work_and_stops_it(site: Site) -> N
     assert "And hurry" in str(site.world.simulator.requests[-1].body["messages"])
 
 
-async def test_a_tab_that_is_loaded_anew_hears_the_answer_go_on(site: Site) -> None:
+async def test_a_reloaded_tab_continues_to_show_the_answer(site: Site) -> None:
     hold = Hold(index=5)
     site.model.script = in_turn(Reply([Text("one two three four five")], hold=hold), Reply([Text("six")]))
     async with site.visit(await site.key(), complaints=["net::ERR_FAILED"]) as page:
@@ -149,7 +149,7 @@ async def test_a_tab_that_is_loaded_anew_hears_the_answer_go_on(site: Site) -> N
         await screenshot(page, "chat-past")
 
 
-async def test_a_person_forks_from_an_earlier_answer_and_deletes(site: Site) -> None:
+async def test_a_conversation_is_forked_and_deleted(site: Site) -> None:
     site.model.script = in_turn(*(Reply([Text(text)]) for text in ("I see.", "Tea it is.", "Coffee it is.")))
     async with site.visit(await site.key()) as page:
         await ask(page, "I am Ada", graph=ASSISTANT)
@@ -178,7 +178,7 @@ async def test_a_person_forks_from_an_earlier_answer_and_deletes(site: Site) -> 
         await expect(page.get_by_role("heading", name="New conversation")).to_be_visible()
 
 
-async def test_what_a_key_may_not_is_not_offered(site: Site) -> None:
+async def test_actions_without_scope_are_not_offered(site: Site) -> None:
     site.model.script = in_turn(Reply([Text("Hello.")]))
     reader = await site.key("runs:read")
     _, writer = await site.world.services.accounts.create_key(reader.account, ["runs:write", "runs:read"])
@@ -194,7 +194,7 @@ async def test_what_a_key_may_not_is_not_offered(site: Site) -> None:
         await expect(page.get_by_text("$")).to_have_count(0)
 
 
-async def test_what_goes_wrong_is_said_in_plain_words(site: Site) -> None:
+async def test_errors_are_shown_as_sentences(site: Site) -> None:
     site.model.script = in_turn(HttpError(402), Reply([Text("Better now.")]))
     key = await site.key()
     async with site.visit(key, complaints=["net::ERR_INTERNET_DISCONNECTED", "status of 40"]) as page:
@@ -217,7 +217,7 @@ async def test_what_goes_wrong_is_said_in_plain_words(site: Site) -> None:
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-async def test_a_subagents_work_is_shown_where_it_was_given(site: Site) -> None:
+async def test_a_subagents_output_is_shown_in_its_call(site: Site) -> None:
     site.model.script = leading
     async with site.visit(await site.key()) as page:
         await ask(page, "time?", graph=LEAD)
@@ -243,7 +243,7 @@ def leading(request: ApiRequest) -> Answer:
     return Reply([ToolUse("Agent", work)] if first else [Text("It is late.")])
 
 
-async def test_a_run_that_waits_says_where_it_stands(site: Site) -> None:
+async def test_a_queued_run_shows_its_position(site: Site) -> None:
     hold = Hold(index=4)
     site.model.script = in_turn(Reply([Text("one two")], hold=hold), Reply([Text("three")]))
     key = await site.key()
@@ -281,7 +281,7 @@ HOSTILE = """Look: <img src=x onerror="window.hacked=1"> and <script>window.hack
 """
 
 
-async def test_a_hostile_answer_does_no_harm(site: Site) -> None:
+async def test_a_hostile_answer_is_rendered_safely(site: Site) -> None:
     asked: list[str] = []
     site.model.script = in_turn(
         Reply([Text(HOSTILE)]), Reply([Text("x" * 3_000_000)]), Reply([Text("Still here.")])
@@ -312,7 +312,7 @@ async def test_a_hostile_answer_does_no_harm(site: Site) -> None:
     }
 
 
-async def test_it_fits_a_phone_in_the_dark(site: Site) -> None:
+async def test_the_chat_fits_a_phone_in_dark_mode(site: Site) -> None:
     site.model.script = in_turn(
         Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]), Reply([Text(RICH)])
     )

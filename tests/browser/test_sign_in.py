@@ -39,7 +39,7 @@ async def test_a_person_signs_in_and_out(site: Site) -> None:
         await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
 
 
-async def test_a_wrong_key_is_refused_in_plain_words(site: Site) -> None:
+async def test_an_invalid_key_is_rejected_with_a_sentence(site: Site) -> None:
     async with site.visit(size=PHONE, dark=True, complaints=[REFUSED]) as page:
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_role("alert")).to_have_text("Enter an API key.")
@@ -51,7 +51,7 @@ async def test_a_wrong_key_is_refused_in_plain_words(site: Site) -> None:
         assert await accessibility_problems(page) == []
 
 
-async def test_a_page_says_that_the_server_is_away(site: Site) -> None:
+async def test_a_page_shows_that_the_server_is_unreachable(site: Site) -> None:
     key = await site.key()
 
     async with site.visit(key, complaints=["net::ERR_FAILED"]) as page:

@@ -60,7 +60,7 @@ def of(step: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [event for event in step["events"] if event["type"] == kind]
 
 
-async def test_texts_arrive_as_they_are(world_of: WorldOf) -> None:
+async def test_texts_arrive_unchanged(world_of: WorldOf) -> None:
     long = "x" * 1_000_000
     world = await world_of(
         by_prompt(odd=in_turn(Reply([Text(ODD)])), long=in_turn(Reply([Text(f"{long} end")])))
@@ -108,7 +108,7 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     assert len(await sessions(world)) == 1
 
 
-async def test_a_run_that_fails_or_is_stopped_says_so(world_of: WorldOf) -> None:
+async def test_failed_and_cancelled_runs_have_their_own_outcomes(world_of: WorldOf) -> None:
     world = await world_of(
         by_prompt(
             fail=in_turn(HttpError(400, "invalid_request_error")),
@@ -129,7 +129,7 @@ async def test_a_run_that_fails_or_is_stopped_says_so(world_of: WorldOf) -> None
     assert "TEXT_MESSAGE_END" in kinds(stopped)
 
 
-async def test_a_client_that_lost_its_connection_hears_all_of_the_answer_once(world_of: WorldOf) -> None:
+async def test_a_reconnected_client_receives_the_whole_answer_once(world_of: WorldOf) -> None:
     words = " ".join(f"word-{number}" for number in range(100))
     slow = Reply([Thinking("Hm, hm."), Text(words)], delta_delay_s=0.02)
     world = await world_of(by_prompt(long=in_turn(slow), more=in_turn(Reply([Text("More.")]))))
@@ -187,7 +187,7 @@ async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, 
     assert told["messages"][-1]["content"] == "Late."
 
 
-async def test_an_interrupt_can_be_abandoned_also_over_a_lost_connection(
+async def test_an_interrupt_can_be_cancelled_after_a_lost_connection(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
     replies = in_turn(Reply([ToolUse(MAIL, MAIL_TO_BOB)]), Reply([Text("Then not.")]))
@@ -205,7 +205,7 @@ async def test_an_interrupt_can_be_abandoned_also_over_a_lost_connection(
     assert told["pending"] == []
 
 
-async def test_what_subagents_say_is_theirs(world_of: WorldOf, tmp_path: Path) -> None:
+async def test_messages_of_subagents_are_attributed_to_them(world_of: WorldOf, tmp_path: Path) -> None:
     model = delegation.delegating(background=False, helper=delegation.looks_at_the_clock)
     world = await world_of(model, **delegation.graphs(tmp_path))
 

@@ -108,7 +108,7 @@ def text(content: str) -> dict[str, Any]:
 
 
 @each_release
-def test_text_arrives_as_it_was_said(told: Told, release: str) -> None:
+def test_text_arrives_unchanged(told: Told, release: str) -> None:
     assert answer(told.of(release, "text")) == [text(ODD)]
     assert answer(told.of(release, "line")) == [text(HUGE)]
     metadata = told.of(release, "text")["messages"][-1]["metadata"]
@@ -116,7 +116,7 @@ def test_text_arrives_as_it_was_said(told: Told, release: str) -> None:
 
 
 @each_release
-def test_a_tool_is_called_and_the_conversation_goes_on(told: Told, release: str) -> None:
+def test_a_tool_is_called_and_the_conversation_continues(told: Told, release: str) -> None:
     chat = told.of(release, "turns")
 
     first, second = chat["messages"][1], answer(chat)
@@ -134,7 +134,7 @@ def test_a_tool_is_called_and_the_conversation_goes_on(told: Told, release: str)
     assert {part["type"] for part in chat["data"]} == {"data-status", "data-step"}
 
 
-def test_the_model_hears_each_turn_once(told: Told) -> None:
+def test_the_model_receives_each_turn_once(told: Told) -> None:
     for request in told.asked:
         if request.last_text == "and then":
             said = [text_of(message["content"]) for message in request.messages]
@@ -142,7 +142,7 @@ def test_the_model_hears_each_turn_once(told: Told) -> None:
 
 
 @each_release
-def test_a_tool_that_fails_says_so_and_the_run_goes_on(told: Told, release: str) -> None:
+def test_a_failed_tool_is_reported_and_the_run_continues(told: Told, release: str) -> None:
     call, words = answer(told.of(release, "toolError"))
 
     assert (call["type"], call["state"]) == ("tool-core__get_current_time", "output-error")
@@ -151,7 +151,7 @@ def test_a_tool_that_fails_says_so_and_the_run_goes_on(told: Told, release: str)
 
 
 @each_release
-def test_a_failed_run_is_an_error_in_our_words(told: Told, release: str) -> None:
+def test_a_failed_run_is_an_error_with_our_code(told: Told, release: str) -> None:
     chat = told.of(release, "runError")
 
     assert (chat["status"], chat["errors"]) == ("error", ["The run did not succeed: invalid_request."])
@@ -160,9 +160,7 @@ def test_a_failed_run_is_an_error_in_our_words(told: Told, release: str) -> None
 
 
 @each_release
-async def test_what_is_streamed_has_the_types_of_the_release(
-    told: Told, release: str, tmp_path: Path
-) -> None:
+async def test_streamed_parts_have_the_types_of_the_release(told: Told, release: str, tmp_path: Path) -> None:
     chunks = [*told.of(release, "chunks"), *told.of(release, "stop")["chunks"]]
     (tmp_path / "chunks.ts").write_text(
         f'import type {{ UIMessageChunk }} from "{release}";\n'
@@ -187,7 +185,7 @@ def test_a_chat_is_stopped(told: Told, release: str) -> None:
 
 
 @each_release
-def test_a_chat_left_amid_a_message_hears_all_of_it_again(told: Told, release: str) -> None:
+def test_a_resumed_chat_receives_the_current_message_from_its_start(told: Told, release: str) -> None:
     resumed = told.of(release, "reconnect")
 
     assert resumed["same"]
@@ -196,26 +194,26 @@ def test_a_chat_left_amid_a_message_hears_all_of_it_again(told: Told, release: s
 
 
 @each_release
-def test_where_nothing_is_under_way_there_is_nothing_to_resume(told: Told, release: str) -> None:
+def test_resuming_an_idle_chat_gives_204(told: Told, release: str) -> None:
     assert told.of(release, "nothing") is None
 
 
 @each_release
-def test_the_same_post_again_is_the_same_run(told: Told, release: str) -> None:
+def test_a_repeated_post_joins_its_run(told: Told, release: str) -> None:
     first, second = told.of(release, "twice")
 
     assert first == second
 
 
 @each_release
-def test_what_failed_can_be_asked_again(told: Told, release: str) -> None:
+def test_a_failed_answer_can_be_regenerated(told: Told, release: str) -> None:
     retried = told.of(release, "retry")
 
     assert retried["before"]["status"] == "error"
     assert answer(retried["after"]) == [text("You said: fails at first")]
 
 
-def test_the_oldest_release_is_asked_for_consent_in_a_data_part(told: Told) -> None:
+def test_the_oldest_release_gets_permission_requests_as_data_parts(told: Told) -> None:
     chat = told.of("ai-oldest", "consent")
 
     call, permission, words = answer(chat)
@@ -250,7 +248,7 @@ def test_a_person_denies_in_the_newest_release(told: Told) -> None:
     assert any("Never." in str(result["content"]) for result in results)
 
 
-def test_a_person_decides_about_one_call_after_the_other(told: Told) -> None:
+def test_parallel_calls_are_decided_one_after_the_other(told: Told) -> None:
     story = told.of("ai", "both")
 
     first, second, _ = answer(story["after"])

@@ -21,9 +21,7 @@ async def told(world: World, run_id: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("cut_after", [700, 500_000], ids=["between two events", "amid a line of 1 MB"])
-async def test_a_reader_whose_connection_breaks_hears_everything_once(
-    world_of: WorldOf, cut_after: int
-) -> None:
+async def test_a_reader_that_reconnects_receives_every_event_once(world_of: WorldOf, cut_after: int) -> None:
     world = await world_of(
         in_turn(
             Reply([Text(NASTY), ToolUse(CALCULATOR, {"expression": "6*7"})]),
@@ -41,7 +39,7 @@ async def test_a_reader_whose_connection_breaks_hears_everything_once(
     assert "".join(deltas) == NASTY + HUGE + " end"
 
 
-async def test_what_is_streamed_has_the_types_of_the_document(world_of: WorldOf, tmp_path: Path) -> None:
+async def test_streamed_events_have_the_types_of_the_document(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(
             Reply([Text("Let me see."), ToolUse(CALCULATOR, {"expression": "6*7"})]),

@@ -249,7 +249,7 @@ async def test_more_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> No
         ("object", {"schema": {"type": "array"}}, "schema"),
     ],
 )
-async def test_a_wrong_field_is_named(
+async def test_an_invalid_field_is_named(
     world_of: WorldOf, path: str, change: dict[str, Any], field: str
 ) -> None:
     world = await world_of(in_turn())

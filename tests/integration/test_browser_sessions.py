@@ -36,7 +36,7 @@ async def signed_in(browser: httpx.AsyncClient) -> httpx.Response:
     return response
 
 
-async def test_a_session_can_do_what_its_key_can(world_of: WorldOf) -> None:
+async def test_a_session_has_the_scopes_of_its_key(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     async with a_browser(world) as browser:
@@ -60,7 +60,7 @@ async def test_a_session_can_do_what_its_key_can(world_of: WorldOf) -> None:
     assert (runs.status_code, left.status_code, after.status_code) == (200, 204, 401)
 
 
-async def test_a_session_that_was_left_is_over_for_whoever_copied_it(world_of: WorldOf) -> None:
+async def test_signing_out_invalidates_copies_of_the_cookie(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     async with a_browser(world) as browser, a_browser(world) as thief:
@@ -73,7 +73,7 @@ async def test_a_session_that_was_left_is_over_for_whoever_copied_it(world_of: W
         assert (await thief.get(SESSION)).status_code == 204
 
 
-async def test_signing_in_again_ends_the_session_before(world_of: WorldOf) -> None:
+async def test_signing_in_again_ends_the_previous_session(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     async with a_browser(world) as browser, a_browser(world) as earlier:
@@ -108,7 +108,7 @@ async def test_scripts_cannot_read_the_cookie_and_other_sites_cannot_send_it(
     assert ("secure" in parts, any(part.startswith("domain") for part in parts)) == (secure, False)
 
 
-async def test_by_https_only_the_cookie_of_this_host_counts(world_of: WorldOf) -> None:
+async def test_over_https_only_the_host_cookie_is_accepted(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     async with a_browser(world) as browser:
@@ -129,7 +129,7 @@ async def test_by_https_only_the_cookie_of_this_host_counts(world_of: WorldOf) -
     ],
     ids=["host passed on", "as usual", "host not passed on", "by RFC 7239", "by two proxies"],
 )
-async def test_behind_a_proxy_that_hides_https_a_neighbouring_host_cannot_plant_a_session(
+async def test_a_sibling_host_cannot_plant_a_session_behind_a_proxy_that_hides_https(
     world_of: WorldOf, behind: dict[str, str]
 ) -> None:
     world = await world_of(in_turn())
@@ -147,7 +147,7 @@ async def test_behind_a_proxy_that_hides_https_a_neighbouring_host_cannot_plant_
     assert (alone.status_code, beside.status_code, who.status_code) == (401, 401, 204)
 
 
-async def test_the_cookie_of_this_host_wins_over_one_that_was_planted(world_of: WorldOf) -> None:
+async def test_the_host_cookie_takes_precedence_over_a_planted_one(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     _, other = await world.services.accounts.create_key("attacker", ["runs:read"])
     async with a_browser(world) as attacker, a_browser(world, Origin="https://chat.example.org") as victim:
@@ -159,7 +159,7 @@ async def test_the_cookie_of_this_host_wins_over_one_that_was_planted(world_of: 
     assert who.json()["account"] == "default"
 
 
-async def test_nobody_signs_in_by_plain_http_from_another_machine(world_of: WorldOf) -> None:
+async def test_signing_in_over_plain_http_from_another_machine_is_rejected(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     async with a_browser(world, Host="192.168.1.5:8000", Origin="http://192.168.1.5:8000") as browser:
         refused = await browser.post(SESSION, json={"apiKey": KEY})
@@ -168,7 +168,7 @@ async def test_nobody_signs_in_by_plain_http_from_another_machine(world_of: Worl
     assert "set-cookie" not in refused.headers
 
 
-async def test_an_operator_may_let_browsers_sign_in_by_plain_http(world_of: WorldOf) -> None:
+async def test_an_operator_can_allow_signing_in_over_plain_http(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_ALLOW_HTTP_SIGN_IN=True)
     async with a_browser(world, Host="192.168.1.5:8000", Origin="http://192.168.1.5:8000") as browser:
         cookie = (await signed_in(browser)).headers["set-cookie"].partition(";")[0]
@@ -178,7 +178,7 @@ async def test_an_operator_may_let_browsers_sign_in_by_plain_http(world_of: Worl
     assert (runs.status_code, by_https.status_code) == (200, 401)
 
 
-async def test_a_session_serves_no_page_of_others(world_of: WorldOf) -> None:
+async def test_a_session_is_rejected_for_pages_of_other_sites(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=FRIEND)
     foreign = [
         {},
@@ -206,7 +206,7 @@ async def test_a_session_serves_no_page_of_others(world_of: WorldOf) -> None:
     assert (runs.status_code, runs.json()["items"]) == (200, [])
 
 
-async def test_a_session_serves_our_pages_and_those_of_origins_that_are_set(world_of: WorldOf) -> None:
+async def test_a_session_is_accepted_for_our_pages_and_allowed_origins(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=FRIEND)
     ours = [
         {"Sec-Fetch-Site": "same-origin"},
@@ -222,7 +222,7 @@ async def test_a_session_serves_our_pages_and_those_of_origins_that_are_set(worl
                 assert response.status_code in {202, 204, 404}, (sent, method, path, response.text)
 
 
-async def test_a_page_of_others_cannot_sign_a_browser_in(world_of: WorldOf) -> None:
+async def test_a_page_of_another_site_cannot_sign_in(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     async with a_browser(world, Origin="https://evil.example.org") as browser:
@@ -234,7 +234,7 @@ async def test_a_page_of_others_cannot_sign_a_browser_in(world_of: WorldOf) -> N
     assert "set-cookie" not in posted.headers
 
 
-async def test_an_api_key_wins_over_the_cookie(world_of: WorldOf) -> None:
+async def test_an_api_key_takes_precedence_over_the_cookie(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     _, other = await world.services.accounts.create_key("other", ["runs:read"])
 
@@ -250,7 +250,7 @@ async def test_an_api_key_wins_over_the_cookie(world_of: WorldOf) -> None:
     assert wrong.status_code == 401
 
 
-async def test_a_wrong_key_opens_no_session(world_of: WorldOf) -> None:
+async def test_an_invalid_key_opens_no_session(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     async with a_browser(world) as browser:
@@ -279,7 +279,7 @@ async def test_a_session_ends_with_its_key(database: Database) -> None:
         await sessions.open(secret)
 
 
-async def test_a_session_ends_in_time_and_is_removed(database: Database) -> None:
+async def test_an_expired_session_is_rejected_and_deleted(database: Database) -> None:
     accounts = Accounts(database)
     sessions = BrowserSessions(database, accounts)
     _, secret = await accounts.create_key("acme", ["runs:read"])
@@ -295,7 +295,7 @@ async def test_a_session_ends_in_time_and_is_removed(database: Database) -> None
         assert left.all() == [timedelta(days=7)]
 
 
-async def test_sessions_are_not_kept_as_they_are(database: Database) -> None:
+async def test_session_tokens_are_stored_as_hashes(database: Database) -> None:
     accounts = Accounts(database)
     _, secret = await accounts.create_key("acme", ["runs:read"])
     opened = await BrowserSessions(database, accounts).open(secret)

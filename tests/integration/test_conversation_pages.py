@@ -84,7 +84,7 @@ async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7])
-async def test_pages_of_any_size_are_the_whole_conversation(database: Database, limit: int) -> None:
+async def test_pages_of_any_size_add_up_to_the_conversation(database: Database, limit: int) -> None:
     key, store = await an_account(database), PostgresSessionStore(database)
     for run_id in ("r1", "never-began", "r2", "r3"):
         conversation = await a_turn(database, key, run_id)
@@ -107,7 +107,7 @@ async def test_pages_of_any_size_are_the_whole_conversation(database: Database, 
     assert len(parts) >= 12 / limit
 
 
-async def test_a_page_is_no_larger_than_its_bound_and_one_line(database: Database) -> None:
+async def test_a_page_exceeds_its_size_limit_by_one_line_at_most(database: Database) -> None:
     key, store = await an_account(database), PostgresSessionStore(database)
     conversation = await a_turn(database, key, "r1")
     for number in range(6):
@@ -120,7 +120,7 @@ async def test_a_page_is_no_larger_than_its_bound_and_one_line(database: Databas
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "1.5", "9" * 30, "\u0661"])
-async def test_what_is_no_cursor_is_refused(database: Database, cursor: str) -> None:
+async def test_an_invalid_cursor_is_rejected(database: Database, cursor: str) -> None:
     key = await an_account(database)
     await a_turn(database, key, "r1")
 
@@ -128,7 +128,7 @@ async def test_what_is_no_cursor_is_refused(database: Database, cursor: str) -> 
         await conversations_over(database).get_page(key.account_id, KEY, limit=10, cursor=cursor)
 
 
-async def test_a_conversation_that_is_full_gets_no_further_turn(database: Database) -> None:
+async def test_a_full_conversation_accepts_no_further_turn(database: Database) -> None:
     key = await an_account(database)
     conversation = await a_turn(database, key, "r1")
     await PostgresSessionStore(database).add(conversation.transcript, lines_of("r1", answer="x" * 2000))
@@ -146,7 +146,7 @@ async def test_a_conversation_that_is_full_gets_no_further_turn(database: Databa
 
 
 @pytest.mark.parametrize("limit", [1, 2, 10])
-async def test_a_run_is_shown_before_its_question_is_written_down(database: Database, limit: int) -> None:
+async def test_a_run_is_listed_before_its_question_is_stored(database: Database, limit: int) -> None:
     key, store = await an_account(database), PostgresSessionStore(database)
     conversation = await a_turn(database, key, "r1")
     await store.add(conversation.transcript, lines_of("r1"))

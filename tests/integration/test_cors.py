@@ -16,7 +16,7 @@ def allowed(response: httpx.Response) -> str | None:
     return found
 
 
-async def test_without_a_setting_no_other_origin_may_read_anything(world_of: WorldOf) -> None:
+async def test_other_origins_are_not_allowed_by_default(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     asked = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **ASKS})
@@ -26,7 +26,7 @@ async def test_without_a_setting_no_other_origin_may_read_anything(world_of: Wor
     assert not [name for response in (asked, read) for name in response.headers if "access-control" in name]
 
 
-async def test_an_origin_that_is_set_may_call_and_read(world_of: WorldOf) -> None:
+async def test_a_configured_origin_is_allowed(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=f"{FRIEND}, http://localhost:3000")
 
     asked = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **ASKS})
@@ -42,7 +42,7 @@ async def test_an_origin_that_is_set_may_call_and_read(world_of: WorldOf) -> Non
     assert failed.headers["x-request-id"]
 
 
-async def test_an_origin_that_is_not_set_may_not(world_of: WorldOf) -> None:
+async def test_an_origin_that_is_not_configured_is_not_allowed(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=FRIEND)
 
     for origin in ("https://evil.example.org", f"{FRIEND}.evil.net", "null", "http://chat.example.org"):

@@ -46,7 +46,7 @@ NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
         ({"responseFormat": {"type": "text"}}, "responseFormat.type"),
     ],
 )
-async def test_a_wrong_field_is_named(world_of: WorldOf, change: dict[str, Any], field: str) -> None:
+async def test_an_invalid_field_is_named(world_of: WorldOf, change: dict[str, Any], field: str) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.post("/v1/runs", json={**a_request(), **change})
@@ -59,7 +59,7 @@ async def test_a_wrong_field_is_named(world_of: WorldOf, change: dict[str, Any],
     assert (await world.http.get("/v1/runs")).json()["items"] == []
 
 
-async def test_what_a_client_sent_is_not_repeated_to_it(world_of: WorldOf) -> None:
+async def test_errors_do_not_repeat_submitted_values(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.post("/v1/runs", json=a_request(model={"my": "secret-value"}))
@@ -80,7 +80,7 @@ async def test_what_a_client_sent_is_not_repeated_to_it(world_of: WorldOf) -> No
         (b"[" * 100_000, 422),
     ],
 )
-async def test_a_body_that_is_no_request_is_refused(world_of: WorldOf, body: bytes, status: int) -> None:
+async def test_malformed_bodies_are_rejected(world_of: WorldOf, body: bytes, status: int) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.post("/v1/runs", content=body, headers={"Content-Type": "application/json"})
@@ -89,7 +89,7 @@ async def test_a_body_that_is_no_request_is_refused(world_of: WorldOf, body: byt
     assert response.json()["status"] == status
 
 
-async def test_only_json_is_taken(world_of: WorldOf) -> None:
+async def test_only_json_is_accepted(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.post("/v1/runs", content=b"{}", headers={"Content-Type": "text/plain"})
@@ -97,7 +97,7 @@ async def test_only_json_is_taken(world_of: WorldOf) -> None:
     assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
 
 
-async def test_a_body_over_the_limit_is_refused(world_of: WorldOf) -> None:
+async def test_a_body_over_the_limit_is_rejected(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_MAX_BODY_BYTES=2048)
 
     async def endless() -> Any:
@@ -114,7 +114,7 @@ async def test_a_body_over_the_limit_is_refused(world_of: WorldOf) -> None:
         assert "x-request-id" in response.headers
 
 
-async def test_unknown_things_are_not_found(world_of: WorldOf) -> None:
+async def test_unknown_resources_are_not_found(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     graph = await world.http.post("/v1/runs/stream", json=a_request(graphId="claude_agents:nope"))
@@ -132,7 +132,7 @@ async def test_unknown_things_are_not_found(world_of: WorldOf) -> None:
     assert (method.status_code, method.json()["code"]) == (405, "method_not_allowed")
 
 
-async def test_without_a_good_key_nothing_opens(world_of: WorldOf) -> None:
+async def test_invalid_keys_are_rejected(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     record, key = await world.services.accounts.create_key("acme", ["runs:read"])
 
@@ -155,7 +155,7 @@ async def test_without_a_good_key_nothing_opens(world_of: WorldOf) -> None:
     assert "runs:write" in forbidden.json()["detail"]
 
 
-async def test_money_is_shown_to_those_who_may_see_it(world_of: WorldOf) -> None:
+async def test_costs_need_the_scope_receipts_read(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("hi")])))
     _, key = await world.services.accounts.create_key("default", ["runs:read"])
     await world.run(a_request(runId="money-1"))
@@ -217,7 +217,7 @@ async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
         ("/v1/receipts?to=2026-01-01T00:00:00", "to"),
     ],
 )
-async def test_a_wrong_parameter_is_named(world_of: WorldOf, path: str, field: str) -> None:
+async def test_an_invalid_parameter_is_named(world_of: WorldOf, path: str, field: str) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.get(path)
@@ -237,7 +237,7 @@ async def test_a_wrong_parameter_is_named(world_of: WorldOf, path: str, field: s
         ({"headers": {"Last-Event-ID": "9" * 40}}, "Last-Event-ID"),
     ],
 )
-async def test_a_position_that_is_none_is_refused(
+async def test_an_invalid_position_is_rejected(
     world_of: WorldOf, options: dict[str, Any], field: str
 ) -> None:
     world = await world_of(in_turn(Reply([Text("hi")])))
@@ -249,7 +249,7 @@ async def test_a_position_that_is_none_is_refused(
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_an_idempotency_key_must_be_plain(world_of: WorldOf) -> None:
+async def test_an_idempotency_key_must_be_printable(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.post("/v1/runs", json=a_request(), headers={"Idempotency-Key": "x" * 256})
@@ -269,7 +269,7 @@ async def test_the_same_run_posted_at_once_starts_once(world_of: WorldOf) -> Non
     assert len(await world.receipts("race-1")) == 1
 
 
-async def test_a_key_changes_so_much_a_second_and_no_more(world_of: WorldOf) -> None:
+async def test_write_requests_of_a_key_are_limited(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_MAX_WRITES_PER_SECOND=1)
     _, other = await world.services.accounts.create_key("default", ["runs:write"])
 
@@ -287,7 +287,7 @@ async def test_a_key_changes_so_much_a_second_and_no_more(world_of: WorldOf) -> 
     assert (beside.status_code, reading.status_code) == (404, 200)
 
 
-async def test_a_request_id_is_taken_or_made(world_of: WorldOf) -> None:
+async def test_a_request_id_is_accepted_or_generated(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     given = await world.http.get("/healthz", headers={"X-Request-ID": "abc-1"})

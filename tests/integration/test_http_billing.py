@@ -67,7 +67,7 @@ async def test_usage_is_summed_by_group(world_of: WorldOf) -> None:
     assert (total["groupBy"], total["timeZone"], total["nextCursor"]) == (None, "UTC", None)
 
 
-async def test_the_balance_follows_what_was_charged(world_of: WorldOf) -> None:
+async def test_the_balance_follows_the_charges(world_of: WorldOf) -> None:
     world = await charged_world(world_of)
     await world.services.ledger.grant(await world.account_id(), 1_000_000)
 
@@ -89,7 +89,7 @@ async def test_the_balance_follows_what_was_charged(world_of: WorldOf) -> None:
     }
 
 
-async def test_a_run_shows_its_bill(world_of: WorldOf) -> None:
+async def test_a_run_shows_its_charges(world_of: WorldOf) -> None:
     world = await charged_world(world_of)
 
     (newest, _) = (await world.http.get("/v1/runs")).json()["items"]
@@ -111,7 +111,7 @@ async def test_the_export_has_every_column(world_of: WorldOf) -> None:
     assert {"priceVersion", "webSearchRequests", "cacheWrite5mTokens"} <= set(lines[0].split(","))
 
 
-async def test_the_export_goes_on_over_many_pages(world_of: WorldOf) -> None:
+async def test_the_export_spans_many_pages(world_of: WorldOf) -> None:
     world = await charged_world(world_of)
     key = await an_account(world.services.database)
     facts = [a_fact(key, f"msg_{number}") for number in range(2 * MAX_PAGE + 1)]
@@ -131,7 +131,7 @@ async def test_the_export_goes_on_over_many_pages(world_of: WorldOf) -> None:
     assert sorted(row["usageUnitId"] for row in rows) == sorted(fact.message_id for fact in facts)
 
 
-async def test_another_accounts_usage_is_not_there(world_of: WorldOf) -> None:
+async def test_usage_of_another_account_is_not_included(world_of: WorldOf) -> None:
     world = await charged_world(world_of)
 
     async with holder(world, "stranger", "receipts:read") as stranger:
@@ -153,7 +153,7 @@ async def test_another_accounts_usage_is_not_there(world_of: WorldOf) -> None:
         ({"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
     ],
 )
-async def test_a_wrong_question_names_the_parameter(
+async def test_an_invalid_query_names_the_parameter(
     world_of: WorldOf, query: dict[str, str], field: str
 ) -> None:
     world = await world_of(in_turn())
@@ -197,7 +197,7 @@ async def test_operators_set_terms(world_of: WorldOf) -> None:
     assert (none.json()["monthlyBudget"], none.json()["available"]) == (None, None)
 
 
-async def test_terms_that_are_not_named_stay(world_of: WorldOf) -> None:
+async def test_omitted_terms_stay_unchanged(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     # At once: neither may write back what the other has just replaced.
@@ -241,7 +241,7 @@ async def test_only_operators_see_accounts(world_of: WorldOf) -> None:
     assert [answer.status_code for answer in answers] == [403] * 7
 
 
-async def test_only_json_of_an_operator_is_read(world_of: WorldOf) -> None:
+async def test_bodies_of_accounts_are_read_for_operators_only(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     text, json = {"Content-Type": "text/plain"}, {"Content-Type": "application/json"}
     url = "/v1/accounts/default/grants"
@@ -261,7 +261,7 @@ async def test_only_json_of_an_operator_is_read(world_of: WorldOf) -> None:
     assert (await world.http.get("/v1/balance")).json()["granted"] == 0
 
 
-async def test_a_cursor_of_another_list_is_refused(world_of: WorldOf) -> None:
+async def test_a_cursor_of_another_list_is_rejected(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.get("/v1/accounts", params={"cursor": "x"})
@@ -270,7 +270,7 @@ async def test_a_cursor_of_another_list_is_refused(world_of: WorldOf) -> None:
     assert [error["field"] for error in response.json()["errors"]] == ["cursor"]
 
 
-async def test_an_account_nobody_knows_is_not_found(world_of: WorldOf) -> None:
+async def test_an_unknown_account_is_not_found(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     for name in ("nobody", "%00", "a" * 300):
@@ -308,7 +308,7 @@ async def test_an_account_nobody_knows_is_not_found(world_of: WorldOf) -> None:
         ("adjustments", {"usd": "0", "note": "x"}, "usd"),
     ],
 )
-async def test_a_wrong_amount_names_the_field(
+async def test_an_invalid_amount_names_the_field(
     world_of: WorldOf, path: str, body: dict[str, Any], field: str
 ) -> None:
     world = await world_of(in_turn())
@@ -320,7 +320,7 @@ async def test_a_wrong_amount_names_the_field(
     assert (await world.http.get("/v1/balance")).json()["left"] == 0
 
 
-async def test_terms_that_make_no_sense_are_refused(world_of: WorldOf) -> None:
+async def test_invalid_terms_are_rejected(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     for body, field in (

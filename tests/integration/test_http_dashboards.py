@@ -91,7 +91,7 @@ async def test_the_export_takes_the_same_filters_and_needs_no_header(world_of: W
     assert len(json.json()["items"]) == 2
 
 
-async def test_what_cache_reads_saved_is_kept_with_the_receipt(world_of: WorldOf) -> None:
+async def test_cache_savings_are_stored_with_the_receipt(world_of: WorldOf) -> None:
     usage = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 10_000}
     world = await world_of(lambda _: Reply([Text("hi")], usage=usage))
     assert (await world.http.post("/v1/runs/wait", json=a_request(model=SONNET))).json()["ok"]
@@ -192,7 +192,7 @@ async def test_no_tenant_sees_another(world_of: WorldOf) -> None:
     assert (of_owner, total["receipts"]) == ([], 0)
 
 
-async def test_keys_are_named_and_never_shown(world_of: WorldOf) -> None:
+async def test_keys_are_listed_without_their_secrets(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     secrets = [(await a_tenant(world, name=name))[1] for name in ("first", "second")]
     async with a_client(world.url, secrets[0]) as client:
@@ -209,7 +209,7 @@ async def test_keys_are_named_and_never_shown(world_of: WorldOf) -> None:
     assert wrong.status_code == 422
 
 
-async def test_money_needs_the_scope_for_it(world_of: WorldOf) -> None:
+async def test_billing_endpoints_need_their_scope(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     _, secret = await world.services.accounts.create_key("acme", ["runs:write", "runs:read"])
 
@@ -234,7 +234,7 @@ QUESTIONS: Sequence[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_a_wrong_question_names_the_parameter(world_of: WorldOf) -> None:
+async def test_an_invalid_query_names_the_parameter(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     for path, query, field in QUESTIONS:

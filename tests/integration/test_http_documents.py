@@ -25,7 +25,7 @@ JSON = {"Content-Type": "application/json"}
         (b"[" * 65 + b"]" * 65, "body"),
     ],
 )
-async def test_json_that_cannot_be_kept_is_refused(world_of: WorldOf, body: bytes, field: str) -> None:
+async def test_json_that_cannot_be_stored_is_rejected(world_of: WorldOf, body: bytes, field: str) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.post("/v1/runs", content=body, headers=JSON)
@@ -34,7 +34,7 @@ async def test_json_that_cannot_be_kept_is_refused(world_of: WorldOf, body: byte
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_a_schema_as_deep_as_may_be_is_taken(world_of: WorldOf) -> None:
+async def test_a_schema_of_the_maximum_depth_is_accepted(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("hi")])))
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(60):
@@ -46,7 +46,7 @@ async def test_a_schema_as_deep_as_may_be_is_taken(world_of: WorldOf) -> None:
     assert response.status_code == 202
 
 
-async def test_who_asks_matters_before_what_is_asked(world_of: WorldOf) -> None:
+async def test_authentication_comes_before_validation(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     _, key = await world.services.accounts.create_key("acme", ["runs:read"])
 
@@ -58,7 +58,7 @@ async def test_who_asks_matters_before_what_is_asked(world_of: WorldOf) -> None:
     assert (missing.status_code, forbidden.status_code) == (401, 403)
 
 
-async def test_every_answer_has_a_request_id_and_every_error_is_a_problem(world_of: WorldOf) -> None:
+async def test_every_response_has_a_request_id_and_every_error_is_a_problem(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     requests = [
         ("GET", "/nowhere"),
@@ -88,7 +88,7 @@ async def test_every_answer_has_a_request_id_and_every_error_is_a_problem(world_
         ("/healthz", "GET, HEAD"),
     ],
 )
-async def test_a_method_refused_names_those_taken(world_of: WorldOf, path: str, allowed: str) -> None:
+async def test_405_lists_the_allowed_methods(world_of: WorldOf, path: str, allowed: str) -> None:
     world = await world_of(in_turn())
 
     response = await world.http.delete(path)
@@ -96,7 +96,7 @@ async def test_a_method_refused_names_those_taken(world_of: WorldOf, path: str, 
     assert (response.status_code, response.headers["allow"]) == (405, allowed)
 
 
-async def test_head_answers_like_get(world_of: WorldOf) -> None:
+async def test_head_responds_like_get(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     for path in ("/healthz", "/readyz", "/v1/graphs", "/v1/runs/nope", "/v1/receipts"):
@@ -106,7 +106,7 @@ async def test_head_answers_like_get(world_of: WorldOf) -> None:
         assert head.content == b""
 
 
-async def test_a_database_that_is_away_is_said_without_saying_where(tmp_path: Path) -> None:
+async def test_an_unavailable_database_is_reported_without_its_address(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(AsyncExitStack())
         server = await running.enter_async_context(EmbeddedPostgres.start(tmp_path / "postgres"))
@@ -133,7 +133,7 @@ async def test_a_database_that_is_away_is_said_without_saying_where(tmp_path: Pa
         assert "127.0.0.1" not in response.text
 
 
-async def test_an_event_log_that_is_away_is_said(world_of: WorldOf) -> None:
+async def test_an_unavailable_event_log_is_reported(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
     await world.services.log.aclose()
 
@@ -142,7 +142,7 @@ async def test_an_event_log_that_is_away_is_said(world_of: WorldOf) -> None:
     assert (response.status_code, response.json()["detail"]) == (503, "Not available: event log.")
 
 
-async def test_an_export_has_every_receipt_however_many(world_of: WorldOf) -> None:
+async def test_an_export_contains_every_receipt(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([Text("hi")]))
     await world.run(a_request(runId="export-1"))
     (receipt,) = await world.receipts("export-1")

@@ -15,7 +15,7 @@ def told(response: httpx.Response) -> tuple[int, str | None]:
     return response.status_code, response.json().get("code") if response.content else None
 
 
-async def test_a_deleted_run_says_nothing_more_and_keeps_its_receipts(world_of: WorldOf) -> None:
+async def test_a_deleted_run_has_no_contents_and_keeps_its_receipts(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
     _, key = await world.services.accounts.create_key("umbrella", SCOPES)
@@ -55,7 +55,7 @@ async def test_a_deleted_run_says_nothing_more_and_keeps_its_receipts(world_of: 
     assert len(world.simulator.requests) == 1
 
 
-async def test_an_account_that_keeps_as_much_as_it_may_is_told_507_until_it_deletes(
+async def test_a_full_storage_quota_is_a_507_until_something_is_deleted(
     world_of: WorldOf,
 ) -> None:
     world = await world_of(in_turn(*[Reply([Text("ok")])] * 3), **ONE_MB)

@@ -15,7 +15,7 @@ from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
 
 
-async def test_a_silent_stream_beats_and_its_events_stay_the_same(world_of: WorldOf) -> None:
+async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
     await world.start(a_request(runId="silent-1"))
@@ -35,7 +35,7 @@ async def test_a_silent_stream_beats_and_its_events_stay_the_same(world_of: Worl
     assert events_only(heard) == heard.replace(RETRY_FRAME, b"").replace(HEARTBEAT, b"")
 
 
-async def test_readers_who_leave_leave_nothing_behind(world_of: WorldOf) -> None:
+async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
     await world.start(a_request(runId="crowd-1"))
@@ -82,7 +82,7 @@ async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: World
     assert (await world.ended("stop-1"))["status"] == "succeeded"
 
 
-async def test_hanging_up_on_wait_does_not_stop_the_run(world_of: WorldOf) -> None:
+async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
     waiting = asyncio.create_task(world.http.post("/v1/runs/wait", json=a_request(runId="wait-1")))
@@ -106,7 +106,7 @@ async def test_an_error_before_the_first_byte_is_a_problem_document(world_of: Wo
         assert response.headers["content-type"] == "application/problem+json"
 
 
-async def test_the_header_of_a_reconnecting_reader_wins(world_of: WorldOf) -> None:
+async def test_last_event_id_takes_precedence_over_after(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("one two three")])))
     await world.run(a_request(runId="both-1"))
 
@@ -118,7 +118,7 @@ async def test_the_header_of_a_reconnecting_reader_wins(world_of: WorldOf) -> No
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_a_stream_can_be_asked_for_its_head(world_of: WorldOf, method: str) -> None:
+async def test_head_of_a_stream_responds_at_once(world_of: WorldOf, method: str) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
     await world.start(a_request(runId="head-1"))

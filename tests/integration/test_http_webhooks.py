@@ -65,7 +65,7 @@ async def test_a_webhook_is_registered_shown_changed_and_deleted(world_of: World
     ] * 3
 
 
-async def test_a_webhook_can_sleep_and_wake(world_of: WorldOf) -> None:
+async def test_a_webhook_can_be_disabled_and_enabled(world_of: WorldOf) -> None:
     world = await lenient(world_of)
     path = f"/v1/webhooks/{(await registered(world.http))['id']}"
 
@@ -101,7 +101,9 @@ async def test_a_webhook_can_sleep_and_wake(world_of: WorldOf) -> None:
         ({"url": 5, "events": ["run.completed"]}, "url"),
     ],
 )
-async def test_a_wrong_webhook_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+async def test_an_invalid_webhook_names_the_field(
+    world_of: WorldOf, body: dict[str, Any], field: str
+) -> None:
     world = await lenient(world_of)
     path = f"/v1/webhooks/{(await registered(world.http))['id']}"
 
@@ -126,7 +128,7 @@ async def test_a_wrong_webhook_names_the_field(world_of: WorldOf, body: dict[str
         ({"disabledReason": "gone"}, "disabledReason"),
     ],
 )
-async def test_a_wrong_change_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+async def test_an_invalid_change_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
     world = await lenient(world_of)
     webhook = await registered(world.http)
 
@@ -145,7 +147,7 @@ async def test_a_wrong_change_names_the_field(world_of: WorldOf, body: dict[str,
         ({"from": "2026-01-01T00:00:00Z", "since": "x"}, "since"),
     ],
 )
-async def test_a_wrong_window_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+async def test_an_invalid_period_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
     world = await lenient(world_of)
     webhook = await registered(world.http)
 
@@ -155,7 +157,7 @@ async def test_a_wrong_window_names_the_field(world_of: WorldOf, body: dict[str,
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-async def test_private_addresses_are_refused_unless_the_operator_allows_them(world_of: WorldOf) -> None:
+async def test_private_addresses_are_rejected_unless_the_operator_allows_them(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     for url in ("https://127.0.0.1/", "https://10.0.0.1/", "https://[::ffff:10.0.0.1]/", "http://8.8.8.8/"):
@@ -192,7 +194,7 @@ async def test_another_account_sees_and_changes_nothing(world_of: WorldOf) -> No
     assert (await world.http.get(path)).json()["enabled"]
 
 
-async def test_scopes_say_who_may_do_what(world_of: WorldOf) -> None:
+async def test_every_operation_needs_its_scopes(world_of: WorldOf) -> None:
     world = await lenient(world_of)
     money = {"url": URL, "events": ["run.completed", "receipt.created"]}
 
@@ -237,7 +239,7 @@ async def test_scopes_say_who_may_do_what(world_of: WorldOf) -> None:
     assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "forbidden")] * 13
 
 
-async def test_an_account_has_so_many_webhooks_and_no_more(world_of: WorldOf) -> None:
+async def test_the_number_of_webhooks_is_limited(world_of: WorldOf) -> None:
     world = await lenient(world_of)
     for _ in range(MAX_WEBHOOKS):
         last = await registered(world.http)
@@ -279,7 +281,7 @@ async def test_deliveries_are_listed_in_pages_and_replayed(world_of: WorldOf) ->
     assert wrong.status_code == 422
 
 
-async def test_a_secret_is_shown_nowhere_else(world_of: WorldOf) -> None:
+async def test_a_secret_is_shown_only_when_it_is_created(world_of: WorldOf) -> None:
     world = await lenient(world_of)
     webhook = await registered(world.http)
     path = f"/v1/webhooks/{webhook['id']}"

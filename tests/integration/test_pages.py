@@ -11,7 +11,7 @@ from tests.e2e.stories import WorldOf, a_client
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"'=()]*["']([^"']+)["']""", re.MULTILINE)
 
 
-async def test_pages_and_their_files_allow_nothing_from_elsewhere(world_of: WorldOf) -> None:
+async def test_pages_allow_no_foreign_content(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     async with a_client(world.url) as browser:
@@ -32,7 +32,7 @@ async def test_pages_and_their_files_allow_nothing_from_elsewhere(world_of: Worl
             assert (await browser.get(path)).json()["code"] == "not_found", path
 
 
-async def test_the_api_document_is_shown_by_files_that_are_known(world_of: WorldOf) -> None:
+async def test_the_api_viewer_is_pinned_by_hash(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     page = await world.http.get("/docs")
@@ -54,7 +54,7 @@ def test_every_file_of_the_pages_is_part_of_the_package() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(WEB.rglob("*.js")), ids=lambda path: path.name)
-def test_modules_import_files_that_are_there(path: Path) -> None:
+def test_modules_import_existing_files(path: Path) -> None:
     imported = _IMPORT.findall(path.read_text(encoding="utf-8"))
 
     assert [name for name in imported if not (path.parent / name).is_file()] == []

@@ -347,7 +347,7 @@ async def test_another_account_has_no_receipts_here(
     assert (await reports.totals(key.account_id, ["run-1"]))["run-1"].cost_usd == Decimal("0.0045")
 
 
-async def test_a_cursor_of_another_list_is_refused(database: Database, key: KeyRecord) -> None:
+async def test_a_cursor_of_another_list_is_rejected(database: Database, key: KeyRecord) -> None:
     with pytest.raises(Invalid, match="cursor"):
         await BillingReports(database).search(
             key.account_id,

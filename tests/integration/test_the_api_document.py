@@ -42,7 +42,7 @@ def is_valid(document: dict[str, Any], schema: dict[str, Any], value: object) ->
     jsonschema.Draft202012Validator(whole).validate(value)
 
 
-async def test_every_operation_has_examples_and_no_other_has(document: dict[str, Any]) -> None:
+async def test_every_operation_has_examples(document: dict[str, Any]) -> None:
     found = operations(document)
 
     assert set(examples()) <= set(found)
@@ -52,7 +52,7 @@ async def test_every_operation_has_examples_and_no_other_has(document: dict[str,
             assert "example" in content, name
 
 
-async def test_examples_are_what_the_schemas_say(document: dict[str, Any]) -> None:
+async def test_examples_match_their_schemas(document: dict[str, Any]) -> None:
     for operation in operations(document).values():
         bodies = operation.get("requestBody", {}).get("content", {})
         for media_type, content in [*bodies.items(), *answers(operation).items()]:
@@ -66,7 +66,7 @@ async def test_examples_are_what_the_schemas_say(document: dict[str, Any]) -> No
                     is_valid(document, event, json.loads(line.removeprefix("data: ")))
 
 
-async def test_what_is_streamed_is_what_the_document_says(world_of: WorldOf) -> None:
+async def test_streamed_events_match_the_document(world_of: WorldOf) -> None:
     thought = Reply([Thinking("Hm."), Text("Let me see."), ToolUse(CALCULATOR, {"expression": "6*7"})])
     world = await world_of(in_turn(thought, Reply([Text("42")])))
     described = (await world.http.get("/openapi.json")).json()
@@ -80,7 +80,7 @@ async def test_what_is_streamed_is_what_the_document_says(world_of: WorldOf) -> 
         is_valid(described, stream["schema"]["properties"]["data"]["contentSchema"], event.data)
 
 
-def test_every_event_says_what_is_always_there() -> None:
+def test_every_event_schema_lists_its_required_fields() -> None:
     schemas = event_schemas()
 
     named = schemas[CLIENT_EVENT]["discriminator"]["mapping"].values()

@@ -51,7 +51,7 @@ async def answer_to(target: Target, *parts: bytes) -> tuple[dict[str, Any], str]
 @pytest.mark.parametrize(
     "path", ["/v1/runs", "/v1/runs/stream", "/v1/generate/text", "/v1/webhooks", "/v1/ag-ui/x"]
 )
-async def test_without_a_key_no_byte_of_a_body_is_waited_for(target: Target, path: str, length: str) -> None:
+async def test_without_a_key_no_body_is_read(target: Target, path: str, length: str) -> None:
     problem, head = await answer_to(target, raw_post(path, "Content-Type: application/json", length))
 
     assert (problem["status"], problem["code"]) == (401, "unauthenticated")
@@ -59,7 +59,7 @@ async def test_without_a_key_no_byte_of_a_body_is_waited_for(target: Target, pat
     assert "cache-control: no-store" in head
 
 
-async def test_what_the_headers_say_decides_in_order(target: Target) -> None:
+async def test_headers_are_checked_in_order(target: Target) -> None:
     reader = await target.new_key("reading", ["runs:read"])
     writer = await target.new_key("writing", ["runs:read", "runs:write"])
     half = b'{"half'
@@ -85,7 +85,7 @@ async def test_what_the_headers_say_decides_in_order(target: Target) -> None:
     ]
 
 
-async def test_brackets_without_a_key_cost_nothing(target: Target) -> None:
+async def test_nested_json_without_a_key_is_not_parsed(target: Target) -> None:
     async with target.client() as http, target.watched() as watched:
         answers = await asyncio.gather(*(_posted(http, BRACKETS, **NO_KEY) for _ in range(4)))
 
@@ -94,7 +94,7 @@ async def test_brackets_without_a_key_cost_nothing(target: Target) -> None:
     assert watched.grown_bytes < 50 * MB
 
 
-async def test_brackets_with_a_key_are_refused_before_they_are_parsed(target: Target) -> None:
+async def test_deeply_nested_json_is_rejected_before_parsing(target: Target) -> None:
     key = await target.new_key("brackets")
     async with target.client(key) as http, target.watched() as watched:
         answers = await asyncio.gather(*(_posted(http, BRACKETS) for _ in range(3)))
@@ -104,7 +104,7 @@ async def test_brackets_with_a_key_are_refused_before_they_are_parsed(target: Ta
     assert watched.grown_bytes < 100 * MB
 
 
-async def test_large_images_are_taken_beside_others(target: Target) -> None:
+async def test_large_images_are_accepted_concurrently(target: Target) -> None:
     key = await target.new_key("images")
     body = _with_an_image(14 * MB)
     async with target.client(key) as http, target.watched() as watched:
@@ -114,9 +114,7 @@ async def test_large_images_are_taken_beside_others(target: Target) -> None:
     assert watched.worst_s < HEALTHY_S + SLACK_S
 
 
-async def test_an_account_has_a_share_of_what_is_read_at_once(
-    open_target: OpenTarget, model_url: str
-) -> None:
+async def test_the_body_bytes_of_an_account_are_limited(open_target: OpenTarget, model_url: str) -> None:
     settings = {
         "RUNTALLY_MAX_BODY_BYTES": str(MB),
         "RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT": str(2 * MB),
@@ -146,7 +144,7 @@ async def test_an_account_has_a_share_of_what_is_read_at_once(
     assert again.status_code == 200
 
 
-async def test_a_body_that_does_not_come_is_given_up(open_target: OpenTarget, model_url: str) -> None:
+async def test_a_slow_body_times_out(open_target: OpenTarget, model_url: str) -> None:
     async with open_target(model_url, RUNTALLY_BODY_TIMEOUT_S="1") as target:
         key = await target.new_key("slow")
         head = raw_post(
@@ -162,7 +160,7 @@ async def test_a_body_that_does_not_come_is_given_up(open_target: OpenTarget, mo
     assert little["code"] == "request_timeout"
 
 
-async def test_a_client_that_leaves_in_the_middle_starts_nothing(target: Target) -> None:
+async def test_a_client_that_disconnects_during_its_body_starts_nothing(target: Target) -> None:
     key = await target.new_key("leaving")
     writer = await _half_sent(target, key, MB)
     writer.close()

@@ -13,7 +13,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS")
 PAGES = ("/", "/billing", "/docs")
 
 
-async def test_a_method_that_is_refused_names_exactly_those_taken(target: Target) -> None:
+async def test_every_405_lists_the_allowed_methods(target: Target) -> None:
     async with httpx.AsyncClient(base_url=target.url) as nobody:
         document: dict[str, Any] = (await nobody.get("/openapi.json")).json()
         wrong = []
@@ -29,7 +29,7 @@ async def test_a_method_that_is_refused_names_exactly_those_taken(target: Target
     assert wrong == []
 
 
-async def test_no_answer_is_kept_or_guessed_at(target: Target) -> None:
+async def test_every_response_has_security_headers(target: Target) -> None:
     async with httpx.AsyncClient(base_url=target.url) as nobody, target.client() as http:
         document: dict[str, Any] = (await nobody.get("/openapi.json")).json()
         paths = [re.sub(r"{\w+}", "x", path) for path in document["paths"]]
@@ -43,7 +43,7 @@ async def test_no_answer_is_kept_or_guessed_at(target: Target) -> None:
     assert {page.headers["cache-control"] for page in pages} == {"no-cache"}
 
 
-async def test_a_flood_of_questions_that_need_no_key_leaves_room_for_others(target: Target) -> None:
+async def test_a_flood_of_unauthenticated_requests_does_not_block_others(target: Target) -> None:
     async with httpx.AsyncClient(base_url=target.url) as nobody, target.watched() as watched:
         for path in ("/readyz", "/openapi.json"):
             answers = await asyncio.gather(*(nobody.get(path) for _ in range(200)))
@@ -52,7 +52,7 @@ async def test_a_flood_of_questions_that_need_no_key_leaves_room_for_others(targ
     assert watched.worst_s < 2
 
 
-async def test_addresses_that_guess_keys_are_stopped_and_their_neighbours_are_not(
+async def test_addresses_that_guess_keys_are_limited_and_others_are_not(
     open_target: OpenTarget, model_url: str
 ) -> None:
     """A proxy names the address, as the test's own is that of one."""

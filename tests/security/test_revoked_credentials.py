@@ -146,7 +146,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
     assert b"event: done" in heard
 
 
-async def test_a_revoked_key_gets_no_more_of_an_export(target: Target) -> None:
+async def test_a_revoked_key_ends_its_exports(target: Target) -> None:
     key = await target.new_key(f"export-{uuid4().hex}")
     await many_receipts(target, key)
     head = f"GET /v1/receipts?format=csv HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
@@ -165,7 +165,7 @@ async def test_a_revoked_key_gets_no_more_of_an_export(target: Target) -> None:
     assert rest.count(b"claude_sdk") < RECEIPTS
 
 
-async def test_whoever_waits_for_an_answer_with_a_revoked_key_is_told(target: Target) -> None:
+async def test_a_revoked_key_ends_waiting_requests_with_401(target: Target) -> None:
     account = f"waits-{uuid4().hex}"
     key, other = [await target.new_key(account) for _ in range(2)]
     async with target.client(key) as http, target.client(other) as operator:

@@ -19,7 +19,7 @@ HALF_SENT = 1100
 FEW_FILES = ["prlimit", f"--nofile={FILES}:{FILES}"]
 
 
-async def test_half_sent_requests_leave_the_server_to_others(
+async def test_half_sent_requests_do_not_block_others(
     tmp_path: Path, database_url: str, model_url: str
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -58,7 +58,7 @@ async def _is_cut(reader: asyncio.StreamReader) -> bool:
     return reader.at_eof()
 
 
-async def test_readers_have_a_number_by_run_and_by_key(open_target: OpenTarget, model_url: str) -> None:
+async def test_readers_are_limited_by_run_and_by_key(open_target: OpenTarget, model_url: str) -> None:
     settings = {"RUNTALLY_MAX_READERS_PER_KEY": "3", "RUNTALLY_MAX_READERS_PER_RUN": "2"}
     async with open_target(model_url, **settings) as target:
         first, second = await target.new_key("readers"), await target.new_key("readers")
@@ -93,7 +93,7 @@ async def test_readers_have_a_number_by_run_and_by_key(open_target: OpenTarget, 
     assert sorted(started) == ["one", "two"]
 
 
-async def test_who_has_left_is_no_reader_any_more(open_target: OpenTarget, model_url: str) -> None:
+async def test_a_disconnected_reader_is_not_counted(open_target: OpenTarget, model_url: str) -> None:
     one = {"RUNTALLY_MAX_READERS_PER_RUN": "1"}
     async with open_target(model_url, **one) as target, target.client() as http:
         await http.post("/v1/runs", json=a_request("hang", runId="one"))

@@ -19,9 +19,7 @@ WITHOUT_RATES = {
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 
 
-async def test_whatever_is_sent_the_answer_is_one_of_the_document(
-    open_target: OpenTarget, model_url: str
-) -> None:
+async def test_every_response_matches_the_document(open_target: OpenTarget, model_url: str) -> None:
     async with open_target(model_url, **WITHOUT_RATES) as target:
         code, told = await fuzzed(target, KEY, seconds=SECONDS, seed=SEED)
 

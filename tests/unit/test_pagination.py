@@ -39,7 +39,7 @@ def encoded(value: object) -> str:
         base64.urlsafe_b64encode(b"[" * 100_000).decode(),
     ],
 )
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_an_invalid_cursor_is_rejected(text: str) -> None:
     with pytest.raises(Invalid, match="cursor"):
         Cursor.decode(text)
 

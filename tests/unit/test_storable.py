@@ -50,7 +50,7 @@ def test_data_classes_are_looked_into() -> None:
     assert storable([Block("a\0", {"x": Block("\ud800")})]) == [Block("a\ufffd", {"x": Block("\ufffd")})]
 
 
-def test_nesting_has_a_bottom() -> None:
+def test_nesting_is_limited() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]

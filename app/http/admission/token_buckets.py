@@ -22,12 +22,12 @@ class TokenBuckets:
 
         A count above the bucket's size takes a full bucket.
         """
-        left, wanted = self._available(key), min(count, self._burst)
-        if left >= wanted:
-            self._store(key, left - wanted)
+        left, requested = self._available(key), min(count, self._burst)
+        if left >= requested:
+            self._store(key, left - requested)
             return 0.0
         self._store(key, left)
-        return (wanted - left) / self._per_s
+        return (requested - left) / self._per_s
 
     def wait_s(self, key: Hashable) -> float:
         """Seconds until there is a token, without taking it."""

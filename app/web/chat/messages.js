@@ -23,7 +23,7 @@ const API_ERRORS = {
   run_not_found: "There is no such run.",
   graph_not_found: "This graph does not exist any more. Choose another.",
   nothing_to_fork: "There are no messages up to this point that could be copied.",
-  permission_decided: "Somebody else has decided already.",
+  permission_decided: "It was decided already.",
   run_ended: "The run has ended already.",
   shutting_down: "The server is being restarted. Try again in a moment.",
   payload_too_large: "This message is too long.",

@@ -76,7 +76,7 @@ function Interjection({ text, delivered }) {
       <${Plain} text=${text} />
       ${!delivered && html`<p class="hint">Sent. The agent receives it at its next step.</p>`}
     </div>
-    <h2 class="visually-hidden">Answer goes on</h2>
+    <h2 class="visually-hidden">Answer continues</h2>
   `;
 }
 

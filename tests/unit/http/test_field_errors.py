@@ -28,7 +28,7 @@ def content(*parts: Any) -> dict[str, str]:
     return found(messages=[{"role": "user", "content": list(parts)}])
 
 
-def test_a_field_is_named_as_the_client_writes_it() -> None:
+def test_a_field_is_named_by_its_json_path() -> None:
     assert found(limits={"maxTurns": 0, "timeoutS": "soon", "seconds": 1}) == {
         "limits.maxTurns": "must be greater than or equal to 1",
         "limits.timeoutS": "must be a number",
@@ -67,7 +67,7 @@ def test_a_union_is_one_field_with_one_sentence(value: Any, message: str) -> Non
     assert found(messages=[{"role": "user", "content": value}]) == {"messages.0.content": message}
 
 
-def test_a_part_is_not_blamed_for_being_no_string() -> None:
+def test_a_part_is_not_reported_as_no_string() -> None:
     assert content({"type": "text"}) == {"messages.0.content.0.text": "is required"}
 
 
@@ -87,7 +87,7 @@ def test_an_unknown_field_named_like_a_type_is_named() -> None:
     assert found(responseFormat=wanted) == {"responseFormat.json_schema": "is not a field of this request"}
 
 
-def test_an_unknown_type_is_answered_with_the_known_ones_only() -> None:
+def test_an_unknown_type_lists_the_known_ones() -> None:
     said = content({"type": "top-secret"}, {"text": "no type"})
     assert said == {
         "messages.0.content.0": "has an unknown type; known are 'text', 'image'",
@@ -102,7 +102,7 @@ def test_several_parts_are_each_named() -> None:
     }
 
 
-def test_our_own_sentences_stand_as_they_are() -> None:
+def test_our_own_messages_are_kept() -> None:
     assert found(messages=[{"role": "assistant", "content": "hi"}]) == {
         "messages": "the last message must be the user's"
     }
@@ -111,12 +111,12 @@ def test_our_own_sentences_stand_as_they_are() -> None:
     }
 
 
-def test_an_endless_name_is_cut() -> None:
+def test_a_long_name_is_cut() -> None:
     (field,) = found(**{"x" * 10_000: 1})
     assert len(field) == 100
 
 
-def test_a_parameter_is_named_without_its_place() -> None:
+def test_a_parameter_is_named_without_its_location() -> None:
     detail = {"type": "int_parsing", "loc": ("query", "limit"), "msg": "…", "input": "abc"}
     (error,) = field_errors([detail], None)
     assert (error.field, error.message) == ("limit", "must be an integer")

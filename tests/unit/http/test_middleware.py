@@ -53,7 +53,7 @@ async def fails(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 
 @pytest.mark.parametrize("given", ["abc-1", "a" * 128, "00-4bf9/2+f=:._"])
-async def test_a_request_id_is_taken_over(given: str) -> None:
+async def test_a_valid_request_id_is_kept(given: str) -> None:
     async with client_of(RequestIds(says_its_id)) as client:
         response = await client.get("/", headers={"X-Request-ID": given})
 
@@ -63,7 +63,7 @@ async def test_a_request_id_is_taken_over(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", " ", "a b", "a" * 129, "<script>", "a\tb", "é"])
-async def test_a_request_id_that_is_none_is_replaced(given: str) -> None:
+async def test_an_invalid_request_id_is_replaced(given: str) -> None:
     sent = [(b"X-Request-ID", given.encode())]
     async with client_of(RequestIds(says_its_id)) as client:
         first = await client.get("/", headers=sent)
@@ -73,7 +73,7 @@ async def test_a_request_id_that_is_none_is_replaced(given: str) -> None:
     assert first.headers["x-request-id"] == first.text
 
 
-async def test_what_nobody_foresaw_is_a_bare_problem_with_a_logged_reason() -> None:
+async def test_an_unexpected_error_is_a_generic_problem_and_is_logged() -> None:
     with capture_logs() as logged:
         async with client_of(RequestIds(UnexpectedErrors(fails))) as client:
             response = await client.get("/somewhere", headers={"X-Request-ID": "abc-1"})
@@ -86,7 +86,7 @@ async def test_what_nobody_foresaw_is_a_bare_problem_with_a_logged_reason() -> N
     assert (line["path"], line["log_level"], line["exc_info"]) == ("/somewhere", "error", True)
 
 
-async def test_a_response_under_way_is_left_unfinished() -> None:
+async def test_an_error_leaves_a_started_response_incomplete() -> None:
     sent: list[Message] = []
 
     async def breaks_off(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -113,7 +113,7 @@ async def refuses(_scope: Scope, _receive: Receive, send: Send) -> None:
     await answer(send, b"no")
 
 
-async def test_who_asks_before_sending_a_body_that_is_not_wanted_is_told_that_the_connection_ends() -> None:
+async def test_an_unread_body_after_expect_closes_the_connection() -> None:
     sent: list[Message] = []
 
     await UnreadBodies(refuses)(a_post(expect="100-continue"), nothing, into(sent))
@@ -121,7 +121,7 @@ async def test_who_asks_before_sending_a_body_that_is_not_wanted_is_told_that_th
     assert (b"connection", b"close") in sent[0]["headers"]
 
 
-async def test_a_body_that_was_not_read_is_skipped_by_the_protocol() -> None:
+async def test_an_unread_body_is_skipped_by_the_protocol() -> None:
     sent: list[Message] = []
 
     await UnreadBodies(refuses)(a_post(**{"content-length": "20000000"}), nothing, into(sent))
@@ -129,7 +129,7 @@ async def test_a_body_that_was_not_read_is_skipped_by_the_protocol() -> None:
     assert (b"connection", b"close") not in sent[0]["headers"]
 
 
-async def test_a_body_that_was_read_or_is_none_keeps_the_connection() -> None:
+async def test_a_read_or_missing_body_keeps_the_connection() -> None:
     async with client_of(UnreadBodies(echoes)) as client:
         read = await client.post("/", content=b"body")
         empty = await client.post("/", content=b"")
@@ -138,7 +138,7 @@ async def test_a_body_that_was_read_or_is_none_keeps_the_connection() -> None:
     assert [each.headers.get("connection") for each in (read, empty, none)] == [None] * 3
 
 
-async def test_answers_are_neither_kept_nor_guessed_at_unless_they_say_so() -> None:
+async def test_responses_have_security_headers_unless_they_set_their_own() -> None:
     async def says_otherwise(_scope: Scope, _receive: Receive, send: Send) -> None:
         headers = [(b"Cache-Control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -14,7 +14,7 @@ from app.http.parameters import parse_moment
         ("2026-11-01T09:30:00.123456789-05:00", datetime(2026, 11, 1, 14, 30, 0, 123_456, tzinfo=UTC)),
     ],
 )
-def test_a_time_is_read_in_utc(text: str, moment: datetime) -> None:
+def test_a_time_is_parsed_to_utc(text: str, moment: datetime) -> None:
     assert parse_moment(text) == moment
 
 
@@ -36,6 +36,6 @@ def test_a_time_is_read_in_utc(text: str, moment: datetime) -> None:
         None,
     ],
 )
-def test_what_is_no_time_is_refused(text: object) -> None:
+def test_other_values_than_times_are_rejected(text: object) -> None:
     with pytest.raises(ValueError, match="must be a time like"):
         parse_moment(text)

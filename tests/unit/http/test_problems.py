@@ -54,7 +54,7 @@ def test_every_kind_has_its_status_and_code(error: AppError, status: int, code: 
     assert shown["detail"] == (type(error).__doc__ or "").strip()
 
 
-def test_what_is_invalid_is_listed_by_field() -> None:
+def test_invalid_fields_are_listed() -> None:
     shown = document(Invalid("two things", errors=[FieldError("a", "is b"), FieldError("c.0", "is d")]))
 
     assert shown["status"] == 422
@@ -64,17 +64,17 @@ def test_what_is_invalid_is_listed_by_field() -> None:
     ]
 
 
-def test_a_missing_key_is_told_how_to_authenticate() -> None:
+def test_a_401_names_the_authentication_scheme() -> None:
     assert error_response(Unauthenticated()).headers["www-authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("error", [TooMany(), Unavailable()])
-def test_what_passes_says_when_to_come_back(error: AppError) -> None:
+def test_transient_errors_have_retry_after(error: AppError) -> None:
     assert error_response(error).headers["retry-after"] == "5"
     assert error_response(type(error)(retry_after_s=30)).headers["retry-after"] == "30"
     assert "retry-after" not in error_response(NotFound()).headers
 
 
-def test_the_end_of_a_run_names_it() -> None:
+def test_the_error_of_a_run_has_its_id() -> None:
     assert document(TimedOut(run_id="run-1"))["runId"] == "run-1"
     assert "runId" not in document(TimedOut())

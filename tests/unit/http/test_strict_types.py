@@ -72,14 +72,14 @@ def _fields() -> Iterator[tuple[str, FieldInfo]]:
 FIELDS = dict(_fields())
 
 
-def test_every_kind_of_request_is_looked_at() -> None:
+def test_every_request_model_is_covered() -> None:
     assert {"RunLimits.timeout_s", "Grant.credits", "UiApproval.approved", "WebhookChange.enabled"} <= set(
         FIELDS
     )
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_value_of_another_type_is_refused(name: str) -> None:
+def test_a_value_of_another_type_is_rejected(name: str) -> None:
     field = FIELDS[name]
     annotated: Any = Annotated[field.annotation, None, *field.metadata]
     reader: TypeAdapter[Any] = TypeAdapter(annotated)
@@ -95,12 +95,12 @@ def test_a_value_of_another_type_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "limits", [{"timeoutS": True}, {"timeoutS": "60"}, {"maxBudgetUsd": True}, {"maxTurns": 2.0}]
 )
-def test_no_limit_is_read_from_something_else(limits: dict[str, object]) -> None:
+def test_limits_must_be_numbers(limits: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         RunLimits.model_validate(limits)
 
 
-def test_a_kept_limit_is_read_again_as_it_was() -> None:
+def test_a_stored_limit_is_parsed_unchanged() -> None:
     limits = RunLimits.model_validate({"maxBudgetUsd": "0.0000001", "timeoutS": 5})
 
     assert (

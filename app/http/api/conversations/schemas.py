@@ -91,18 +91,18 @@ def _messages(
 ) -> Iterator[ConversationMessageResponse | RunResultResponse]:
     results: dict[str, RunResultResponse] = {run.key.run_id: _result(run, totals) for run in page.runs}
     last = page.continued_run
-    for said in page.entries:
-        run_id = said.message.run_id
+    for entry in page.entries:
+        run_id = entry.message.run_id
         if run_id != last and last in results:
             yield results[last]
         last = run_id
-        yield _message(said)
+        yield _message(entry)
     if last in results and last != page.next_run:
         yield results[last]
 
 
-def _message(said: PageEntry) -> ConversationMessageResponse:
-    message = said.message
+def _message(entry: PageEntry) -> ConversationMessageResponse:
+    message = entry.message
     common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
     match message.type:
         case "tool_call":
@@ -112,8 +112,8 @@ def _message(said: PageEntry) -> ConversationMessageResponse:
                 tool_call_id=message.tool_call_id,
                 tool_name=message.tool_name,
                 args=message.args,
-                result=None if said.result is None else said.result.result,
-                is_error=message.is_error if said.result is None else said.result.is_error,
+                result=None if entry.result is None else entry.result.result,
+                is_error=message.is_error if entry.result is None else entry.result.is_error,
             )
         case "assistant_message":
             return ConversationMessageResponse(

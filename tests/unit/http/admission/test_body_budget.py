@@ -6,7 +6,7 @@ from app.http.admission.token_buckets import TokenBuckets
 UNLIMITED = TokenBuckets(per_s=1e9, burst=1e9)
 
 
-def test_what_is_held_counts_until_it_is_let_go() -> None:
+def test_reserved_bytes_count_until_they_are_released() -> None:
     budget = BodyBudget(total=100, per_account=60, rate=UNLIMITED)
 
     with budget.reservation("a") as held:
@@ -20,7 +20,7 @@ def test_what_is_held_counts_until_it_is_let_go() -> None:
     assert budget.held == 0
 
 
-def test_all_together_have_a_bound() -> None:
+def test_the_total_is_limited() -> None:
     budget = BodyBudget(total=100, per_account=60, rate=UNLIMITED)
 
     with budget.reservation("a") as one, budget.reservation("b") as other:
@@ -32,7 +32,7 @@ def test_all_together_have_a_bound() -> None:
     assert budget.held == 0
 
 
-def test_a_refused_request_holds_what_it_had_until_its_end() -> None:
+def test_a_rejected_request_keeps_its_reservation_until_its_end() -> None:
     budget = BodyBudget(total=100, per_account=60, rate=UNLIMITED)
 
     def asks_for_too_much() -> None:
@@ -45,7 +45,7 @@ def test_a_refused_request_holds_what_it_had_until_its_end() -> None:
     assert budget.held == 0
 
 
-def test_an_account_sends_only_so_much_in_the_course_of_time() -> None:
+def test_the_bytes_per_second_of_an_account_are_limited() -> None:
     budget = BodyBudget(total=100, per_account=60, rate=TokenBuckets(per_s=0.1, burst=80))
 
     def sends(account: str, size: int) -> None:

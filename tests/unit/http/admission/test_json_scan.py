@@ -22,12 +22,12 @@ def scan(text: bytes, *, piece: int = 1000) -> None:
 
 
 @given(documents, st.integers(1, 9))
-def test_ordinary_json_passes_in_whatever_pieces(document: Any, piece: int) -> None:
+def test_ordinary_json_passes_in_any_pieces(document: Any, piece: int) -> None:
     scan(json.dumps(document).encode(), piece=piece)
 
 
 @given(st.text(alphabet='[]{},"\\x'), st.integers(1, 9))
-def test_what_is_in_a_string_does_not_count(text: str, piece: int) -> None:
+def test_contents_of_strings_are_not_counted(text: str, piece: int) -> None:
     deep = json.dumps([text * 100, "," * 1000]).encode()
 
     scan(deep, piece=piece)
@@ -44,7 +44,7 @@ def test_levels_are_counted(piece: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["[]", "{}", "0", '"x"', '{"a":0}'])
-def test_too_many_values_are_noticed_soon(value: str) -> None:
+def test_too_many_values_are_detected_early(value: str) -> None:
     scan(("[" + ",".join([value] * (MAX_VALUES // 2 - 1)) + "]").encode())
     endless = JsonScanner()
 
@@ -55,16 +55,16 @@ def test_too_many_values_are_noticed_soon(value: str) -> None:
 
 
 @pytest.mark.parametrize("endless", ['""', '"\\n"', '"a":', "]", "}"])
-def test_what_is_no_json_is_not_looked_at_for_long(endless: str) -> None:
+def test_endless_input_is_rejected_early(endless: str) -> None:
     with pytest.raises(Invalid):
         scan((endless * (2 * MAX_VALUES + 2)).encode())
 
 
-def test_a_text_of_many_escapes_is_passed_quickly() -> None:
+def test_a_text_with_many_escapes_is_scanned_quickly() -> None:
     scan(b'"' + b'\\"' * 1_000_000 + b'"', piece=16_384)
 
 
-def test_an_escape_that_is_cut_in_two_stays_one() -> None:
+def test_an_escape_may_span_two_pieces() -> None:
     counting = JsonScanner()
     counting.feed(b'["\\')
     counting.feed(b"")

@@ -19,7 +19,7 @@ def test_readers_are_counted_by_key_and_by_run() -> None:
     readers.check("key", "run 1")
 
 
-def test_who_was_refused_is_not_counted() -> None:
+def test_a_rejected_reader_is_not_counted() -> None:
     readers = ReaderLimit(per_key=5, per_run=1)
     with readers.slot("key", "run"):
         for _ in range(10):

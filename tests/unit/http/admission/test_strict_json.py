@@ -38,7 +38,7 @@ def test_ordinary_json_passes(document: Any, ascii_only: bool) -> None:  # noqa:
         (b'{"\\u0000": 1, "\\u0000": 1}', "body", "is given twice"),
     ],
 )
-def test_what_could_be_read_differently_is_named(body: bytes, field: str, message: str) -> None:
+def test_ambiguous_json_is_rejected_with_its_path(body: bytes, field: str, message: str) -> None:
     with pytest.raises(Invalid) as refused:
         read_json(body)
 
@@ -46,18 +46,18 @@ def test_what_could_be_read_differently_is_named(body: bytes, field: str, messag
     assert (error.field, error.message) == (field, message)
 
 
-def test_a_whole_surrogate_pair_is_a_character() -> None:
+def test_a_complete_surrogate_pair_is_accepted() -> None:
     read_json(b'"\\ud83d\\ude00"')
 
 
-def test_nesting_has_a_bottom() -> None:
+def test_nesting_is_limited() -> None:
     read_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
 
     with pytest.raises(Invalid, match="nested deeper than 64 levels"):
         read_json(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
 
 
-def test_values_have_a_number() -> None:
+def test_the_number_of_values_is_limited() -> None:
     read_json(json.dumps([[0] * (MAX_VALUES - 1)]).encode())
 
     for many in ([0] * (MAX_VALUES + 1), [[0]] * MAX_VALUES):
@@ -65,7 +65,7 @@ def test_values_have_a_number() -> None:
             read_json(json.dumps(many).encode())
 
 
-def test_many_names_take_no_time() -> None:
+def test_many_names_are_parsed_quickly() -> None:
     names = ",".join(f'"{number}":0' for number in range(100_000))
     started = time.perf_counter()
 

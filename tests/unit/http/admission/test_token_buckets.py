@@ -25,13 +25,13 @@ def test_a_bucket_is_full_at_first_and_fills_again() -> None:
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
 
 
-def test_everybody_has_a_bucket_of_their_own() -> None:
+def test_every_key_has_its_own_bucket() -> None:
     buckets = TokenBuckets(per_s=1, burst=1, clock=Clock())
 
     assert (buckets.take("a"), buckets.take("b"), buckets.take("a")) == (0, 0, 1)
 
 
-def test_a_clock_that_jumps_back_takes_nothing_away() -> None:
+def test_a_clock_that_jumps_back_removes_no_tokens() -> None:
     clock = Clock()
     buckets = TokenBuckets(per_s=1, burst=2, clock=clock)
     buckets.take("a")
@@ -40,7 +40,7 @@ def test_a_clock_that_jumps_back_takes_nothing_away() -> None:
     assert buckets.take("a") == 0
 
 
-def test_the_table_is_bounded() -> None:
+def test_the_number_of_buckets_is_limited() -> None:
     buckets = TokenBuckets(per_s=1, burst=1, clock=Clock())
     for number in range(MAX_BUCKETS + 1):
         buckets.take(number)
@@ -49,7 +49,7 @@ def test_the_table_is_bounded() -> None:
     assert buckets.take(MAX_BUCKETS) == pytest.approx(1)
 
 
-def test_more_than_a_bucket_holds_is_taken_from_a_full_one() -> None:
+def test_a_count_above_the_bucket_size_takes_a_full_bucket() -> None:
     clock = Clock()
     buckets = TokenBuckets(per_s=2, burst=4, clock=clock)
 

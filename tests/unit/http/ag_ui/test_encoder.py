@@ -147,7 +147,7 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"] for event in events]
 
 
-def test_a_run_is_these_frames_byte_by_byte() -> None:
+def test_a_run_is_encoded_byte_by_byte() -> None:
     encoder: Encoder = an_encoder()
 
     assert encoder.encode(with_positions(A_RUN)) == GOLDEN
@@ -168,7 +168,7 @@ def test_nothing_follows_the_end() -> None:
     assert encoder.encode([LogEntry(99, TextDelta(message_id="m", delta="late"))]) == b""
 
 
-def test_a_failure_is_our_code_and_a_sentence() -> None:
+def test_a_failure_has_our_code_and_a_message() -> None:
     said = told([STARTED, TextDelta(message_id="m", delta="x"), RunError(error="rate_limit"), DONE])
 
     assert kinds(said)[-3:] == ["TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_ERROR"]
@@ -177,11 +177,11 @@ def test_a_failure_is_our_code_and_a_sentence() -> None:
     assert said[-1]["usage"] == [{"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}]
 
 
-def test_every_failure_has_a_sentence() -> None:
+def test_every_error_code_has_a_message() -> None:
     assert ERROR_MESSAGES.keys() == set(get_args(ErrorCode)) - {"aborted"}
 
 
-def test_a_run_that_was_stopped_has_not_failed() -> None:
+def test_a_cancelled_run_is_not_an_error() -> None:
     stopped = Interrupted(kind="cancel", state="stopped")
 
     said = told([STARTED, stopped, RunError(error="aborted"), DONE])
@@ -191,14 +191,14 @@ def test_a_run_that_was_stopped_has_not_failed() -> None:
     assert "result" not in said[-1]
 
 
-def test_a_run_of_which_only_the_end_is_left_begins_all_the_same() -> None:
+def test_a_run_of_which_only_the_end_is_left_has_a_start() -> None:
     said = told([RunError(error="internal"), Done(usage=FinalUsage(), finish_reason="error")])
 
     assert kinds(said) == ["RUN_STARTED", "RUN_ERROR"]
     assert "usage" not in said[-1]
 
 
-def test_a_later_attempt_begins_with_nothing_open() -> None:
+def test_a_later_attempt_starts_with_nothing_open() -> None:
     text = TextDelta(message_id="m", delta="x")
 
     said = told([STARTED, text, STARTED, text, DONE])
@@ -209,7 +209,7 @@ def test_a_later_attempt_begins_with_nothing_open() -> None:
     assert kinds(said).count("TEXT_MESSAGE_START") == kinds(said).count("TEXT_MESSAGE_END") == 2
 
 
-def test_a_failed_call_says_so() -> None:
+def test_a_failed_call_is_marked() -> None:
     result = ToolCallResult(tool_call_id="toolu_1", result={"error": "failed"}, is_error=True)
 
     said = told([STARTED, CALL, result, DONE])
@@ -218,7 +218,7 @@ def test_a_failed_call_says_so() -> None:
     assert told_result["metadata"] == {"runtally": {"isError": True}}
 
 
-def test_what_json_cannot_say_harms_nobody() -> None:
+def test_values_that_json_cannot_represent_are_replaced() -> None:
     half = "\ud83d"
 
     said = told(
@@ -237,7 +237,7 @@ def test_what_json_cannot_say_harms_nobody() -> None:
 
 
 class TestConsent:
-    def test_a_run_that_asks_ends_only_where_it_is_told_to(self) -> None:
+    def test_a_pending_request_ends_the_run_only_when_paused(self) -> None:
         encoder = an_encoder()
         text = TextDelta(message_id="m", delta="x")
         before = parsed(encoder.encode(with_positions([STARTED, text, CALL, REQUEST])))
@@ -262,7 +262,7 @@ class TestConsent:
         ]
         assert encoder.ended
 
-    def test_everything_open_is_closed_before_it_ends(self) -> None:
+    def test_everything_open_is_closed_before_a_pause(self) -> None:
         encoder = an_encoder()
         encoder.encode(with_positions([STARTED, TextDelta(message_id="m", delta="x"), REQUEST]))
 
@@ -270,7 +270,7 @@ class TestConsent:
 
         assert kinds(end) == ["TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_FINISHED"]
 
-    def test_what_is_decided_is_asked_no_more(self) -> None:
+    def test_a_decided_request_is_not_pending(self) -> None:
         encoder = an_encoder()
 
         said = parsed(encoder.encode(with_positions([STARTED, CALL, REQUEST, RESOLVED])))
@@ -278,7 +278,7 @@ class TestConsent:
         assert encoder.pause_after_s is None
         assert said[-1]["value"] == {"requestId": "p-1", "decision": "allow", "reason": "decided"}
 
-    def test_what_follows_is_a_run_of_its_own(self) -> None:
+    def test_the_part_after_an_interrupt_is_a_run_of_its_own(self) -> None:
         step = Step(step_index=1, step_budget=None)
         result = ToolCallResult(tool_call_id="toolu_1", result={}, is_error=False)
         answer = TextDelta(message_id="msg_2", delta="Sent.")
@@ -295,10 +295,10 @@ class TestConsent:
     @pytest.mark.parametrize(
         "text", ["", "x", "a/b/c", "a//1", "a/1/", "/1/p", "a/1/p/q", "a/-1/p", "a\n/1/p"]
     )
-    def test_what_names_no_interrupt_is_none(self, text: str) -> None:
+    def test_a_malformed_interrupt_id_is_none(self, text: str) -> None:
         assert InterruptId.parse(text) is None
 
-    def test_an_interrupt_is_read_as_it_is_written(self) -> None:
+    def test_an_interrupt_id_is_parsed_as_it_was_written(self) -> None:
         interrupt = InterruptId("r:1.x", 1_000_002, "p-1")
 
         assert InterruptId.parse(str(interrupt)) == interrupt
@@ -312,7 +312,7 @@ class TestSubagents:
     THEIRS = TextDelta(message_id="msg_2", delta="noon", parent_tool_call_id="toolu_a")
     ANSWERED = ToolCallResult(tool_call_id="toolu_a", result={}, is_error=False)
 
-    def test_what_they_say_is_tagged_and_framed(self) -> None:
+    def test_messages_of_subagents_are_tagged(self) -> None:
         said = told([STARTED, self.OURS, self.AGENT, self.THEIRS, self.ANSWERED, DONE])
 
         (started,) = [event for event in said if event["type"] == "SUBAGENT_STARTED"]
@@ -322,7 +322,7 @@ class TestSubagents:
         text = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
         assert tagged == ["SUBAGENT_STARTED", *text, "SUBAGENT_FINISHED"]
 
-    def test_a_subagents_subagent_belongs_to_it(self) -> None:
+    def test_a_nested_subagent_has_its_parent(self) -> None:
         inner = self.AGENT.model_copy(update={"tool_call_id": "toolu_b", "parent_tool_call_id": "toolu_a"})
         text = self.THEIRS.model_copy(update={"parent_tool_call_id": "toolu_b"})
 
@@ -331,7 +331,7 @@ class TestSubagents:
         started = [event for event in said if event["type"] == "SUBAGENT_STARTED"]
         assert [event.get("parentSubagentRunId") for event in started] == [None, "toolu_a"]
 
-    def test_one_whose_call_waits_is_suspended_and_goes_on(self) -> None:
+    def test_a_subagent_with_a_pending_call_is_suspended_and_resumed(self) -> None:
         call = CALL.model_copy(update={"parent_tool_call_id": "toolu_a"})
         events: list[ClientEvent] = [STARTED, self.AGENT, self.THEIRS, call, REQUEST]
         encoder = an_encoder()
@@ -344,7 +344,7 @@ class TestSubagents:
         assert end["outcome"]["interrupts"][0]["subagentRunId"] == "toolu_a"
         assert kinds(on).count("SUBAGENT_STARTED") == kinds(on).count("SUBAGENT_FINISHED") == 1
 
-    def test_one_that_was_cut_off_did_not_finish(self) -> None:
+    def test_an_interrupted_subagent_did_not_finish(self) -> None:
         said = told([STARTED, self.AGENT, self.THEIRS, RunError(error="timeout"), DONE])
 
         assert "SUBAGENT_ERROR" in kinds(said)
@@ -352,7 +352,7 @@ class TestSubagents:
 
 
 class TestComingBack:
-    def test_the_conversation_is_restated_first(self) -> None:
+    def test_a_snapshot_comes_first(self) -> None:
         user = UserMessage(id="u", role="user", content="hi")
 
         said = told(A_RUN, snapshot=[user])
@@ -361,7 +361,7 @@ class TestComingBack:
         assert said[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
         assert [said[0], *said[2:]] == parsed(GOLDEN)
 
-    def test_the_messages_a_client_may_have_are_known(self) -> None:
+    def test_the_message_ids_of_a_client_are_known(self) -> None:
         minted = an_encoder().message_ids(with_positions(A_RUN))
 
         assert minted == {"msg_1:thinking:4", "msg_1", "toolu_1", "toolu_1:result", "u-1", "msg_2"}

@@ -117,7 +117,7 @@ def require_order(events: list[dict[str, Any]]) -> None:
 
 
 @given(runs, st.data())
-def test_however_it_is_cut_a_run_is_told_in_order_and_byte_identical(
+def test_a_run_is_encoded_in_order_and_byte_identical_in_any_batches(
     events: list[ClientEvent], data: st.DataObject
 ) -> None:
     log = with_positions(events)

@@ -135,11 +135,11 @@ V5_FIELDS = {
 """What `uiMessageChunkSchema` of 5.0.0 takes of what we say; besides `data-…`."""
 
 
-def test_every_kind_of_event_becomes_the_parts_version_5_knows() -> None:
+def test_every_event_is_encoded_as_parts_of_version_5() -> None:
     assert AiSdkEncoder("r-1").encode(entries_of(*A_RUN)) == GOLDEN
 
 
-def test_it_is_an_encoder_of_server_sent_events() -> None:
+def test_it_implements_the_encoder_port() -> None:
     encoder: Encoder = AiSdkEncoder("r-1")
     assert encoder.content_type == "text/event-stream"
     assert encoder.headers == {"x-vercel-ai-ui-message-stream": "v1"}
@@ -147,7 +147,7 @@ def test_it_is_an_encoder_of_server_sent_events() -> None:
 
 
 @pytest.mark.parametrize("error", ["internal", "provider_unavailable"])
-def test_an_error_comes_after_all_a_chat_should_know_of_it(error: ErrorCode) -> None:
+def test_the_error_comes_after_its_metadata(error: ErrorCode) -> None:
     done = Done(usage=FinalUsage(), finish_reason="error")
     parts = parts_of(STARTED, TextDelta(message_id="m", delta="It"), RunError(error=error), done)
 
@@ -166,7 +166,7 @@ def test_an_error_comes_after_all_a_chat_should_know_of_it(error: ErrorCode) -> 
     ]
 
 
-def test_a_cancelled_run_is_aborted_and_leaves_no_call_without_an_end() -> None:
+def test_a_cancelled_run_is_aborted_and_its_calls_have_an_output() -> None:
     done = Done(usage=FinalUsage(), finish_reason="aborted")
     call = ToolCallStart(tool_call_id="t", tool_name="x", args={})
     stop = Interrupted(kind="cancel", state="requested")
@@ -190,7 +190,7 @@ def test_a_run_of_which_only_the_end_is_left_is_still_a_message() -> None:
     assert kinds_of(parts) == ["start", "message-metadata", "error", "finish"]
 
 
-def test_a_later_attempt_goes_on_in_the_same_message() -> None:
+def test_a_later_attempt_continues_the_same_message() -> None:
     call = ToolCallStart(tool_call_id="t", tool_name="x", args={})
     late = ToolCallResult(tool_call_id="t", result={}, is_error=False)
 
@@ -232,7 +232,7 @@ ENDINGS: st.SearchStrategy[list[ClientEvent]] = st.sampled_from(
 
 
 @given(st.lists(EVENTS, max_size=25), ENDINGS, st.booleans(), st.data())
-def test_a_replay_gives_the_same_bytes_however_it_is_cut(
+def test_a_replay_is_byte_identical_in_any_batches(
     events: list[ClientEvent],
     ending: list[ClientEvent],
     approvals: bool,  # noqa: FBT001
@@ -252,7 +252,7 @@ def test_a_replay_gives_the_same_bytes_however_it_is_cut(
 
 
 @given(st.lists(EVENTS, max_size=25), ENDINGS, st.booleans())
-def test_what_is_opened_is_closed_and_nothing_speaks_of_what_is_not_open(
+def test_parts_are_opened_before_use_and_closed(
     events: list[ClientEvent],
     ending: list[ClientEvent],
     approvals: bool,  # noqa: FBT001
@@ -287,7 +287,7 @@ def test_what_is_opened_is_closed_and_nothing_speaks_of_what_is_not_open(
 
 
 @given(st.lists(EVENTS, max_size=25), ENDINGS)
-def test_version_5_hears_no_part_and_no_field_it_does_not_know(
+def test_version_5_receives_only_parts_and_fields_of_its_schema(
     events: list[ClientEvent], ending: list[ClientEvent]
 ) -> None:
     for part in parts_of(*events, *ending):

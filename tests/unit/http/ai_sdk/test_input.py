@@ -36,7 +36,7 @@ def refused(*messages: dict[str, Any]) -> tuple[str, str]:
     return error.field, error.message
 
 
-def test_a_chat_is_a_conversation_and_its_body_may_say_more_of_the_run() -> None:
+def test_a_chat_is_a_conversation_and_its_body_may_have_options_of_a_run() -> None:
     run = run_of(says("hi"), model="haiku", limits={"maxTurns": 2}, onConflict="reject")
 
     assert (run.graph_id, run.run_id, run.state_key, run.model) == (GRAPH, "r-1", "chat-1", "haiku")
@@ -44,7 +44,7 @@ def test_a_chat_is_a_conversation_and_its_body_may_say_more_of_the_run() -> None
     assert spoken(run.messages) == [("user", "hi")]
 
 
-def test_of_a_history_only_what_was_said_is_sent_along() -> None:
+def test_only_texts_of_the_history_are_sent() -> None:
     answer = {
         "id": "a1",
         "role": "assistant",
@@ -98,7 +98,7 @@ def test_images_come_in_data_urls(media_type: str) -> None:
         ("data:image/png;base64,", "base64"),
     ],
 )
-def test_other_files_are_refused_by_their_place(url: str | None, said: str) -> None:
+def test_other_files_are_rejected_with_their_path(url: str | None, said: str) -> None:
     file = {"type": "file", "mediaType": "image/png", "url": url}
 
     field, message = refused({"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}, file]})
@@ -107,14 +107,14 @@ def test_other_files_are_refused_by_their_place(url: str | None, said: str) -> N
     assert said in message
 
 
-def test_a_file_of_an_earlier_turn_matters_only_where_that_turn_is_sent() -> None:
+def test_a_file_of_an_earlier_message_is_validated_only_with_history() -> None:
     file = {"id": "u1", "role": "user", "parts": [{"type": "file", "url": "https://example.org/x"}]}
 
     assert spoken(run_of(file, says("go on", "u2"), with_history=False).messages) == [("user", "go on")]
     assert refused(file, says("go on", "u2"))[0] == "messages.0.parts.0.url"
 
 
-def test_the_last_message_is_the_users_and_says_something() -> None:
+def test_the_last_message_is_a_users_with_content() -> None:
     assert refused(says("hi"), says("ho", "a", "assistant"))[0] == "messages.1"
     assert refused(says("hi"), {"id": "u2", "role": "user", "parts": []})[0] == "messages.1.parts"
 
@@ -122,7 +122,7 @@ def test_the_last_message_is_the_users_and_says_something() -> None:
 @pytest.mark.parametrize(
     "change", [{"id": "not/a key"}, {"messages": []}, {"trigger": "resume-stream"}, {"temperature": 1}]
 )
-def test_what_no_chat_posts_is_refused(change: dict[str, Any]) -> None:
+def test_fields_that_no_chat_sends_are_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ChatRequest.model_validate({"id": "c", "messages": [says("hi")], **change})
 
@@ -135,7 +135,7 @@ def consents(message_id: str, *states: str) -> dict[str, Any]:
     return {"id": message_id, "role": "assistant", "parts": parts}
 
 
-def test_an_answer_to_a_request_for_consent_is_known_by_its_state() -> None:
+def test_decisions_are_recognized_by_their_state() -> None:
     asked = consents("a1", "output-available", "approval-responded", "approval-requested")
 
     message = a_chat(says("hi"), asked).decided_message
@@ -144,7 +144,7 @@ def test_an_answer_to_a_request_for_consent_is_known_by_its_state() -> None:
     assert [decision.request_id for decision in message.decisions] == ["a1-approval-responded"]
 
 
-def test_an_earlier_message_is_answered_where_it_is_named() -> None:
+def test_decisions_of_an_earlier_message_count_if_it_is_named() -> None:
     history = (says("hi"), consents("a1", "approval-responded"), says("ho", "u2"))
 
     named = a_chat(*history, messageId="a1").decided_message

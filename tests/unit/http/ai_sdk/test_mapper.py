@@ -19,7 +19,7 @@ from tests.unit.http.ai_sdk.parts import (
 )
 
 
-def test_version_5_is_asked_for_consent_in_a_data_part() -> None:
+def test_version_5_gets_permission_requests_as_data_parts() -> None:
     parts = parts_of(STARTED, calls("t"), asks("t"), answers("t", args={"to": "al"}), ends("t"))
 
     request = {"requestId": "p-t", "toolCallId": "t", "toolName": "mail", "args": ARGS, "expiresAt": "later"}
@@ -33,7 +33,7 @@ def test_version_5_is_asked_for_consent_in_a_data_part() -> None:
     assert [part["input"] for part in parts if part["type"] == "tool-input-available"] == [ARGS, {"to": "al"}]
 
 
-def test_version_6_is_asked_by_parts_of_its_own_and_waits() -> None:
+def test_version_6_gets_approval_parts_and_the_response_pauses() -> None:
     encoder = AiSdkEncoder("r-1", approvals=True)
     entries = entries_of(STARTED, calls("t"), asks("t"), answers("t"), ends("t"))
 
@@ -49,13 +49,13 @@ def test_version_6_is_asked_by_parts_of_its_own_and_waits() -> None:
     assert encoder.pause_after_s is None
 
 
-def test_a_denied_call_is_denied_and_has_no_other_output() -> None:
+def test_a_denied_call_has_no_other_output() -> None:
     events = (STARTED, calls("t"), asks("t"), answers("t", "deny"), ends("t", is_error=True))
 
     assert kinds_of(parts_of(*events, approvals=True))[-1] == "tool-output-denied t"
 
 
-def test_a_client_that_answered_hears_only_what_came_after_the_request() -> None:
+def test_a_client_that_decided_receives_only_later_parts() -> None:
     encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
 
     before = encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
@@ -65,14 +65,14 @@ def test_a_client_that_answered_hears_only_what_came_after_the_request() -> None
     assert kinds_of(parts_in(after)) == ["start", "tool-output-available t", "finish-step", "finish"]
 
 
-def test_what_was_answered_is_not_waited_for_until_it_is_resolved() -> None:
+def test_a_decided_request_does_not_pause_the_response() -> None:
     encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
     encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
 
     assert encoder.pause_after_s is None
 
 
-def test_calls_that_come_together_are_asked_for_one_after_the_other() -> None:
+def test_parallel_calls_request_approval_one_after_the_other() -> None:
     """Else the step would hold a call without an answer, and the client never post the others."""
     asked = (STARTED, calls("a"), calls("b"), Step(step_index=1, step_budget=None), asks("a"))
     then = (answers("a", "deny"), asks("b"), answers("b"), ends("b"), says("m", "Done."))
@@ -86,7 +86,7 @@ def test_calls_that_come_together_are_asked_for_one_after_the_other() -> None:
     ]
 
 
-def test_a_call_asked_for_beside_one_that_runs_has_a_step_of_its_own() -> None:
+def test_a_call_that_needs_approval_beside_a_running_one_has_its_own_step() -> None:
     parts = parts_of(STARTED, calls("a"), calls("b"), asks("b"), ends("a"), approvals=True)
 
     assert kinds_of(parts)[1:] == [
@@ -95,13 +95,13 @@ def test_a_call_asked_for_beside_one_that_runs_has_a_step_of_its_own() -> None:
     ]
 
 
-def test_calls_asked_for_together_share_a_step() -> None:
+def test_calls_that_need_approval_together_share_a_step() -> None:
     parts = parts_of(STARTED, calls("a"), calls("b"), asks("a"), asks("b"), approvals=True)
 
     assert kinds_of(parts).count("start-step") == 1
 
 
-def test_a_subagents_call_is_shown_when_a_person_is_asked_for_it() -> None:
+def test_a_subagents_call_is_shown_when_it_needs_approval() -> None:
     inner = ToolCallStart(tool_call_id="i", tool_name="mail", args=ARGS, parent_tool_call_id="a")
     result = ToolCallResult(tool_call_id="i", result={}, is_error=False, parent_tool_call_id="a")
 

@@ -100,24 +100,24 @@ def parsed(stream: bytes) -> list[ServerSentEvent]:
     return list(EventSource(httpx.Response(200, headers=headers, content=stream)).iter_sse())
 
 
-def test_every_kind_of_event_is_framed_as_the_contract_says() -> None:
+def test_every_event_is_encoded_byte_by_byte() -> None:
     assert NativeEncoder().encode(entries_of(A_RUN)) == GOLDEN
 
 
-def test_it_is_an_encoder_of_server_sent_events() -> None:
+def test_it_implements_the_encoder_port() -> None:
     encoder: Encoder = NativeEncoder()
     assert encoder.content_type == "text/event-stream"
     assert encoder.encode([]) == b""
 
 
 @given(st.integers(0, len(A_RUN)))
-def test_a_stream_resumed_anywhere_gives_the_same_bytes(heard: int) -> None:
+def test_a_resumed_stream_is_byte_identical(heard: int) -> None:
     entries = entries_of(A_RUN)
     assert NativeEncoder().encode(entries[:heard]) + NativeEncoder().encode(entries[heard:]) == GOLDEN
 
 
 @given(st.lists(texts, min_size=1, max_size=5))
-def test_any_text_arrives_unharmed_in_a_clients_parser(deltas: list[str]) -> None:
+def test_any_text_survives_a_clients_parser(deltas: list[str]) -> None:
     stream = NativeEncoder().encode(entries_of([TextDelta(message_id="m", delta=d) for d in deltas]))
     assert stream.isascii()
     assert b"\r" not in stream
@@ -130,7 +130,7 @@ def test_any_text_arrives_unharmed_in_a_clients_parser(deltas: list[str]) -> Non
     ]
 
 
-def test_heartbeats_and_the_retry_hint_carry_no_event() -> None:
+def test_heartbeats_and_the_retry_hint_are_not_events() -> None:
     stream = RETRY_FRAME + HEARTBEAT + NativeEncoder().encode(entries_of(A_RUN[:2])) + HEARTBEAT
     heard = parsed(stream)
     assert [sse.id for sse in heard if sse.data] == ["1", "2"]

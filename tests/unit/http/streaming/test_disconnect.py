@@ -38,14 +38,14 @@ class Work:
         return 7
 
 
-async def test_who_stays_is_answered() -> None:
+async def test_a_connected_client_gets_the_result() -> None:
     work = Work()
     work.done.set()
 
     assert await while_connected(Client().request, work.result()) == 7
 
 
-async def test_who_leaves_is_not_waited_for() -> None:
+async def test_a_disconnect_cancels_the_work() -> None:
     client, work = Client(), Work()
     client.leave()
 
@@ -54,7 +54,7 @@ async def test_who_leaves_is_not_waited_for() -> None:
     assert work.abandoned
 
 
-async def test_what_goes_wrong_is_told() -> None:
+async def test_an_error_is_raised() -> None:
     async def fails() -> None:
         raise Unavailable
 
@@ -62,7 +62,7 @@ async def test_what_goes_wrong_is_told() -> None:
         await while_connected(Client().request, fails())
 
 
-async def test_nothing_goes_on_when_the_wait_is_given_up() -> None:
+async def test_cancelling_the_wait_cancels_the_work() -> None:
     work = Work()
     waiting = asyncio.create_task(while_connected(Client().request, work.result()))
     await work.begun.wait()

@@ -67,7 +67,7 @@ def entry(position: int) -> LogEntry:
     return LogEntry(position, TextDelta(message_id="m", delta=f"{position} \u2028"))
 
 
-async def test_what_is_ready_is_sent_as_one_chunk() -> None:
+async def test_ready_entries_are_sent_as_one_chunk() -> None:
     first, rest = [entry(1)], [entry(2), entry(3)]
     run, reader = Run(first, rest), Reader()
     run.batches.put_nowait(None)
@@ -79,7 +79,7 @@ async def test_what_is_ready_is_sent_as_one_chunk() -> None:
     assert chunks == [RETRY_FRAME, encode(first), encode(rest), b""]
 
 
-async def test_silence_is_filled_with_heartbeats() -> None:
+async def test_pauses_are_filled_with_heartbeats() -> None:
     run, reader = Run(), Reader()
     task = stream(run, reader, heartbeat_s=0.01)
 
@@ -90,7 +90,7 @@ async def test_silence_is_filled_with_heartbeats() -> None:
     assert chunks == [RETRY_FRAME, HEARTBEAT, HEARTBEAT]
 
 
-async def test_a_reader_who_leaves_closes_what_it_read_from() -> None:
+async def test_a_disconnect_closes_the_batches() -> None:
     run, reader = Run([entry(1)]), Reader()
     task = stream(run, reader)
     await reader.chunk()
@@ -103,7 +103,7 @@ async def test_a_reader_who_leaves_closes_what_it_read_from() -> None:
         await run.closed.wait()
 
 
-async def test_a_reader_who_leaves_in_the_middle_of_a_chunk_closes_it_too() -> None:
+async def test_a_disconnect_during_a_chunk_closes_the_batches() -> None:
     run, reader = Run([entry(1)]), Reader()
     sending = asyncio.Event()
 
@@ -122,7 +122,7 @@ async def test_a_reader_who_leaves_in_the_middle_of_a_chunk_closes_it_too() -> N
     assert run.closed.is_set()
 
 
-async def test_a_failure_does_not_pretend_to_be_the_end() -> None:
+async def test_a_failure_is_not_a_regular_end() -> None:
     run, reader = Run([entry(1)]), Reader()
     run.batches.put_nowait(Unavailable())
 

@@ -24,23 +24,23 @@ from app.http.api.receipts.csv_export import csv_line, prefers_csv
         ("", False),
     ],
 )
-def test_csv_is_sent_to_those_who_name_it(accept: str, wanted: bool) -> None:  # noqa: FBT001
+def test_csv_needs_to_be_accepted(accept: str, wanted: bool) -> None:  # noqa: FBT001
     assert prefers_csv(accept) is wanted
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
-def test_no_text_poses_as_a_formula(start: str) -> None:
+def test_texts_are_escaped_against_formulas(start: str) -> None:
     (cell,) = next(csv.reader(io.StringIO(csv_line([f"{start}cmd()"]), newline="")))
 
     assert cell == f"'{start}cmd()"
 
 
-def test_numbers_and_nothing_stay_as_they_are() -> None:
+def test_numbers_and_null_stay_unchanged() -> None:
     assert csv_line([-1, None, "0.0031500000", 'say "hi", now']) == '-1,,0.0031500000,"say ""hi"", now"\r\n'
 
 
 @given(st.lists(st.text(), min_size=2))
-def test_a_line_is_one_row_whatever_it_holds(values: list[str]) -> None:
+def test_a_line_is_one_row_for_any_values(values: list[str]) -> None:
     (row,) = csv.reader(io.StringIO(csv_line(values), newline=""))
 
     assert [cell.removeprefix("'") for cell in row] == [value.removeprefix("'") for value in values]
