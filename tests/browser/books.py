@@ -1,4 +1,4 @@
-"""An account with a past: real runs of today, and receipts of the weeks before."""
+"""An account with real runs of today and inserted receipts of earlier weeks."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""One browser, and one server for each file of tests. Those tests run in the session's event loop."""
+"""One browser, and one server per test file. These tests run in the session's event loop."""
 
 import shutil
 from collections.abc import AsyncIterator

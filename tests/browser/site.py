@@ -1,4 +1,4 @@
-"""A running server, and people who look at its pages with a browser."""
+"""A running server, and browsers that open its pages."""
 
 import asyncio
 import itertools
@@ -64,7 +64,7 @@ class Site:
     browser: Browser
 
     async def key(self, *scopes: str) -> Key:
-        """A new account and a key of it; with all scopes but `admin` unless told."""
+        """A new account and a key of it; with all scopes but `admin` by default."""
         account = f"account-{next(_numbers)}"
         chosen = scopes or tuple(scope for scope in SCOPES if scope != "admin")
         record, secret = await self.world.services.accounts.create_key(account, chosen, name="a browser's")
@@ -80,9 +80,9 @@ class Site:
         dark: bool = False,
         complaints: Sequence[str] = (),
     ) -> AsyncIterator[Page]:
-        """Open a page, signed in when there is a key. At the end the browser may have complained of nothing.
+        """Open a page, signed in if there is a key; fails on errors or warnings in the console at the end.
 
-        `complaints` are parts of those that are expected.
+        `complaints` are parts of expected ones.
         """
         context = await self.browser.new_context(
             base_url=self.world.url,
@@ -93,19 +93,19 @@ class Site:
             timezone_id="UTC",
         )
         context.set_default_timeout(PATIENCE_S * 1000)
-        heard: list[str] = []
+        console: list[str] = []
         try:
             if key is not None:
                 await sign_in(context, key)
             page = await context.new_page()
             await page.add_init_script(_REPORT_VIOLATIONS)
-            page.on("console", lambda message: heard.extend(_complaint(message)))
-            page.on("pageerror", lambda error: heard.append(f"uncaught: {error}"))
+            page.on("console", lambda message: console.extend(_complaint(message)))
+            page.on("pageerror", lambda error: console.append(f"uncaught: {error}"))
             await page.goto(path)
             yield page
         finally:
             await context.close()
-        unexpected = [told for told in heard if not any(part in told for part in complaints)]
+        unexpected = [line for line in console if not any(part in line for part in complaints)]
         assert unexpected == []
 
 

@@ -1,4 +1,4 @@
-"""The billing page, as a person reads it."""
+"""The billing page in a browser."""
 
 import csv
 import re

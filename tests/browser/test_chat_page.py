@@ -1,4 +1,4 @@
-"""The chat page, as a person uses it."""
+"""The chat page in a browser."""
 
 import re
 from typing import Any

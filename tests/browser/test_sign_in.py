@@ -1,4 +1,4 @@
-"""Signing in and out, as a person does it."""
+"""Signing in and out in a browser."""
 
 import pytest
 from playwright.async_api import expect

@@ -1,4 +1,4 @@
-"""The clients people use under Node: the real packages, run as programs."""
+"""Runs Node programs with the npm packages of clients."""
 
 import asyncio
 import os
@@ -35,9 +35,9 @@ def install() -> Path:
 async def node(
     program: str, *arguments: str, given: str = "", variables: Mapping[str, str] | None = None
 ) -> str:
-    """What a program prints, given this on its standard input and these environment variables.
+    """Run a program with this standard input and environment; returns its output.
 
-    The test fails with what it complained of when it fails or takes too long.
+    Fails the test with the program's output if it fails or takes too long.
     """
     await asyncio.to_thread(install)
     process = await asyncio.create_subprocess_exec(
@@ -62,7 +62,7 @@ async def node(
 async def compile_typescript(
     directory: Path, *programs: str, document: str | None = None, check_only: bool = False
 ) -> None:
-    """Compile strictly, beside `api.ts`: the types of this OpenAPI document. Types of packages are there."""
+    """Compile strictly; `api.ts` has the types of this OpenAPI document."""
     (directory / "package.json").write_text('{"type": "module"}')
     packages = await asyncio.to_thread(install)
     (directory / "node_modules").symlink_to(packages)

@@ -38,7 +38,7 @@ def by_prompt(**scripts: Responder) -> Responder:
 
 
 async def played(world: World, *scenes: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """For each step of each scene what the client heard; it must not have complained."""
+    """The events that the client received, by scene and step; it must not have reported errors."""
     given = json.dumps({"url": world.url, "key": KEY, "scenes": scenes})
     printed = json.loads(await node("ag_ui.mjs", given=given))
     assert printed["complaints"] == []

@@ -1,4 +1,4 @@
-"""The Vercel AI SDK's own chats against a running server: the oldest release with this wire, the newest."""
+"""Chats of the Vercel AI SDK against a running server: the oldest release with this wire, and the newest."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ RELEASES = ["ai-oldest", "ai"]
 
 
 class Model:
-    """What the scripted model says, by what it is told."""
+    """The scripted model's replies, by message."""
 
     def __init__(self) -> None:
         self.holds: list[Hold] = []
@@ -43,7 +43,7 @@ class Model:
         return self._mails(prompt) if prompt.startswith("write") else self._answer(prompt)
 
     def let_go(self) -> None:
-        """Hold nobody any more."""
+        """Release all held replies."""
         for hold in self.holds:
             hold.until.set()
 

@@ -1,4 +1,4 @@
-"""Our own wire, read by the clients people use: `eventsource` under Node, `httpx-sse`, typed TypeScript."""
+"""The native wire with common clients: `eventsource` under Node, `httpx-sse`, typed TypeScript."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ HUGE = "x" * 1_000_000
 
 
 async def told(world: World, run_id: str) -> list[dict[str, Any]]:
-    """What `httpx-sse` hears."""
+    """The events that `httpx-sse` receives."""
     heard = [event async for event in world.follow(run_id)]
     return [{"id": str(event.id), "type": event.type, "data": event.data} for event in heard]
 

@@ -1,4 +1,4 @@
-"""The quick starts do what they say: each of their programs, as it stands, against a server."""
+"""The programs of the quick starts work unchanged against a server."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Usage, balance and accounts, over a real server."""
+"""Usage, balance and accounts over HTTP."""
 
 import asyncio
 import csv

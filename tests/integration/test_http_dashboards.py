@@ -1,4 +1,4 @@
-"""What dashboards ask besides sums: filtered receipts, alarms, names of keys; over a real server."""
+"""Filtered receipts, alarms and key names over HTTP."""
 
 import csv
 import io

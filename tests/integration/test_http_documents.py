@@ -1,4 +1,4 @@
-"""What every answer has in common, over a real server."""
+"""Properties of all responses, over HTTP."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path

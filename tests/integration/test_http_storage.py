@@ -1,4 +1,4 @@
-"""Deleting what runs hold, and accounts that keep as much as they may, over HTTP."""
+"""Deletion of run contents, and storage quotas, over HTTP."""
 
 import httpx
 

@@ -1,4 +1,4 @@
-"""Streams over a real server: what readers who leave, silence and shutdown do to them."""
+"""Event streams over HTTP: disconnects, heartbeats and shutdown."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Webhooks, over a real server."""
+"""Webhooks over HTTP."""
 
 from typing import Any
 

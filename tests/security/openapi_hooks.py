@@ -1,4 +1,4 @@
-"""What schemathesis has to know of this API and its OpenAPI document cannot say; it imports this by name."""
+"""Hooks of schemathesis: rules of this API that an OpenAPI document cannot express."""
 
 import os
 import re
@@ -12,8 +12,8 @@ from schemathesis.generation.case import Case
 from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
 OWN_KEY: Final = "FUZZ_OWN_KEY_ID"
-UNSAYABLE: Final = {
-    "names something that must be there": r"cursor: is not a|role: there is no|model: .* is neither|"
+INEXPRESSIBLE: Final = {
+    "a reference that must exist": r"cursor: is not a|role: there is no|model: .* is neither|"
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
     "a rule about two fields": r"to: must be later than|body: give either|role: a role selects the model|"
     r"splitBy: must be another than groupBy",
@@ -23,35 +23,35 @@ UNSAYABLE: Final = {
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|\S*parts: hold no text|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must have at least)",
     "a rule about parts of a text": r"files\.\d+\.path: ",
-    "what the graph allows": r".*allows no system messages",
+    "what the graph allows": r".*accepts no system messages",
     "a library's list": r"timeZone: must be an IANA time zone",
-    "a JSON schema, which is judged as one": r"(schema|responseFormat\.schema)\S*: ",
-    "a target, which is judged as one": r"url: ",
+    "rules about JSON schemas": r"(schema|responseFormat\.schema)\S*: ",
+    "rules about URLs": r"url: ",
 }
-"""Why a request that fits the document may be refused with 422 all the same, by the field and its message."""
+"""Reasons for a 422 of a request that matches the document, as patterns of field and message."""
 NUMBERS: Final = r".*(must be an integer|money is a decimal in quotes)"
 """To JSON Schema 1.0 is an integer; here it is not."""
 
-_NOT_THE_REQUESTS_FAULT = {HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.GONE}
+_STATE_DEPENDENT = {HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.GONE}
 
 
 @schemathesis.hook
 def filter_failure(_context: Any, failure: Failure, case: Case[Any], response: Response) -> bool:
-    """Keep every failure but those that stand above.
+    """Ignore failures with the reasons above.
 
-    And but this one: what a run held can be deleted; that there was one, its receipts go on telling.
+    Also, a run is still found after its deletion, because only its contents are deleted.
     """
     if isinstance(failure, UseAfterFree):
         return not case.path.startswith("/v1/runs/{runId}")
     if not isinstance(failure, RejectedPositiveData):
         return True
-    if response.status_code in _NOT_THE_REQUESTS_FAULT:
+    if response.status_code in _STATE_DEPENDENT:
         return False
-    rules = [*UNSAYABLE.values(), *([NUMBERS] if _holds_whole_float(case.body) else [])]
-    refused = re.compile("|".join(rules))
+    rules = [*INEXPRESSIBLE.values(), *([NUMBERS] if _holds_whole_float(case.body) else [])]
+    expected = re.compile("|".join(rules))
     errors = response.json().get("errors", [])
-    said = [f"{error['field']}: {error['message']}" for error in errors]
-    return not said or not all(refused.match(each) for each in said)
+    messages = [f"{error['field']}: {error['message']}" for error in errors]
+    return not messages or not all(expected.match(message) for message in messages)
 
 
 def _holds_whole_float(value: object) -> bool:
@@ -64,12 +64,12 @@ def _holds_whole_float(value: object) -> bool:
 
 @schemathesis.hook
 def filter_case(_context: Any, case: Case[Any]) -> bool:
-    """Leave our own key alone: without it nothing more would be learned."""
+    """Do not revoke the key of the fuzzer."""
     return os.environ[OWN_KEY] not in str(case.path_parameters)
 
 
 @schemathesis.hook
 def before_call(_context: Any, case: Case[Any], _kwargs: dict[str, Any]) -> None:
-    """Let no webhook lead to a host that exists."""
+    """Replace existing hosts in webhook URLs."""
     if isinstance(case.body, dict) and isinstance(url := case.body.get("url"), str):
         case.body["url"] = url.replace("example.com", "runtally.invalid")

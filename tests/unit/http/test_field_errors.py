@@ -11,7 +11,7 @@ USER = {"role": "user", "content": "hi"}
 
 
 def found(**change: Any) -> dict[str, str]:
-    """What is said of a request with this change, by field."""
+    """The errors of a request with this change, by field."""
     return found_in({"graphId": "claude_agents:assistant", "messages": [USER], **change})
 
 

@@ -1,4 +1,4 @@
-"""No request model takes a value of another JSON type for the one it documents."""
+"""Request models reject values of other JSON types than documented."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -21,7 +21,7 @@ LOOK_ALIKES: dict[type, tuple[object, ...]] = {
     Decimal: (True, 1.5, " 1 ", "1_0"),
     str: (1, True, 1.5),
 }
-"""By type: what lax readers of JSON take for it."""
+"""By type: values of other types that lax validation accepts."""
 
 
 def _of_dependant(dependant: Dependant) -> Iterator[Any]:

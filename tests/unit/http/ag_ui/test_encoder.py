@@ -1,4 +1,4 @@
-"""The wire of AG-UI: golden lists, and that every prefix and every split says the same."""
+"""AgUiEncoder: golden output, replays, interrupts, subagents."""
 
 import json
 from typing import Any, get_args
@@ -139,7 +139,7 @@ def parsed(stream: bytes) -> list[dict[str, Any]]:
     return events
 
 
-def told(events: list[ClientEvent], **fields: Any) -> list[dict[str, Any]]:
+def encoded_events(events: list[ClientEvent], **fields: Any) -> list[dict[str, Any]]:
     return parsed(an_encoder(**fields).encode(with_positions(events)))
 
 
@@ -169,12 +169,12 @@ def test_nothing_follows_the_end() -> None:
 
 
 def test_a_failure_has_our_code_and_a_message() -> None:
-    said = told([STARTED, TextDelta(message_id="m", delta="x"), RunError(error="rate_limit"), DONE])
+    sent = encoded_events([STARTED, TextDelta(message_id="m", delta="x"), RunError(error="rate_limit"), DONE])
 
-    assert kinds(said)[-3:] == ["TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_ERROR"]
-    assert said[-1]["code"] == "rate_limit"
-    assert said[-1]["metadata"] == {"runtally": {"finishReason": "stop"}}
-    assert said[-1]["usage"] == [{"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}]
+    assert kinds(sent)[-3:] == ["TEXT_MESSAGE_END", "STEP_FINISHED", "RUN_ERROR"]
+    assert sent[-1]["code"] == "rate_limit"
+    assert sent[-1]["metadata"] == {"runtally": {"finishReason": "stop"}}
+    assert sent[-1]["usage"] == [{"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}]
 
 
 def test_every_error_code_has_a_message() -> None:
@@ -184,44 +184,44 @@ def test_every_error_code_has_a_message() -> None:
 def test_a_cancelled_run_is_not_an_error() -> None:
     stopped = Interrupted(kind="cancel", state="stopped")
 
-    said = told([STARTED, stopped, RunError(error="aborted"), DONE])
+    sent = encoded_events([STARTED, stopped, RunError(error="aborted"), DONE])
 
-    assert said[-2]["value"] == {"kind": "cancel", "state": "stopped"}
-    assert said[-1]["outcome"] == {"type": "cancelled"}
-    assert "result" not in said[-1]
+    assert sent[-2]["value"] == {"kind": "cancel", "state": "stopped"}
+    assert sent[-1]["outcome"] == {"type": "cancelled"}
+    assert "result" not in sent[-1]
 
 
 def test_a_run_of_which_only_the_end_is_left_has_a_start() -> None:
-    said = told([RunError(error="internal"), Done(usage=FinalUsage(), finish_reason="error")])
+    sent = encoded_events([RunError(error="internal"), Done(usage=FinalUsage(), finish_reason="error")])
 
-    assert kinds(said) == ["RUN_STARTED", "RUN_ERROR"]
-    assert "usage" not in said[-1]
+    assert kinds(sent) == ["RUN_STARTED", "RUN_ERROR"]
+    assert "usage" not in sent[-1]
 
 
 def test_a_later_attempt_starts_with_nothing_open() -> None:
     text = TextDelta(message_id="m", delta="x")
 
-    said = told([STARTED, text, STARTED, text, DONE])
+    sent = encoded_events([STARTED, text, STARTED, text, DONE])
     encoder = an_encoder()
     encoder.encode(with_positions([STARTED, CALL, REQUEST, STARTED]))
 
     assert encoder.pause_after_s is None
-    assert kinds(said).count("TEXT_MESSAGE_START") == kinds(said).count("TEXT_MESSAGE_END") == 2
+    assert kinds(sent).count("TEXT_MESSAGE_START") == kinds(sent).count("TEXT_MESSAGE_END") == 2
 
 
 def test_a_failed_call_is_marked() -> None:
     result = ToolCallResult(tool_call_id="toolu_1", result={"error": "failed"}, is_error=True)
 
-    said = told([STARTED, CALL, result, DONE])
+    sent = encoded_events([STARTED, CALL, result, DONE])
 
-    (told_result,) = [event for event in said if event["type"] == "TOOL_CALL_RESULT"]
+    (told_result,) = [event for event in sent if event["type"] == "TOOL_CALL_RESULT"]
     assert told_result["metadata"] == {"runtally": {"isError": True}}
 
 
 def test_values_that_json_cannot_represent_are_replaced() -> None:
     half = "\ud83d"
 
-    said = told(
+    sent = encoded_events(
         [
             STARTED,
             TextDelta(message_id="m", delta=half),
@@ -232,8 +232,8 @@ def test_values_that_json_cannot_represent_are_replaced() -> None:
         ]
     )
 
-    assert [event["delta"] for event in said if "delta" in event] == ["\ufffd", '{"\ufffd":null}']
-    assert said[-1]["result"] == {"content": "\ufffd", "structuredOutput": {"x": None}}
+    assert [event["delta"] for event in sent if "delta" in event] == ["\ufffd", '{"\ufffd":null}']
+    assert sent[-1]["result"] == {"content": "\ufffd", "structuredOutput": {"x": None}}
 
 
 class TestConsent:
@@ -273,24 +273,24 @@ class TestConsent:
     def test_a_decided_request_is_not_pending(self) -> None:
         encoder = an_encoder()
 
-        said = parsed(encoder.encode(with_positions([STARTED, CALL, REQUEST, RESOLVED])))
+        sent = parsed(encoder.encode(with_positions([STARTED, CALL, REQUEST, RESOLVED])))
 
         assert encoder.pause_after_s is None
-        assert said[-1]["value"] == {"requestId": "p-1", "decision": "allow", "reason": "decided"}
+        assert sent[-1]["value"] == {"requestId": "p-1", "decision": "allow", "reason": "decided"}
 
     def test_the_part_after_an_interrupt_is_a_run_of_its_own(self) -> None:
         step = Step(step_index=1, step_budget=None)
         result = ToolCallResult(tool_call_id="toolu_1", result={}, is_error=False)
         answer = TextDelta(message_id="msg_2", delta="Sent.")
 
-        said = told([STARTED, CALL, step, REQUEST, RESOLVED, result, answer, DONE], after=4)
+        sent = encoded_events([STARTED, CALL, step, REQUEST, RESOLVED, result, answer, DONE], after=4)
 
-        assert kinds(said) == [
+        assert kinds(sent) == [
             *("RUN_STARTED", "CUSTOM", "TOOL_CALL_RESULT", "STEP_STARTED"),
             *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STEP_FINISHED"),
             "RUN_FINISHED",
         ]
-        assert said[3]["stepName"] == "step 2"
+        assert sent[3]["stepName"] == "step 2"
 
     @pytest.mark.parametrize(
         "text", ["", "x", "a/b/c", "a//1", "a/1/", "/1/p", "a/1/p/q", "a/-1/p", "a\n/1/p"]
@@ -313,12 +313,12 @@ class TestSubagents:
     ANSWERED = ToolCallResult(tool_call_id="toolu_a", result={}, is_error=False)
 
     def test_messages_of_subagents_are_tagged(self) -> None:
-        said = told([STARTED, self.OURS, self.AGENT, self.THEIRS, self.ANSWERED, DONE])
+        sent = encoded_events([STARTED, self.OURS, self.AGENT, self.THEIRS, self.ANSWERED, DONE])
 
-        (started,) = [event for event in said if event["type"] == "SUBAGENT_STARTED"]
+        (started,) = [event for event in sent if event["type"] == "SUBAGENT_STARTED"]
         assert started["name"] == "clock-watcher"
         assert started["parentToolCallId"] == started["subagentRunId"] == "toolu_a"
-        tagged = [event["type"] for event in said if event.get("subagentRunId") == "toolu_a"]
+        tagged = [event["type"] for event in sent if event.get("subagentRunId") == "toolu_a"]
         text = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
         assert tagged == ["SUBAGENT_STARTED", *text, "SUBAGENT_FINISHED"]
 
@@ -326,9 +326,9 @@ class TestSubagents:
         inner = self.AGENT.model_copy(update={"tool_call_id": "toolu_b", "parent_tool_call_id": "toolu_a"})
         text = self.THEIRS.model_copy(update={"parent_tool_call_id": "toolu_b"})
 
-        said = told([STARTED, self.AGENT, inner, text, DONE])
+        sent = encoded_events([STARTED, self.AGENT, inner, text, DONE])
 
-        started = [event for event in said if event["type"] == "SUBAGENT_STARTED"]
+        started = [event for event in sent if event["type"] == "SUBAGENT_STARTED"]
         assert [event.get("parentSubagentRunId") for event in started] == [None, "toolu_a"]
 
     def test_a_subagent_with_a_pending_call_is_suspended_and_resumed(self) -> None:
@@ -338,28 +338,28 @@ class TestSubagents:
         encoder.encode(with_positions(events))
 
         *_, suspended, _, end = parsed(encoder.encode_pause())
-        on = told([*events, RESOLVED, self.THEIRS, self.ANSWERED, DONE], after=5)
+        on = encoded_events([*events, RESOLVED, self.THEIRS, self.ANSWERED, DONE], after=5)
 
         assert suspended["outcome"] == {"type": "suspended", "interruptIds": ["r-1/5/p-1"]}
         assert end["outcome"]["interrupts"][0]["subagentRunId"] == "toolu_a"
         assert kinds(on).count("SUBAGENT_STARTED") == kinds(on).count("SUBAGENT_FINISHED") == 1
 
     def test_an_interrupted_subagent_did_not_finish(self) -> None:
-        said = told([STARTED, self.AGENT, self.THEIRS, RunError(error="timeout"), DONE])
+        sent = encoded_events([STARTED, self.AGENT, self.THEIRS, RunError(error="timeout"), DONE])
 
-        assert "SUBAGENT_ERROR" in kinds(said)
-        assert "SUBAGENT_FINISHED" not in kinds(said)
+        assert "SUBAGENT_ERROR" in kinds(sent)
+        assert "SUBAGENT_FINISHED" not in kinds(sent)
 
 
 class TestComingBack:
     def test_a_snapshot_comes_first(self) -> None:
         user = UserMessage(id="u", role="user", content="hi")
 
-        said = told(A_RUN, snapshot=[user])
+        sent = encoded_events(A_RUN, snapshot=[user])
 
-        assert kinds(said)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
-        assert said[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
-        assert [said[0], *said[2:]] == parsed(GOLDEN)
+        assert kinds(sent)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+        assert sent[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
+        assert [sent[0], *sent[2:]] == parsed(GOLDEN)
 
     def test_the_message_ids_of_a_client_are_known(self) -> None:
         minted = an_encoder().message_ids(with_positions(A_RUN))

@@ -1,4 +1,4 @@
-"""The wire of AG-UI, whatever a run says: in order, cut anywhere the same, nothing lost at an interrupt."""
+"""Properties of the AG-UI output of any run: order, replays, and no loss at interrupts."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ CONTINUES = {
     "TOOL_CALL_ARGS": "TOOL_CALL_START",
 }
 PARENT_OF = {"m1": None, "m2": None, "m3": "toolu_1", "m4": "toolu_2"}
-"""Who speaks each message; a subagent's subagent speaks the last."""
+"""The subagent of each message; the last one is of a nested subagent."""
 
 
 def a_text(message_id: str, delta: str) -> ClientEvent:
@@ -91,7 +91,7 @@ entries = st.one_of(
     st.just(Queued(position=1)),
 )
 runs: st.SearchStrategy[list[ClientEvent]] = st.builds(
-    lambda said, failed: [*said, *([RunError(error="timeout")] if failed else []), DONE],
+    lambda sent, failed: [*sent, *([RunError(error="timeout")] if failed else []), DONE],
     st.lists(entries),
     st.booleans(),
 )
@@ -132,7 +132,7 @@ def test_a_run_is_encoded_in_order_and_byte_identical_in_any_batches(
 @given(runs)
 def test_a_run_interrupted_and_resumed_loses_nothing(events: list[ClientEvent]) -> None:
     log = with_positions(events)
-    whole = spoken(parsed(an_encoder().encode(log)))
+    whole = texts_of(parsed(an_encoder().encode(log)))
     for cut in range(1, len(log)):
         encoder = an_encoder()
         head = encoder.encode(log[:cut])
@@ -143,9 +143,9 @@ def test_a_run_interrupted_and_resumed_loses_nothing(events: list[ClientEvent]) 
 
         require_order(first)
         require_order(second)
-        assert [*spoken(first), *spoken(second)] == whole
+        assert [*texts_of(first), *texts_of(second)] == whole
 
 
-def spoken(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def texts_of(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Texts, thoughts and arguments in order; a thought that goes on in another run has another id."""
     return [(event["type"], event["delta"]) for event in events if "delta" in event]

@@ -1,4 +1,4 @@
-"""Runs as the AI SDK's encoder is told them, and the parts it makes of them."""
+"""Builders of events, and readers of the AI SDK encoder's parts."""
 
 import json
 from typing import Any, Literal
@@ -41,28 +41,30 @@ def kinds_of(parts: list[Any]) -> list[str]:
     return [f"{part['type']} {part.get('toolCallId', '')}".strip() for part in parts]
 
 
-def asks(call_id: str) -> PermissionRequest:
+def a_request(call_id: str) -> PermissionRequest:
     return PermissionRequest(
         request_id=f"p-{call_id}", tool_call_id=call_id, tool_name="mail", args=ARGS, expires_at="later"
     )
 
 
-def answers(call_id: str, decision: Literal["allow", "deny"] = "allow", **fields: Any) -> PermissionResolved:
+def a_resolution(
+    call_id: str, decision: Literal["allow", "deny"] = "allow", **fields: Any
+) -> PermissionResolved:
     return PermissionResolved(request_id=f"p-{call_id}", decision=decision, reason="decided", **fields)
 
 
-def calls(call_id: str) -> ToolCallStart:
+def a_call(call_id: str) -> ToolCallStart:
     return ToolCallStart(tool_call_id=call_id, tool_name="mail", args=ARGS)
 
 
-def ends(call_id: str, *, is_error: bool = False) -> ToolCallResult:
+def a_result(call_id: str, *, is_error: bool = False) -> ToolCallResult:
     result = {"error": "policy_denied"} if is_error else {"to": "bob"}
     return ToolCallResult(tool_call_id=call_id, result=result, is_error=is_error)
 
 
-def says(message_id: str, delta: str, parent: str | None = None) -> TextDelta:
+def a_text(message_id: str, delta: str, parent: str | None = None) -> TextDelta:
     return TextDelta(message_id=message_id, delta=delta, parent_tool_call_id=parent)
 
 
-def thinks(message_id: str, delta: str) -> ThinkingDelta:
+def a_thought(message_id: str, delta: str) -> ThinkingDelta:
     return ThinkingDelta(message_id=message_id, delta=delta)

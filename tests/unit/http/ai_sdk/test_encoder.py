@@ -1,4 +1,4 @@
-"""The AI SDK's wire: which parts a run becomes, byte by byte, and what holds of every run."""
+"""AiSdkEncoder: golden output, and properties of any run."""
 
 import pytest
 from hypothesis import given
@@ -25,15 +25,15 @@ from app.requests import ErrorCode, FinalUsage
 from tests.unit.http.ai_sdk.parts import (
     STARTED,
     STOPPED,
-    answers,
-    asks,
-    calls,
-    ends,
+    a_call,
+    a_request,
+    a_resolution,
+    a_result,
+    a_text,
+    a_thought,
     entries_of,
     kinds_of,
     parts_of,
-    says,
-    thinks,
 )
 
 A_RUN: list[ClientEvent] = [
@@ -132,7 +132,7 @@ V5_FIELDS = {
     "abort": set(),
     "finish": {"messageMetadata"},
 }
-"""What `uiMessageChunkSchema` of 5.0.0 takes of what we say; besides `data-…`."""
+"""The parts and fields that `uiMessageChunkSchema` of 5.0.0 accepts, besides `data-…`."""
 
 
 def test_every_event_is_encoded_as_parts_of_version_5() -> None:
@@ -208,19 +208,19 @@ def test_a_later_attempt_continues_the_same_message() -> None:
 
 CALL_IDS = st.sampled_from(["a", "b", "c"])
 EVENTS: st.SearchStrategy[ClientEvent] = st.one_of(
-    st.builds(says, st.sampled_from("mn"), st.text(max_size=5)),
-    st.builds(thinks, st.sampled_from("mn"), st.text(max_size=5)),
-    st.builds(says, st.just("s"), st.just("x"), CALL_IDS),
-    st.builds(calls, CALL_IDS),
-    st.builds(asks, CALL_IDS),
-    st.builds(answers, CALL_IDS, st.sampled_from(["allow", "deny"])),
-    st.builds(ends, CALL_IDS, is_error=st.booleans()),
+    st.builds(a_text, st.sampled_from("mn"), st.text(max_size=5)),
+    st.builds(a_thought, st.sampled_from("mn"), st.text(max_size=5)),
+    st.builds(a_text, st.just("s"), st.just("x"), CALL_IDS),
+    st.builds(a_call, CALL_IDS),
+    st.builds(a_request, CALL_IDS),
+    st.builds(a_resolution, CALL_IDS, st.sampled_from(["allow", "deny"])),
+    st.builds(a_result, CALL_IDS, is_error=st.booleans()),
     st.just(Step(step_index=1, step_budget=None)),
     st.just(Status(phase="compacting", label="Compacting")),
     st.just(UserMessageDelivered(message_id="u", content="x")),
     st.just(STARTED),
 )
-"""In any order, also in ones no run has."""
+"""In any order, including impossible ones."""
 
 ENDINGS: st.SearchStrategy[list[ClientEvent]] = st.sampled_from(
     [

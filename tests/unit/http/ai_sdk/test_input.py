@@ -1,4 +1,4 @@
-"""What the AI SDK's chats post, as runs of ours."""
+"""Requests of AI SDK chats, converted to run requests."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ PIXEL = "iVBORw0KGgo="
 GRAPH = "claude_agents:assistant"
 
 
-def says(content: str, message_id: str = "u1", role: str = "user") -> dict[str, Any]:
+def a_message(content: str, message_id: str = "u1", role: str = "user") -> dict[str, Any]:
     return {"id": message_id, "role": role, "parts": [{"type": "text", "text": content}]}
 
 
@@ -25,7 +25,7 @@ def run_of(*messages: dict[str, Any], with_history: bool = True, **fields: Any) 
     return a_chat(*messages, **fields).build_request(GRAPH, "r-1", with_history=with_history)
 
 
-def spoken(messages: list[Message]) -> list[tuple[str, str]]:
+def texts_of(messages: list[Message]) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in messages]
 
 
@@ -37,11 +37,11 @@ def refused(*messages: dict[str, Any]) -> tuple[str, str]:
 
 
 def test_a_chat_is_a_conversation_and_its_body_may_have_options_of_a_run() -> None:
-    run = run_of(says("hi"), model="haiku", limits={"maxTurns": 2}, onConflict="reject")
+    run = run_of(a_message("hi"), model="haiku", limits={"maxTurns": 2}, onConflict="reject")
 
     assert (run.graph_id, run.run_id, run.state_key, run.model) == (GRAPH, "r-1", "chat-1", "haiku")
     assert (run.limits.max_turns, run.on_conflict) == (2, "reject")
-    assert spoken(run.messages) == [("user", "hi")]
+    assert texts_of(run.messages) == [("user", "hi")]
 
 
 def test_only_texts_of_the_history_are_sent() -> None:
@@ -59,17 +59,24 @@ def test_only_texts_of_the_history_are_sent() -> None:
         ],
     }
     silent = {"id": "a2", "role": "assistant", "parts": [{"type": "step-start"}]}
-    system = says("Be brief.", "s", "system")
-    messages = [system, says("the time"), answer, says("again", "u2"), silent, says("and now", "u3")]
+    system = a_message("Be brief.", "s", "system")
+    messages = [
+        system,
+        a_message("the time"),
+        answer,
+        a_message("again", "u2"),
+        silent,
+        a_message("and now", "u3"),
+    ]
 
-    assert spoken(run_of(*messages).messages) == [
+    assert texts_of(run_of(*messages).messages) == [
         ("system", "Be brief."),
         ("user", "the time"),
         ("assistant", "Let me see.\n\nIt is 5."),
         ("user", "again"),
         ("user", "and now"),
     ]
-    assert spoken(run_of(*messages, with_history=False).messages) == [
+    assert texts_of(run_of(*messages, with_history=False).messages) == [
         ("system", "Be brief."),
         ("user", "and now"),
     ]
@@ -110,13 +117,15 @@ def test_other_files_are_rejected_with_their_path(url: str | None, said: str) ->
 def test_a_file_of_an_earlier_message_is_validated_only_with_history() -> None:
     file = {"id": "u1", "role": "user", "parts": [{"type": "file", "url": "https://example.org/x"}]}
 
-    assert spoken(run_of(file, says("go on", "u2"), with_history=False).messages) == [("user", "go on")]
-    assert refused(file, says("go on", "u2"))[0] == "messages.0.parts.0.url"
+    assert texts_of(run_of(file, a_message("go on", "u2"), with_history=False).messages) == [
+        ("user", "go on")
+    ]
+    assert refused(file, a_message("go on", "u2"))[0] == "messages.0.parts.0.url"
 
 
 def test_the_last_message_is_a_users_with_content() -> None:
-    assert refused(says("hi"), says("ho", "a", "assistant"))[0] == "messages.1"
-    assert refused(says("hi"), {"id": "u2", "role": "user", "parts": []})[0] == "messages.1.parts"
+    assert refused(a_message("hi"), a_message("ho", "a", "assistant"))[0] == "messages.1"
+    assert refused(a_message("hi"), {"id": "u2", "role": "user", "parts": []})[0] == "messages.1.parts"
 
 
 @pytest.mark.parametrize(
@@ -124,10 +133,10 @@ def test_the_last_message_is_a_users_with_content() -> None:
 )
 def test_fields_that_no_chat_sends_are_rejected(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        ChatRequest.model_validate({"id": "c", "messages": [says("hi")], **change})
+        ChatRequest.model_validate({"id": "c", "messages": [a_message("hi")], **change})
 
 
-def consents(message_id: str, *states: str) -> dict[str, Any]:
+def a_decided_message(message_id: str, *states: str) -> dict[str, Any]:
     parts = [
         {"type": "tool-x", "state": state, "approval": {"id": f"{message_id}-{state}", "approved": True}}
         for state in states
@@ -136,16 +145,16 @@ def consents(message_id: str, *states: str) -> dict[str, Any]:
 
 
 def test_decisions_are_recognized_by_their_state() -> None:
-    asked = consents("a1", "output-available", "approval-responded", "approval-requested")
+    asked = a_decided_message("a1", "output-available", "approval-responded", "approval-requested")
 
-    message = a_chat(says("hi"), asked).decided_message
+    message = a_chat(a_message("hi"), asked).decided_message
 
     assert message is not None
     assert [decision.request_id for decision in message.decisions] == ["a1-approval-responded"]
 
 
 def test_decisions_of_an_earlier_message_count_if_it_is_named() -> None:
-    history = (says("hi"), consents("a1", "approval-responded"), says("ho", "u2"))
+    history = (a_message("hi"), a_decided_message("a1", "approval-responded"), a_message("ho", "u2"))
 
     named = a_chat(*history, messageId="a1").decided_message
 

@@ -1,4 +1,4 @@
-"""The AI SDK's wire, where a person is asked for consent."""
+"""Permission requests in parts of the AI SDK."""
 
 from app.events import Step, ToolCallResult, ToolCallStart
 from app.http.ai_sdk.encoder import AiSdkEncoder
@@ -7,20 +7,22 @@ from tests.unit.http.ai_sdk.parts import (
     ARGS,
     STARTED,
     STOPPED,
-    answers,
-    asks,
-    calls,
-    ends,
+    a_call,
+    a_request,
+    a_resolution,
+    a_result,
+    a_text,
     entries_of,
     kinds_of,
     parts_in,
     parts_of,
-    says,
 )
 
 
 def test_version_5_gets_permission_requests_as_data_parts() -> None:
-    parts = parts_of(STARTED, calls("t"), asks("t"), answers("t", args={"to": "al"}), ends("t"))
+    parts = parts_of(
+        STARTED, a_call("t"), a_request("t"), a_resolution("t", args={"to": "al"}), a_result("t")
+    )
 
     request = {"requestId": "p-t", "toolCallId": "t", "toolName": "mail", "args": ARGS, "expiresAt": "later"}
     asked, allowed = [part for part in parts if part["type"] == "data-permission"]
@@ -35,7 +37,7 @@ def test_version_5_gets_permission_requests_as_data_parts() -> None:
 
 def test_version_6_gets_approval_parts_and_the_response_pauses() -> None:
     encoder = AiSdkEncoder("r-1", approvals=True)
-    entries = entries_of(STARTED, calls("t"), asks("t"), answers("t"), ends("t"))
+    entries = entries_of(STARTED, a_call("t"), a_request("t"), a_resolution("t"), a_result("t"))
 
     parts = parts_in(encoder.encode(entries[:3]))
 
@@ -50,7 +52,7 @@ def test_version_6_gets_approval_parts_and_the_response_pauses() -> None:
 
 
 def test_a_denied_call_has_no_other_output() -> None:
-    events = (STARTED, calls("t"), asks("t"), answers("t", "deny"), ends("t", is_error=True))
+    events = (STARTED, a_call("t"), a_request("t"), a_resolution("t", "deny"), a_result("t", is_error=True))
 
     assert kinds_of(parts_of(*events, approvals=True))[-1] == "tool-output-denied t"
 
@@ -58,8 +60,8 @@ def test_a_denied_call_has_no_other_output() -> None:
 def test_a_client_that_decided_receives_only_later_parts() -> None:
     encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
 
-    before = encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
-    after = encoder.encode([LogEntry(4, answers("t")), LogEntry(5, ends("t")), LogEntry(6, STOPPED)])
+    before = encoder.encode(entries_of(STARTED, a_call("t"), a_request("t")))
+    after = encoder.encode([LogEntry(4, a_resolution("t")), LogEntry(5, a_result("t")), LogEntry(6, STOPPED)])
 
     assert before == b""
     assert kinds_of(parts_in(after)) == ["start", "tool-output-available t", "finish-step", "finish"]
@@ -67,15 +69,15 @@ def test_a_client_that_decided_receives_only_later_parts() -> None:
 
 def test_a_decided_request_does_not_pause_the_response() -> None:
     encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
-    encoder.encode(entries_of(STARTED, calls("t"), asks("t")))
+    encoder.encode(entries_of(STARTED, a_call("t"), a_request("t")))
 
     assert encoder.pause_after_s is None
 
 
 def test_parallel_calls_request_approval_one_after_the_other() -> None:
     """Else the step would hold a call without an answer, and the client never post the others."""
-    asked = (STARTED, calls("a"), calls("b"), Step(step_index=1, step_budget=None), asks("a"))
-    then = (answers("a", "deny"), asks("b"), answers("b"), ends("b"), says("m", "Done."))
+    asked = (STARTED, a_call("a"), a_call("b"), Step(step_index=1, step_budget=None), a_request("a"))
+    then = (a_resolution("a", "deny"), a_request("b"), a_resolution("b"), a_result("b"), a_text("m", "Done."))
 
     parts = parts_of(*asked, *then, approvals=True)
 
@@ -87,7 +89,7 @@ def test_parallel_calls_request_approval_one_after_the_other() -> None:
 
 
 def test_a_call_that_needs_approval_beside_a_running_one_has_its_own_step() -> None:
-    parts = parts_of(STARTED, calls("a"), calls("b"), asks("b"), ends("a"), approvals=True)
+    parts = parts_of(STARTED, a_call("a"), a_call("b"), a_request("b"), a_result("a"), approvals=True)
 
     assert kinds_of(parts)[1:] == [
         *("start-step", "tool-input-available a", "finish-step"),
@@ -96,7 +98,7 @@ def test_a_call_that_needs_approval_beside_a_running_one_has_its_own_step() -> N
 
 
 def test_calls_that_need_approval_together_share_a_step() -> None:
-    parts = parts_of(STARTED, calls("a"), calls("b"), asks("a"), asks("b"), approvals=True)
+    parts = parts_of(STARTED, a_call("a"), a_call("b"), a_request("a"), a_request("b"), approvals=True)
 
     assert kinds_of(parts).count("start-step") == 1
 
@@ -105,7 +107,9 @@ def test_a_subagents_call_is_shown_when_it_needs_approval() -> None:
     inner = ToolCallStart(tool_call_id="i", tool_name="mail", args=ARGS, parent_tool_call_id="a")
     result = ToolCallResult(tool_call_id="i", result={}, is_error=False, parent_tool_call_id="a")
 
-    parts = parts_of(STARTED, calls("a"), inner, asks("i"), answers("i"), result, ends("a"), approvals=True)
+    parts = parts_of(
+        STARTED, a_call("a"), inner, a_request("i"), a_resolution("i"), result, a_result("a"), approvals=True
+    )
 
     assert kinds_of(parts)[2:] == [
         *("tool-input-available a", "data-subagent", "finish-step", "start-step"),

@@ -1,4 +1,4 @@
-"""Our own wire: what the contract says of a server-sent event, byte by byte."""
+"""The native wire, byte by byte."""
 
 import json
 
@@ -95,7 +95,7 @@ def entries_of(events: list[ClientEvent]) -> list[LogEntry]:
 
 
 def parsed(stream: bytes) -> list[ServerSentEvent]:
-    """The stream as a client's parser hears it."""
+    """The events of a stream, read by a client's parser."""
     headers = {"content-type": NativeEncoder.content_type}
     return list(EventSource(httpx.Response(200, headers=headers, content=stream)).iter_sse())
 

@@ -10,7 +10,7 @@ from app.http.streaming.disconnect import while_connected
 
 
 class Client:
-    """Somebody who waits for an answer, and may leave."""
+    """A client that waits for a response and can disconnect."""
 
     def __init__(self) -> None:
         self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -22,7 +22,7 @@ class Client:
 
 
 class Work:
-    """Something that takes until it is told, and knows whether it was given up."""
+    """Work that ends on request, and records whether it was cancelled."""
 
     def __init__(self) -> None:
         self.begun, self.done = asyncio.Event(), asyncio.Event()

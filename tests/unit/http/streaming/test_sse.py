@@ -16,7 +16,7 @@ PATIENCE_S = 5.0
 
 
 class Reader:
-    """The server's side of a connection: what was sent, and whether the client is still there."""
+    """The server's side of a connection: records what was sent, and simulates a disconnect."""
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[Message] = asyncio.Queue()
@@ -37,7 +37,7 @@ class Reader:
 
 
 class Run:
-    """A run's events as a reader is given them."""
+    """Batches of a run's events."""
 
     def __init__(self, *batches: Sequence[LogEntry]) -> None:
         self.batches: asyncio.Queue[Sequence[LogEntry] | Exception | None] = asyncio.Queue()
