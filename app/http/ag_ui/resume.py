@@ -150,5 +150,7 @@ def _require_same_decision(answer: _Answer, resolution: PermissionResolved) -> N
         return
     if resolution.reason == "decided":
         raise PermissionDecided
-    message = "There was no decision on this tool call in time, so it was denied. Cancel the interrupt to continue."
+    message = (
+        "There was no decision on this tool call in time, so it was denied. Cancel the interrupt to continue."
+    )
     raise PermissionDecided(message)
