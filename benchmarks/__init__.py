@@ -1,1 +1,1 @@
-"""Programs that print ratios, side by side in one run."""
+"""Benchmarks: programs that measure alternatives side by side and print ratios."""

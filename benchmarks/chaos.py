@@ -1,10 +1,10 @@
-"""Kill the server, stop PostgreSQL, fill the disk, and hold the receipts against the wire.
+"""Kills the server, stops PostgreSQL, fills the disk, and compares the receipts with the provider's log.
 
-Every round starts runs and strikes while they go on: `kill -9` of the server, PostgreSQL stopped
-and started, both, or a journal that cannot be written. At the end every message the scripted
-provider sent must have exactly one receipt. One may be absent only where its first byte left the
-provider within 150 ms of a kill, so that nobody can have read it; every message a client was shown
-has one without exception, and debits equal charges.
+Every round starts runs and injects a fault while they execute: `kill -9` of the server, PostgreSQL stopped
+and started, both, or a journal that cannot be written. In the end every message the scripted provider
+sent must have exactly one receipt. One may be missing only if its first byte left the provider within
+150 ms before a kill, so that nobody can have read it. Every message a client saw has a receipt without
+exception, and debits equal charges.
 
     .venv/bin/python -m benchmarks.chaos --rounds 200
 """
@@ -41,15 +41,15 @@ from app.simulator.server import RecordedMessage, Simulator
 RUNS_A_ROUND = 4
 READY_S = 60.0
 UNREAD_S = 0.15
-"""What left the provider this shortly before a kill, nobody can have read."""
+"""Nobody can have read what left the provider this shortly before a kill."""
 
-STRIKES = ("kill", "database", "kill and database", "full disk", "full disk and kill")
+FAULTS = ("kill", "database", "kill and database", "full disk", "full disk and kill")
 CLOCK = "mcp__runtally__core__get_current_time"
 
 
 @dataclass(slots=True)
-class Storm:
-    """What happened."""
+class Observations:
+    """The observations of all rounds."""
 
     kills: list[float] = field(default_factory=list)
     shown: set[str] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of it; `wrong` is empty when the promise was kept."""
+    """The result; `wrong` is empty if no guarantee was broken."""
 
     sent: int
     receipts: int
@@ -71,7 +71,7 @@ class Verdict:
 
 
 class Door:
-    """A TCP port in front of PostgreSQL that can be shut, so that its address survives a restart."""
+    """A TCP proxy in front of PostgreSQL that can be closed, so that its address survives a restart."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -83,7 +83,7 @@ class Door:
         self.url = ""
 
     async def start(self) -> None:
-        """Start PostgreSQL and let everybody in."""
+        """Start PostgreSQL and accept connections."""
         postgres = await self._open.enter_async_context(EmbeddedPostgres.start(self._directory))
         credentials, _, address = postgres.url.rpartition("@")
         host_port, _, name = address.partition("/")
@@ -117,25 +117,25 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 class Model:
-    """Sometimes calls a tool, sometimes talks, slowly or fast."""
+    """A model that answers at random speed and sometimes calls a tool."""
 
-    def __init__(self, dice: random.Random) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
     def __call__(self, request: ApiRequest) -> Answer:
-        """Talk, or call a tool and talk on."""
-        words = " ".join(f"word{number}" for number in range(self._dice.randint(1, 40)))
-        delay_s = self._dice.choice([0.0, 0.01, 0.03])
-        usage = {"input_tokens": self._dice.randint(1, 5000), "output_tokens": 1}
-        final = {"output_tokens": self._dice.randint(2, 900)}
-        calls = [ToolUse(CLOCK)] if len(request.messages) < 5 and self._dice.random() < 0.6 else []  # noqa: PLR2004
+        """Answer, or call a tool and then answer."""
+        words = " ".join(f"word{number}" for number in range(self._rng.randint(1, 40)))
+        delay_s = self._rng.choice([0.0, 0.01, 0.03])
+        usage = {"input_tokens": self._rng.randint(1, 5000), "output_tokens": 1}
+        final = {"output_tokens": self._rng.randint(2, 900)}
+        calls = [ToolUse(CLOCK)] if len(request.messages) < 5 and self._rng.random() < 0.6 else []  # noqa: PLR2004
         return Reply([Text(words), *calls], usage=usage, final_usage=final, delta_delay_s=delay_s)
 
 
-async def storm(rounds: int, *, seed: int) -> tuple[Storm, Verdict]:
-    """Let it rage, clear up, and judge."""
-    dice = random.Random(seed)  # noqa: S311 - nothing secret
-    happened = Storm()
+async def run_rounds(rounds: int, *, seed: int) -> tuple[Observations, Verdict]:
+    """Run all rounds, recover, and evaluate."""
+    rng = random.Random(seed)  # noqa: S311 - nothing secret
+    happened = Observations()
     key = mint_key()
     async with contextlib.AsyncExitStack() as closing:
         directory = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="runtally-chaos-")))
@@ -146,37 +146,37 @@ async def storm(rounds: int, *, seed: int) -> tuple[Storm, Verdict]:
         database = await Database.open(door.url)
         await database.migrate()
         await database.aclose()
-        async with Simulator(Model(dice)) as simulator:
+        async with Simulator(Model(rng)) as simulator:
             environment = _environment(directory, door.url, simulator.url, key)
-            for number, strike in enumerate(_strikes(rounds, dice)):
+            for number, strike in enumerate(_strikes(rounds, rng)):
                 happened.strikes[strike] += 1
-                await _round(strike, environment, door, dice=dice, happened=happened)
+                await _round(strike, environment, door, rng=rng, happened=happened)
                 _progress(number + 1, rounds, happened)
             async with _server(environment):
                 await _quiet(door.url)
             return happened, await _judge(door.url, simulator, happened)
 
 
-def _strikes(rounds: int, dice: random.Random) -> list[str]:
-    """As many of each kind as goes, in no order."""
-    strikes = [STRIKES[number % len(STRIKES)] for number in range(rounds)]
-    dice.shuffle(strikes)
+def _strikes(rounds: int, rng: random.Random) -> list[str]:
+    """As many faults of each kind as requested, in random order."""
+    strikes = [FAULTS[number % len(FAULTS)] for number in range(rounds)]
+    rng.shuffle(strikes)
     return strikes
 
 
 async def _round(
-    strike: str, environment: dict[str, str], door: Door, *, dice: random.Random, happened: Storm
+    strike: str, environment: dict[str, str], door: Door, *, rng: random.Random, happened: Observations
 ) -> None:
     async with _server(environment) as (server, url), httpx.AsyncClient(trust_env=False, timeout=30) as http:
         http.headers["Authorization"] = f"Bearer {environment['RUNTALLY_BOOTSTRAP_KEY']}"
         readers = [asyncio.create_task(_read(http, url, happened)) for _ in range(RUNS_A_ROUND)]
-        await asyncio.sleep(dice.uniform(0.3, 2.5))
+        await asyncio.sleep(rng.uniform(0.3, 2.5))
         if "full disk" in strike:
             _fill_the_disk(server)
-            await asyncio.sleep(dice.uniform(0.0, 0.5))
+            await asyncio.sleep(rng.uniform(0.0, 0.5))
         if "database" in strike:
             await door.stop()
-            await asyncio.sleep(dice.uniform(0.0, 0.8))
+            await asyncio.sleep(rng.uniform(0.0, 0.8))
         if "kill" in strike:
             happened.kills.append(time.monotonic())
             server.kill()
@@ -187,8 +187,8 @@ async def _round(
         await door.start()
 
 
-async def _read(http: httpx.AsyncClient, url: str, happened: Storm) -> None:
-    """A client: it remembers which messages it was shown."""
+async def _read(http: httpx.AsyncClient, url: str, happened: Observations) -> None:
+    """A client that remembers which messages it has seen."""
     body = {
         "graphId": "claude_agents:assistant",
         "messages": [{"role": "user", "content": "go"}],
@@ -202,12 +202,12 @@ async def _read(http: httpx.AsyncClient, url: str, happened: Storm) -> None:
 
 
 def _fill_the_disk(server: psutil.Process) -> None:
-    """No file of the server may grow any more."""
+    """Make every write of the server fail."""
     resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
 
 
 async def _quiet(database_url: str) -> None:
-    """Wait until every run has ended and no more receipts come."""
+    """Wait until every run has ended and no more receipts arrive."""
     connection = await asyncpg.connect(database_url)
     seen = -1
     while True:
@@ -220,7 +220,7 @@ async def _quiet(database_url: str) -> None:
     await connection.close()
 
 
-async def _judge(database_url: str, simulator: Simulator, happened: Storm) -> Verdict:
+async def _judge(database_url: str, simulator: Simulator, happened: Observations) -> Verdict:
     connection = await asyncpg.connect(database_url)
     rows = await connection.fetch("SELECT * FROM charge_receipts")
     debits = await connection.fetchval("SELECT -sum(credits) FROM credit_ledger WHERE kind = 'debit'")
@@ -228,7 +228,7 @@ async def _judge(database_url: str, simulator: Simulator, happened: Storm) -> Ve
     reserved = await connection.fetchval("SELECT sum(reserved) FROM credit_accounts")
     rolled = await connection.fetchval("SELECT sum(charged_credits) FROM usage_rollups")
     await connection.close()
-    # Of a prompt that was sent and whose answer nobody has read.
+    # The receipt of a prompt that was sent and whose answer nobody has read.
     unanswered = Counter(row["source_reference"] for row in rows if row["note"])
     receipts = Counter(row["usage_unit_id"] for row in rows if not row["note"])
     charged = sum(row["charged_credits"] for row in rows)
@@ -251,7 +251,7 @@ async def _judge(database_url: str, simulator: Simulator, happened: Storm) -> Ve
     return Verdict(len(known), len(rows), len(unanswered), by_basis, len(absent), wrong)
 
 
-def _unread(message: RecordedMessage, happened: Storm) -> bool:
+def _unread(message: RecordedMessage, happened: Observations) -> bool:
     first = message.first_byte_at or 0.0
     return any(first - UNREAD_S <= kill and kill - first <= UNREAD_S for kill in happened.kills)
 
@@ -274,7 +274,7 @@ async def _server(environment: dict[str, str]) -> AsyncIterator[tuple[psutil.Pop
     command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
     log = Path(environment["RUNTALLY_DATA_DIR"]).parent / "server.log"
     with log.open("ab") as output:
-        # Through a pipe: a full disk must not be the log's.
+        # Through a pipe: the full disk must not be that of the log.
         keeper = psutil.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=output)
     server = psutil.Popen(command, env=environment, stdout=keeper.stdin, stderr=keeper.stdin)
     url = f"http://127.0.0.1:{port}"
@@ -319,19 +319,19 @@ def _free_port() -> int:
         return port
 
 
-def _progress(done: int, rounds: int, happened: Storm) -> None:
+def _progress(done: int, rounds: int, happened: Observations) -> None:
     if sys.stderr.isatty() or done % 10 == 0:
         print(f"{done}/{rounds} rounds, {len(happened.shown)} messages shown", file=sys.stderr)
 
 
 def main() -> int:
-    """Print the verdict; exit 1 when a promise was broken."""
+    """Print the result; exit with 1 if a guarantee was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
     chosen = parser.parse_args()
     started = time.monotonic()
-    happened, verdict = asyncio.run(storm(chosen.rounds, seed=chosen.seed))
+    happened, verdict = asyncio.run(run_rounds(chosen.rounds, seed=chosen.seed))
     lines = [
         f"seed      {chosen.seed}, {chosen.rounds} rounds in {time.monotonic() - started:.0f} s",
         f"strikes   {', '.join(f'{count} x {name}' for name, count in sorted(happened.strikes.items()))}",

@@ -1,6 +1,6 @@
-"""How long a run takes to fail: each way a provider or a CLI can let it down, with the real CLI.
+"""How long a run takes to fail, for each failure of a provider or CLI, with the real CLI.
 
-Prints what the client is told and after how many seconds. A body that stalls takes minutes.
+Prints the client's error and the seconds until it arrived. A stalled body takes minutes.
 
     .venv/bin/python -m benchmarks.failures
 """
@@ -26,21 +26,21 @@ from app.settings import Settings
 from app.simulator.script import Hold, HttpError, Reply, Responder, Text
 from app.simulator.server import Simulator
 
-PATIENCE_S = 600
+TIMEOUT_S = 600
 MORE_THAN_A_LINE = 65 * 1024 * 1024
 """Bytes; one line of the CLI's output may have 64 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One way to fail."""
+    """One kind of failure."""
 
     name: str
     model: Callable[[], Responder]
     cli: Cli | None = None
     unreachable: bool = False
     kills: bool = False
-    """Whether the CLI is killed once it has asked the model."""
+    """Whether the CLI is killed after its first call of the model."""
 
 
 def _always(answer: Reply | HttpError) -> Callable[[], Responder]:
@@ -61,7 +61,7 @@ FAILURES = (
 
 
 async def main(names: list[str]) -> None:
-    """Let each happen and print a line for it."""
+    """Provoke each failure and print a line for it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     print(f"{'what happens':28}{'error':24}{'seconds':>8}")
     for failure in FAILURES:
@@ -107,9 +107,7 @@ async def _server(failure: Failure, directory: Path) -> AsyncIterator[httpx.Asyn
         sock = stack.enter_context(listen("127.0.0.1", 0))
         await stack.enter_async_context(served(settings, sock, cli=failure.cli))
         headers = {"Authorization": f"Bearer {key}"}
-        client = httpx.AsyncClient(
-            base_url=url_of(sock), headers=headers, timeout=PATIENCE_S, trust_env=False
-        )
+        client = httpx.AsyncClient(base_url=url_of(sock), headers=headers, timeout=TIMEOUT_S, trust_env=False)
         yield await stack.enter_async_context(client)
 
 

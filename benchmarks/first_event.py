@@ -1,10 +1,10 @@
-"""How long until the first word: a run posted to Runtally against the SDK's own `query()`.
+"""Time to the first text: a run posted to Runtally compared with the SDK's own `query()`.
 
-All talk to the same scripted model on this machine, one after the other, round by round, so that
-whatever else the machine does hits all alike: the SDK, a server without a warm pool, and one with
-it, which is given a moment between rounds to start the next process, as a provider that thinks
-would. Prints medians, their ratios, and what the server process itself (without the CLI, which all
-need) added per run in CPU time and memory.
+All variants use the same scripted model on this machine, one after the other in each round, so that other
+load affects all alike: the SDK, a server without a warm pool, and one with it, which gets a pause
+between rounds to start the next process, as while a real provider thinks. Prints medians, their
+ratios, and what the server process itself (without the CLI, which all need) used per run in CPU time and
+memory.
 
     .venv/bin/python -m benchmarks.first_event --rounds 20
 """
@@ -33,7 +33,7 @@ from app.simulator.demo import DemoModel
 from app.simulator.server import Simulator
 
 REFILL_S = 1.0
-"""How long the pool has between rounds."""
+"""Pause between rounds in which the pool refills."""
 
 PROMPT = "Say something short."
 MODEL = "claude-sonnet-5-5"
@@ -42,22 +42,22 @@ READY_S = 30.0
 
 @dataclass(slots=True)
 class Timings:
-    """Milliseconds from asking to the first text and to the end, one entry per round."""
+    """Milliseconds from the request to the first text and to the end, one entry per round."""
 
     first_ms: list[float] = field(default_factory=list)
     end_ms: list[float] = field(default_factory=list)
 
     def add(self, start: float, first: float, end: float) -> None:
-        """Note one round, given as seconds of the performance counter."""
+        """Record one round, given in seconds of the performance counter."""
         self.first_ms.append((first - start) * 1000)
         self.end_ms.append((end - start) * 1000)
 
 
 async def direct(base_url: str, directory: Path) -> tuple[float, float]:
-    """One run by `query()`; returns when the first text and the end came.
+    """One run by `query()`; returns when the first text and the end arrived.
 
     The options are the fastest a careful user would choose: the same ones Runtally uses, but with
-    the environment that the SDK would hand over by itself.
+    the environment that the SDK passes by default.
     """
     options = ClaudeAgentOptions(
         model=MODEL,
@@ -87,7 +87,7 @@ async def direct(base_url: str, directory: Path) -> tuple[float, float]:
 
 
 async def posted(http: httpx.AsyncClient) -> tuple[float, float]:
-    """One run through the server; returns when the first text and the end came."""
+    """One run through the server; returns when the first text and the end arrived."""
     body = {"graphId": "claude_agents:summarizer", "messages": [{"role": "user", "content": PROMPT}]}
     first = end = 0.0
     connection = httpx_sse.aconnect_sse(http, "POST", "/v1/runs/stream", json={**body, "model": MODEL})
@@ -104,7 +104,7 @@ async def posted(http: httpx.AsyncClient) -> tuple[float, float]:
 async def running_server(
     base_url: str, directory: Path, *, warm: int, **settings: str
 ) -> AsyncIterator[tuple[httpx.AsyncClient, psutil.Process]]:
-    """Runtally in a process of its own; yields a client for it and the process."""
+    """Runtally in a separate process; yields a client and the process."""
     key = mint_key()
     environment = {
         "PATH": os.environ["PATH"],

@@ -1,8 +1,8 @@
-"""What the gateway costs: streamed answers through it, against the same answers taken directly.
+"""The overhead of the gateway: streamed responses through it compared with direct ones.
 
-The scripted provider and the gateway are processes of their own, as the real ones are, and the
-client is httpx, with open connections on either way. The gateway's lane notes every message in a
-journal before its first byte passes, as in a run. Direct and through the gateway take turns.
+The scripted provider and the gateway are separate processes, as in production, and the client is httpx with
+open connections in both cases. The gateway's channel journals every message before its first byte
+passes, as in a run. Direct and proxied requests alternate.
 
     .venv/bin/python -m benchmarks.gateway --rounds 200
 """
@@ -41,38 +41,38 @@ MODEL = "claude-sonnet-5-5"
 READY_S = 30.0
 LASTS_S = 3600.0
 SMALL, BURST, STREAMS, OF_EACH = 10, 2000, 20, 200
-"""Deltas of a small answer and of a burst; how many streams at once, of how many deltas each."""
+"""Deltas of a small response and of a burst; number of concurrent streams and of deltas in each."""
 
 Server: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """One streamed answer, in milliseconds from asking."""
+class Timing:
+    """One streamed response, in milliseconds from the request."""
 
     first_ms: float
     end_ms: float
     size: int
 
 
-Pair: TypeAlias = tuple[list[Answered], list[Answered]]
-"""Directly, and through the gateway."""
+Pair: TypeAlias = tuple[list[Timing], list[Timing]]
+"""Direct, and through the gateway."""
 
 
 def words(request: ApiRequest) -> Reply:
-    """As many words as the prompt says."""
+    """Answers with as many words as the prompt requests."""
     return Reply([Text("word " * int(request.last_text))])
 
 
 async def provider(ready: Connection) -> None:
-    """The scripted provider; says its URL."""
+    """The scripted provider; prints its URL."""
     async with Simulator(words) as simulator:
         ready.send(simulator.url)
         await asyncio.sleep(LASTS_S)
 
 
 async def gateway(ready: Connection, base_url: str, directory: Path) -> None:
-    """The gateway and one run's lane; says the lane's URL."""
+    """The gateway and the channel of one run; prints the channel's URL."""
     journal = Journal(directory, new_uuid())
     limits = ChannelLimits(deadline=asyncio.get_running_loop().time() + LASTS_S)
     async with Upstream(base_url=base_url, api_key="simulated") as upstream, Gateway(upstream) as door:
@@ -123,7 +123,7 @@ def _serve(server: Server, *given: Any) -> None:
 
 @contextmanager
 def running(server: Server, *given: Any) -> Iterator[str]:
-    """A server in a process of its own; yields the URL it says."""
+    """A server in a separate process; yields the URL it prints."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(server, theirs, *given), daemon=True)
@@ -138,8 +138,8 @@ def running(server: Server, *given: Any) -> Iterator[str]:
         process.join()
 
 
-async def asked(http: httpx.AsyncClient, url: str, deltas: int) -> Answered:
-    """One answer of so many deltas."""
+async def asked(http: httpx.AsyncClient, url: str, deltas: int) -> Timing:
+    """One response with so many deltas."""
     body = {
         "model": MODEL,
         "max_tokens": 64_000,
@@ -153,21 +153,21 @@ async def asked(http: httpx.AsyncClient, url: str, deltas: int) -> Answered:
         async for chunk in response.aiter_raw():
             first = first or time.perf_counter()
             size += len(chunk)
-    return Answered((first - began) * 1000, (time.perf_counter() - began) * 1000, size)
+    return Timing((first - began) * 1000, (time.perf_counter() - began) * 1000, size)
 
 
-async def at_once(http: httpx.AsyncClient, url: str) -> Answered:
-    """Many answers side by side: the median first byte, and the end of the last."""
+async def at_once(http: httpx.AsyncClient, url: str) -> Timing:
+    """Concurrent responses: the median first byte, and the end of the last."""
     answers = await asyncio.gather(*(asked(http, url, OF_EACH) for _ in range(STREAMS)))
-    return Answered(
+    return Timing(
         statistics.median(answer.first_ms for answer in answers),
         max(answer.end_ms for answer in answers),
         sum(answer.size for answer in answers),
     )
 
 
-async def compared(work: Callable[[str], Awaitable[Answered]], urls: Sequence[str], rounds: int) -> Pair:
-    """Rounds of both ways in turn; raises `AssertionError` where bytes got lost."""
+async def compared(work: Callable[[str], Awaitable[Timing]], urls: Sequence[str], rounds: int) -> Pair:
+    """Alternate both variants; raises `AssertionError` if bytes were lost."""
     direct, through = [], []
     for number in range(rounds + 1):
         one, other = await work(urls[0]), await work(urls[1])
@@ -202,7 +202,7 @@ async def main(*, rounds: int, bursts: int) -> None:
             many = await compared(lambda url: at_once(http, url), urls, bursts)
     print(f"{rounds} small answers, {bursts} bursts, interleaved; medians in ms")
     print(f"{'':38}{'direct':>10}{'gateway':>10}{'added':>10}{'ratio':>8}")
-    lines: tuple[tuple[str, Pair, Callable[[Answered], float]], ...] = (
+    lines: tuple[tuple[str, Pair, Callable[[Timing], float]], ...] = (
         ("first byte of a small answer", small, lambda answer: answer.first_ms),
         (f"end of a small answer, {SMALL} deltas", small, lambda answer: answer.end_ms),
         (f"a burst of {BURST:,} deltas", burst, lambda answer: answer.end_ms),

@@ -1,10 +1,10 @@
-"""A well-behaved tenant beside attacks: what others notice while a server is attacked.
+"""A well-behaved tenant during attacks: what others notice while a server is attacked.
 
-Starts a server with a database and a scripted model, and for each attack first watches it quiet, then
-attacked: the worst `/healthz`, how long a well-behaved tenant's runs take to start, the memory of the
-server's process, and what the attack was answered. Server, model, tenant and whoever asks `/healthz`
-are processes of their own; all traffic is on loopback, bounded in time and count. Attackers would be on
-other machines, so here they run at a lower priority and take no processor from the server.
+Starts a server with a database and a scripted model, and measures for each attack first without and then with
+it: the slowest `/healthz`, how long a well-behaved tenant's runs take to start, the memory of the
+server's process, and the responses to the attack. Server, model, tenant and health check are separate
+processes; all traffic is on loopback, limited in time and count. Real attackers would be on other machines,
+so here they run at a lower priority and take no processor time from the server.
 
     .venv/bin/python -m benchmarks.hostile --attack brackets --seconds 20
 """
@@ -30,7 +30,7 @@ from benchmarks.hostile_tools import a_tool_server, graphs_with
 from tests.security.server import Target, Used, Watched, a_target, an_obedient_model
 
 OPEN_FILES = 1024
-"""What a server may have open where nobody has raised it."""
+"""The usual limit of open files."""
 QUIET_S = 10.0
 MIB = 2**20
 NICENESS = 10
@@ -38,18 +38,18 @@ NICENESS = 10
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A stretch of time."""
+    """The measurements of one period."""
 
     watched: Watched
     used: Used
 
     def start_ms(self, percent: int) -> float:
-        """A percentile of how long the tenant's runs took to start."""
+        """A percentile of the start times of the tenant's runs."""
         return percentile([1000 * seconds for seconds in self.used.started_s], percent)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """A percentile; infinite where there is no value at all."""
+    """A percentile; infinite without values."""
     if len(values) < 2:  # noqa: PLR2004
         return values[0] if values else float("inf")
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
@@ -57,7 +57,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 @asynccontextmanager
 async def an_arena(directory: Path) -> AsyncIterator[Arena]:
-    """A server of its own for an attack, with what the attack needs."""
+    """A server for one attack, with everything the attack needs."""
     data = directory / "data"
     data.mkdir()
     async with (
@@ -75,14 +75,14 @@ async def an_arena(directory: Path) -> AsyncIterator[Arena]:
 
 
 async def measured(target: Target, key: str, during: Coroutine[Any, Any, None]) -> Measured:
-    """What happens while this is done."""
+    """Measure while this is executed."""
     async with target.watched() as watched, target.used(key) as used:
         await during
     return Measured(watched, used)
 
 
 async def attacked(name: str, seconds: float) -> None:
-    """One attack on a server of its own, and a line about it."""
+    """Execute one attack on a server of its own and print a line about it."""
     with tempfile.TemporaryDirectory(prefix="runtally-bench-", ignore_cleanup_errors=True) as directory:
         async with an_arena(Path(directory)) as arena:
             quiet = await measured(arena.target, arena.good_key, asyncio.sleep(QUIET_S))
@@ -103,7 +103,7 @@ def _print(name: str, quiet: Measured, under: Measured, arena: Arena) -> None:
     print(
         f"{name:18}{quiet.watched.worst_s * 1000:9.0f}{under.watched.worst_s * 1000:9.0f}"
         f"{usual:9.0f}{now:9.0f}{now / usual:7.1f}{quiet.start_ms(99):9.0f}{under.start_ms(99):9.0f}"
-        f"{len(under.used.outcomes):6}{failed:7}{under.watched.peak_bytes / MIB:9.0f}  {arena.told()}",
+        f"{len(under.used.outcomes):6}{failed:7}{under.watched.peak_bytes / MIB:9.0f}  {arena.responses()}",
         flush=True,
     )
 
@@ -116,7 +116,7 @@ def main(names: Sequence[str], seconds: float) -> None:
     print(f"{'runs':>6}{'failed':>7}{'peak MiB':>9}  answers to the attack")
     print(f"{'':18}" + f"{'quiet':>9}{'attack':>9}{'quiet':>9}{'attack':>9}{'':7}{'quiet':>9}{'attack':>9}")
     for name in names:
-        # Each in a process of its own: a lower priority cannot be given back.
+        # Separate processes: a lowered priority cannot be raised again.
         process = multiprocessing.get_context("spawn").Process(target=_attack, args=(name, seconds))
         process.start()
         process.join()

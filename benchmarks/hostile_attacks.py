@@ -1,4 +1,4 @@
-"""The attacks of `benchmarks.hostile`: each is bounded by its caller in time, and by itself in count."""
+"""The attacks of `benchmarks.hostile`: the caller limits their time, each attack its own count."""
 
 import asyncio
 import base64
@@ -20,13 +20,13 @@ SUMMARIZER: Final = "claude_agents:summarizer"
 BIG: Final = 19_000_000
 LONGEST_S: Final = 60.0
 MANY: Final = 100_000
-"""Until the attack's time is over."""
+"""Runs until the attack's time is over."""
 Body: TypeAlias = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Arena:
-    """A server, whoever attacks it, and what that was answered."""
+    """A server, its attackers, and the responses they got."""
 
     target: Target
     tools: ToolServer
@@ -37,7 +37,7 @@ class Arena:
 
     @asynccontextmanager
     async def client(self, key: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
-        """A client of the attacker with as many connections as it wants."""
+        """A client of the attacker without a limit of connections."""
         limits = httpx.Limits(max_connections=None)
         headers = {"Authorization": f"Bearer {self.key if key is None else key}"}
         async with httpx.AsyncClient(
@@ -46,7 +46,7 @@ class Arena:
             yield http
 
     async def noted(self, asking: Awaitable[httpx.Response]) -> httpx.Response | None:
-        """What was answered, counted."""
+        """Count a response."""
         try:
             answer = await asking
         except httpx.HTTPError as error:
@@ -56,8 +56,8 @@ class Arena:
         self.answers[f"{answer.status_code}" + (f" {code}" if code else "")] += 1
         return answer
 
-    def told(self) -> str:
-        """What the attack was answered, most frequent first."""
+    def responses(self) -> str:
+        """The responses, most frequent first."""
         counted = [f"{count} x {answer}" for answer, count in self.answers.most_common(5)]
         return ", ".join([*counted, *self.notes])
 
@@ -79,7 +79,7 @@ def a_big_run(prompt: str, **fields: Any) -> Body:
 
 
 async def together(works: Iterable[Awaitable[object]]) -> None:
-    """Do all of this at once."""
+    """Execute all of these concurrently."""
     async with asyncio.TaskGroup() as group:
         for work in works:
             group.create_task(_coroutine(work))
@@ -92,7 +92,7 @@ async def _coroutine(work: Awaitable[object]) -> None:
 async def hammer(
     arena: Arena, path: str, body: Body, *, at_once: int, times: int, key: str | None = None
 ) -> None:
-    """Post the same body again and again."""
+    """Post the same body repeatedly."""
     content = json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
 
@@ -105,7 +105,7 @@ async def hammer(
 
 
 async def schema(arena: Arena) -> None:
-    """JSON schemas that refer to a server which never answers."""
+    """JSON schemas that refer to a server which never responds."""
     silent = await asyncio.start_server(lambda *_: asyncio.sleep(LONGEST_S), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     remote = {"$ref": f"http://127.0.0.1:{port}/schema.json"}
@@ -122,7 +122,7 @@ async def schema(arena: Arena) -> None:
 
 
 async def pattern(arena: Arena) -> None:
-    """Tool calls whose arguments a catastrophic pattern of the tool's own is held against."""
+    """Tool calls whose arguments are checked against a backtracking pattern of the tool."""
     call = f"call {SEARCH} " + json.dumps({"q": "a" * 40 + "!"})
     body = {**a_run(call), "graphId": GRAPH}
     await hammer(arena, "/v1/runs/wait", body, at_once=4, times=MANY)
@@ -147,7 +147,7 @@ async def half_sent(arena: Arena) -> None:
 
 
 async def slow_bodies(arena: Arena) -> None:
-    """Bodies of 19 MB whose last bytes hardly come, with a key."""
+    """Bodies of 19 MB whose last bytes arrive very slowly, with a key."""
     head = (
         f"POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {arena.key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {BIG}\r\n\r\n"
@@ -156,7 +156,7 @@ async def slow_bodies(arena: Arena) -> None:
 
 
 async def _held(arena: Arena, sent: list[bytes], *, trickle: bytes) -> None:
-    """Hold connections open on which this was sent, and come back where they are closed."""
+    """Keep connections open on which this was sent, and reopen closed ones."""
 
     async def hold(data: bytes) -> None:
         while True:
@@ -191,7 +191,7 @@ async def _dribble(
 
 
 async def queued_runs(arena: Arena) -> None:
-    """128 runs of 19 MB behind others that hang."""
+    """128 runs of 19 MB, queued behind others that hang."""
     async with arena.client() as http:
         for _ in range(12):
             await arena.noted(http.post("/v1/runs", json=a_run("hang")))
@@ -207,7 +207,7 @@ async def messages(arena: Arena) -> None:
 
 
 async def places(arena: Arena) -> None:
-    """One account's runs that hang, as many as it is allowed to have."""
+    """As many hanging runs of one account as it may have."""
     await hammer(arena, "/v1/runs", a_run("hang"), at_once=4, times=30)
     await asyncio.sleep(LONGEST_S)
 
@@ -228,7 +228,7 @@ async def cancel_storm(arena: Arena) -> None:
 
 
 async def provider_answer(arena: Arena) -> None:
-    """Answers of a provider with one word of 200 MB."""
+    """Responses of a provider with one word of 200 MB."""
     await hammer(arena, "/v1/runs/wait", a_run("letters 200000000"), at_once=2, times=MANY)
 
 
@@ -271,7 +271,7 @@ async def gateway_port(arena: Arena) -> None:
 
 
 async def readers(arena: Arena) -> None:
-    """1 500 readers of one run that hangs."""
+    """1,500 readers of one run that hangs."""
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(arena.client())
         run_id = (await http.post("/v1/runs", json=a_run("hang"))).json()["runId"]
@@ -290,7 +290,7 @@ async def _opened(http: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
 
 
 async def conversation(arena: Arena) -> None:
-    """A conversation of more than 100 MB, read again and again."""
+    """A conversation of more than 100 MB, read repeatedly."""
     async with arena.client() as http:
         for _ in range(6):
             await arena.noted(http.post("/v1/runs/wait", json=a_big_run("words 3", stateKey="long")))
@@ -303,7 +303,7 @@ async def conversation(arena: Arena) -> None:
 
 
 async def prepaid(arena: Arena) -> None:
-    """12 parallel runs with large prompts on 5 dollars of credit."""
+    """12 concurrent runs with large prompts on 5 dollars of credit."""
     async with arena.target.client() as operator:
         await operator.patch("/v1/accounts/attacker", json={"mode": "prepaid"})
         await operator.post("/v1/accounts/attacker/grants", json={"usd": "5"})

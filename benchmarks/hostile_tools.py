@@ -14,13 +14,13 @@ from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopba
 GRAPH = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"
 BOMB = "^(a+)+$"
-"""Takes a backtracking engine for ever, with many times an `a` and something else."""
+"""Catastrophic backtracking for many times `a` followed by something else."""
 _SCHEMA = {"type": "object", "properties": {"q": {"type": "string", "pattern": BOMB}}}
 
 
 @dataclass(slots=True)
 class ToolServer:
-    """Speaks MCP by streamable HTTP, as badly as it is told to."""
+    """An MCP server by streamable HTTP that misbehaves as configured."""
 
     url: str = ""
     endless: bool = False
@@ -29,7 +29,7 @@ class ToolServer:
     result_letters: int = 2
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         body = await read_body(receive)
         asked: dict[str, Any] = json.loads(body) if scope["method"] == "POST" else {}
         if "id" not in asked:

@@ -1,9 +1,9 @@
-"""Hold many races: random programs of everything one can ask of runs, at random moments.
+"""Runs many race tests: random programs of all operations on runs, at random moments.
 
-Each program starts runs on two server processes over one database, speaks to them, stops them,
-decides, reads along and leaves, while the scripted model talks, calls tools, fails and breaks off.
-Then everything must be at rest, told once, and paid once: see `tests/e2e/races/verdict.py`. The
-same seed draws the same programs; how they go is up to the machine.
+Each program starts runs on two server processes with one database, sends messages, stops them, decides,
+reads and disconnects, while the scripted model answers, calls tools, fails and breaks off. In the end
+everything must be idle, reported once and charged once: see `tests/e2e/races/verdict.py`. The same seed
+generates the same programs; their timing depends on the machine.
 
     .venv/bin/python -m benchmarks.races --programs 200 --seed 7
 """
@@ -31,14 +31,14 @@ from tests.e2e.races.programs import Program
 
 @dataclass(slots=True)
 class Meeting:
-    """How it goes."""
+    """The results so far."""
 
     held: int = 0
     lost: int = 0
 
 
 def meet(directory: Path, database_url: str, *, programs: int, seed: int, redis: bool) -> Meeting:
-    """Hold them all, whatever comes of each."""
+    """Execute all programs and collect failures."""
     so_far = Meeting()
     with ExitStack() as stack:
         redis_url = stack.enter_context(_valkey(directory)).connection_url if redis else None
@@ -72,14 +72,14 @@ async def _meet(*, programs: int, seed: int, redis: bool) -> Meeting:
             database = await Database.open(postgres.url)
             await database.migrate()
             await database.aclose()
-            # A thread: Hypothesis calls, and what it calls has an event loop of its own.
+            # In a thread: Hypothesis is synchronous, and the program has its own event loop.
             return await asyncio.to_thread(
                 meet, directory, postgres.url, programs=programs, seed=seed, redis=redis
             )
 
 
 def main() -> int:
-    """Print every race that was lost; exit 1 if there was one."""
+    """Print every failed program; exit with 1 if there was one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))

@@ -1,9 +1,8 @@
-"""Many readers on one server process: what an idle one costs, and whether a busy one misses anything.
+"""Many readers on one server process: the memory of an idle one, and whether a busy one misses events.
 
-Idle readers follow a run whose model is silent for as long as they wait; active ones follow runs
-whose model writes as fast as it can. At the end every stream is compared, byte by byte, with a replay
-of its run: nothing may be lost, doubled or out of order. Prints the server's memory per idle reader
-and the events delivered per second.
+Idle readers follow a run whose model is silent; active ones follow runs whose model writes as fast as it
+can. In the end every stream is compared, byte by byte, with a replay of its run: nothing may be lost,
+duplicated or out of order. Prints the server's memory per idle reader and the events delivered per second.
 
     .venv/bin/python -m benchmarks.readers --idle 500 --active 100
 """
@@ -24,14 +23,14 @@ from benchmarks.first_event import running_server
 
 WORDS = 1500
 RUNS = 4
-PATIENCE_S = 120.0
-SETTLED_S = 2.0
-"""How long memory may settle before it is read."""
+TIMEOUT_S = 120.0
+SETTLE_S = 2.0
+"""How long memory may settle before it is measured."""
 
 
 @dataclass(slots=True)
 class Reader:
-    """Somebody who follows a run, and what came."""
+    """A reader of a run, and what it received."""
 
     run_id: str
     raw: bytearray = field(default_factory=bytearray)
@@ -47,7 +46,7 @@ class Reader:
 
     @property
     def events(self) -> list[bytes]:
-        """The frames that carry an event."""
+        """The frames that contain an event."""
         return [frame for frame in bytes(self.raw).split(b"\n\n") if frame.startswith(b"id: ")]
 
 
@@ -88,12 +87,12 @@ async def _measure(
     active: int,
 ) -> None:
     await _come_and_go(http, "silent")
-    await asyncio.sleep(SETTLED_S)
+    await asyncio.sleep(SETTLE_S)
     before = server.memory_info().rss
     quiet = [Reader("silent") for _ in range(idle)]
     waiting = [asyncio.create_task(reader.follow(http)) for reader in quiet]
     await asyncio.gather(*(reader.first.wait() for reader in quiet))
-    await asyncio.sleep(SETTLED_S)
+    await asyncio.sleep(SETTLE_S)
     per_reader = (server.memory_info().rss - before) / idle / 1024
 
     names = [f"busy-{number}" for number in range(RUNS)]
@@ -101,11 +100,11 @@ async def _measure(
     started = time.perf_counter()
     for run_id in names:
         await _start(asking, run_id, "go")
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*(reader.follow(http) for reader in busy))
     lasted = time.perf_counter() - started
     silence.until.set()
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*waiting)
 
     delivered = sum(len(reader.events) for reader in busy)
@@ -118,7 +117,7 @@ async def _measure(
 
 
 async def _come_and_go(http: httpx.AsyncClient, run_id: str) -> None:
-    """Let the server do once what it does once."""
+    """Make the server do its one-time work before measuring."""
     reader = Reader(run_id)
     following = asyncio.create_task(reader.follow(http))
     await reader.first.wait()
@@ -142,11 +141,11 @@ async def _replayed(http: httpx.AsyncClient, run_id: str) -> list[bytes]:
 
 
 def _reading(like: httpx.AsyncClient) -> httpx.AsyncClient:
-    """A client with room for every reader."""
+    """A client with enough connections for every reader."""
     limits = httpx.Limits(max_connections=None)
     headers = {"Authorization": like.headers["Authorization"]}
     return httpx.AsyncClient(
-        base_url=like.base_url, headers=headers, timeout=PATIENCE_S, limits=limits, trust_env=False
+        base_url=like.base_url, headers=headers, timeout=TIMEOUT_S, limits=limits, trust_env=False
     )
 
 

@@ -1,10 +1,10 @@
-"""Receipts a second through queue and delivery, against plain inserts into the same table.
+"""Receipts per second through queue and delivery, compared with plain inserts into the same table.
 
-Runtally journals a fact, prices it, inserts the receipt, debits the account and keeps the rollups.
-Beside it, in the same database and turn by turn, asyncpg inserts rows that were made beforehand,
-without a debit: row by row with a transaction each, 500 rows a transaction by `executemany`, and
-500 rows in one statement. The table's triggers fire for all of them. Then messages come at a
-steady rate, and each is timed from `record` until its receipt is committed.
+Runtally journals a fact, prices it, inserts the receipt, debits the account and updates the rollups. In
+alternation asyncpg inserts prepared rows into the same database without a debit: row by row with a
+transaction each, 500 rows per transaction by `executemany`, and 500 rows in one statement. The table's
+triggers fire for all of them. Then messages arrive at a steady rate, and each is timed from `record` until
+its receipt is committed.
 
     .venv/bin/python -m benchmarks.receipts --rounds 5
 """
@@ -36,9 +36,9 @@ from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.usage import Attribution, TokenUsage, UsageFact
 
 BATCH = 500
-SETTLED_S = 60.0
+FLUSH_TIMEOUT_S = 60.0
 AT_ONCE = 20
-"""Facts stated before the event loop gets its turn, as by so many runs at the same moment."""
+"""Facts recorded before the event loop runs, as if so many runs reported at the same moment."""
 
 MODELS = ("claude-sonnet-5-5", "claude-haiku-4-5")
 GRAPHS = ("claude_agents:assistant", "claude_agents:analyst")
@@ -67,13 +67,13 @@ _numbers = itertools.count()
 
 @dataclass(slots=True)
 class Rates:
-    """Receipts a second, one entry per round."""
+    """Receipts per second, one entry per round."""
 
     name: str
     each: list[float] = field(default_factory=list)
 
     async def time(self, work: Awaitable[None], receipts: int) -> None:
-        """Do it and note how fast it was."""
+        """Execute it and record its speed."""
         began = time.perf_counter()
         await work
         self.each.append(receipts / (time.perf_counter() - began))
@@ -97,7 +97,7 @@ async def delivered_queue(database: Database, directory: Path) -> AsyncIterator[
 
 
 def facts_of(key: KeyRecord, count: int) -> list[UsageFact]:
-    """Messages of one run that nobody has seen before."""
+    """Messages of a new run."""
     run = RunKey(key.account_id, RunId(f"run-{next(_numbers)}"))
     return [
         UsageFact(
@@ -114,7 +114,7 @@ def facts_of(key: KeyRecord, count: int) -> list[UsageFact]:
 
 
 def rows_of(facts: Sequence[UsageFact]) -> list[tuple[Any, ...]]:
-    """Their receipts, as somebody who knows every value would insert them."""
+    """Their receipts as prepared rows."""
     prices = PriceList()
     rows: list[tuple[Any, ...]] = []
     for fact in facts:
@@ -134,41 +134,41 @@ def rows_of(facts: Sequence[UsageFact]) -> list[tuple[Any, ...]]:
 
 
 async def one_by_one(connection: asyncpg.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """A transaction a row."""
+    """One transaction per row."""
     for row in rows:
         await connection.execute(INSERT, *row)
 
 
 async def in_batches(connection: asyncpg.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """`executemany`, a transaction a batch."""
+    """`executemany`, one transaction per batch."""
     for start in range(0, len(rows), BATCH):
         async with connection.transaction():
             await connection.executemany(INSERT, rows[start : start + BATCH])
 
 
 async def in_statements(connection: asyncpg.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """A statement and a transaction a batch."""
+    """One statement and transaction per batch."""
     for start in range(0, len(rows), BATCH):
         columns = zip(*rows[start : start + BATCH], strict=True)
         await connection.execute(INSERT_MANY, *(list(column) for column in columns))
 
 
 async def written(queue: ReceiptQueue, facts: Sequence[UsageFact]) -> None:
-    """Through Runtally: stated, and settled."""
+    """Through Runtally: recorded and flushed."""
     for number, fact in enumerate(facts):
         queue.record(fact)
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
-    await queue.flush(facts[0].run, within_s=SETTLED_S)
+    await queue.flush(facts[0].run, within_s=FLUSH_TIMEOUT_S)
     if queue.pending_credits(facts[0].run):
-        message = f"receipts did not settle within {SETTLED_S:.0f} s"
+        message = f"receipts did not settle within {FLUSH_TIMEOUT_S:.0f} s"
         raise TimeoutError(message)
 
 
 async def throughput(
     connection: asyncpg.Connection, queue: ReceiptQueue, key: KeyRecord, *, rounds: int, receipts: int
 ) -> None:
-    """Every way in every round, and the table of them."""
+    """Measure every variant in every round and print the table."""
     single, many = Rates("raw, a transaction a row"), Rates(f"raw, executemany of {BATCH}")
     statement, ours = Rates(f"raw, one statement of {BATCH}"), Rates("Runtally, queue and delivery")
     few = max(1, receipts // 10)
@@ -181,7 +181,7 @@ async def throughput(
         rows = rows_of(facts_of(key, receipts))
         await statement.time(in_statements(connection, rows), receipts)
         if number == 0:
-            # Statements are prepared and caches warm now; that round does not count.
+            # The first round does not count: it prepares statements and warms caches.
             for rates in (single, many, statement, ours):
                 rates.each.clear()
     mine = statistics.median(ours.each)
@@ -193,13 +193,13 @@ async def throughput(
 
 
 async def latency(queue: ReceiptQueue, key: KeyRecord, *, rate: float, seconds: float) -> None:
-    """Messages at a steady rate, every one of a run of its own."""
+    """Messages at a steady rate, each of a run of its own."""
     times: list[float] = []
 
     async def one(fact: UsageFact) -> None:
         began = time.perf_counter()
         queue.record(fact)
-        await queue.flush(fact.run, within_s=SETTLED_S)
+        await queue.flush(fact.run, within_s=FLUSH_TIMEOUT_S)
         times.append((time.perf_counter() - began) * 1000)
 
     began = time.perf_counter()
@@ -214,7 +214,7 @@ async def latency(queue: ReceiptQueue, key: KeyRecord, *, rate: float, seconds: 
 
 
 async def check(connection: asyncpg.Connection) -> None:
-    """Whatever was written was debited and rolled up, once."""
+    """Check that every receipt was debited and rolled up exactly once."""
     debits = await connection.fetchval("SELECT -sum(credits) FROM credit_ledger")
     charged = await connection.fetchval(
         "SELECT sum(charged_credits) FROM charge_receipts WHERE id IN (SELECT receipt_id FROM credit_ledger)"

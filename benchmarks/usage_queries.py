@@ -1,10 +1,10 @@
-"""Usage reports over a year of receipts, against the same sums taken from the receipts themselves.
+"""Usage reports over a year of receipts, compared with the same sums computed from the receipts.
 
-Fills `charge_receipts` of a PostgreSQL of its own with made-up runs, spread evenly over a year and
-over three accounts; the trigger keeps the rollups meanwhile, as it does in production. Then asks
-both ways, interleaved, and insists that the answers are equal. How much a rollup saves depends on
-how many receipts share a quarter of an hour, a model, a graph and a key: the messages of one run
-usually do, so `--messages` is what to vary, and `--messages 1` is the worst case.
+Fills `charge_receipts` of a temporary PostgreSQL with generated runs, spread evenly over a year and three
+accounts; the trigger maintains the rollups, as in production. Then it executes both queries alternately
+and checks that the results are equal. How much a rollup saves depends on how many receipts share a
+quarter of an hour, a model, a graph and a key. The messages of one run usually do, so vary `--messages`;
+`--messages 1` is the worst case.
 
     .venv/bin/python -m benchmarks.usage_queries --rows 5000000
 """
@@ -45,19 +45,19 @@ MODELS = [f"claude-model-{number}" for number in range(1, 6)]
 GRAPHS = [f"claude_agents:graph-{number}" for number in range(1, 5)]
 KEYS_PER_ACCOUNT = 2
 SHOWN = 20
-"""Alarms that are named, of all that are counted."""
+"""How many alarms are listed; all are counted."""
 CHUNK = 100_000
-"""Receipts of one statement."""
+"""Receipts per statement."""
 
 GROUPS: tuple[GroupBy | None, ...] = (None, "day", "model", "graph", "key")
 WINDOWS = (
     ("year", END - timedelta(days=DAYS), END),
     ("month", END - timedelta(days=30), END),
-    # Neither end is the end of a quarter of an hour.
+    # Neither end falls on a quarter of an hour.
     ("unaligned", END - timedelta(days=100, minutes=7), END - timedelta(days=3, seconds=401)),
 )
 
-# Receipts $1 to $2 of $3; a run's messages are five seconds apart.
+# Receipts $1 to $2 of $3; the messages of a run are five seconds apart.
 _FILL = """
 INSERT INTO charge_receipts (
     id, source_system, source_reference, run_id, attempt, usage_unit_id,
@@ -114,7 +114,7 @@ _RAW_GROUP = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How often, and of how much."""
+    """Repetitions and amount of data."""
 
     rows: int
     messages: int
@@ -122,7 +122,7 @@ class Asked:
 
 
 async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Asked) -> float:
-    """Make the receipts; returns how many seconds that took."""
+    """Insert the receipts; returns how many seconds that took."""
     accounts = [key.account_id for key in keys]
     began = time.perf_counter()
     for first in range(0, asked.rows, CHUNK):
@@ -137,7 +137,7 @@ async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Ask
     took = time.perf_counter() - began
     print()
     await connection.execute(_FILL_RUNS)
-    # What autovacuum would have done in a year.
+    # As autovacuum would have done in a year.
     await connection.execute("VACUUM ANALYZE runs")
     await connection.execute("VACUUM ANALYZE charge_receipts")
     await connection.execute("VACUUM ANALYZE usage_rollups")
@@ -145,7 +145,7 @@ async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Ask
 
 
 async def raw_usage(connection: asyncpg.Connection, key: KeyRecord, query: UsageQuery) -> Sums:
-    """The same report, from the receipts alone."""
+    """The same report, computed from the receipts alone."""
     statement = _RAW.format(group=_RAW_GROUP[query.group_by])
     rows = await connection.fetch(statement, key.account_id, query.filters.since, query.filters.until)
     return [UsageBreakdown(name, UsageSums(*sums)) for name, *sums in rows]
@@ -161,7 +161,7 @@ async def timed(work: Awaitable[Result]) -> tuple[float, Result]:
 async def compare_usage(
     reports: BillingReports, connection: asyncpg.Connection, key: KeyRecord, rounds: int
 ) -> None:
-    """Every group and window both ways; raises `AssertionError` where they differ."""
+    """Every group and window in both ways; raises `AssertionError` if they differ."""
     print(f"\nusage of one account, {rounds} interleaved rounds; medians in ms")
     print(f"{'window':<12}{'groupBy':<10}{'receipts':>12}{'GROUP BY':>12}{'Runtally':>12}{'ratio':>8}")
     for window, since, until in WINDOWS:
@@ -182,7 +182,7 @@ async def compare_usage(
 
 
 async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> None:
-    """A page of a search, under various filters; raises `AssertionError` where one does not match."""
+    """A page of a search with various filters; raises `AssertionError` if a receipt does not match."""
     (newest,), _ = await reports.search(key.account_id, ReceiptFilter(), limit=1)
     month = (END - timedelta(days=60), END - timedelta(days=30))
     searches = {
@@ -215,13 +215,13 @@ async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> No
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Whom the page asks."""
+    """The services that the page uses."""
 
     reports: BillingReports
     database: Database
 
     def questions(self, key: KeyRecord) -> dict[str, Callable[[UsageFilter], Awaitable[object]]]:
-        """The questions of one load of the page."""
+        """The queries of one load of the page."""
         account = key.account_id
         splits: tuple[GroupBy, ...] = ("model", "graph", "key")
         questions: dict[str, Callable[[UsageFilter], Awaitable[object]]] = {
@@ -249,7 +249,7 @@ class Asking:
 
 
 async def time_the_billing_page(asking: Asking, key: KeyRecord, rounds: int) -> None:
-    """What the billing page asks besides receipts, for each of its ranges."""
+    """The queries of the billing page besides receipts, for each of its ranges."""
     print(f"\nwhat the billing page asks, {rounds * 3} rounds; medians in ms")
     print(f"{'question':<34}{'30 days':>10}{'90 days':>10}{'a year':>10}")
     for name, ask in asking.questions(key).items():
@@ -262,7 +262,7 @@ async def time_the_billing_page(asking: Asking, key: KeyRecord, rounds: int) -> 
 
 
 async def main(asked: Asked) -> None:
-    """Fill, ask, print."""
+    """Fill, measure, print."""
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as directory:
         async with EmbeddedPostgres.start(Path(directory)) as postgres:
             database = await Database.open(postgres.url)

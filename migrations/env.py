@@ -1,4 +1,4 @@
-"""How Alembic reaches the database: over the connection it is given, or DATABASE_URL for new files."""
+"""Alembic environment: uses the connection it is given."""
 
 from alembic import context
 from sqlalchemy.engine import Connection

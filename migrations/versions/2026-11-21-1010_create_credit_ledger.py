@@ -67,7 +67,7 @@ AFTER INSERT ON credit_ledger REFERENCING NEW TABLE AS added
 FOR EACH STATEMENT EXECUTE FUNCTION credit_accounts_follow_the_ledger()
 """
 
-# Depth 1 is somebody's own statement, depth 2 the ledger's trigger above.
+# Depth 1 is a client's own statement, depth 2 the ledger's trigger above.
 _ONLY_THE_LEDGER = """
 CREATE FUNCTION credit_accounts_only_follow() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

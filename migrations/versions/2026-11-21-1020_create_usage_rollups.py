@@ -25,7 +25,7 @@ _INSERT = """
         cache_write_5m_tokens, cache_write_1h_tokens, cost_usd, charged_credits)
 """
 
-# In the receipts' own transaction, so that sums and rows can never disagree.
+# In the receipts' own transaction, so that sums and rows can never differ.
 _FOLLOW = f"""
 CREATE FUNCTION usage_rollups_follow_receipts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

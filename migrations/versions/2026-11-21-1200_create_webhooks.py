@@ -22,8 +22,8 @@ CREATE FUNCTION webhook_time(moment timestamptz) RETURNS text LANGUAGE sql STABL
 $$
 """
 
-# FOR KEY SHARE SKIP LOCKED: who listens is kept from being deleted meanwhile, and who is being
-# deleted is passed over. No receipt and no run may wait for a webhook, or fail because of one.
+# FOR KEY SHARE SKIP LOCKED: subscribed webhooks cannot be deleted meanwhile, and those being deleted are
+# skipped. No receipt and no run may wait for a webhook, or fail because of one.
 _RECEIPTS = """
 CREATE FUNCTION webhooks_hear_of_receipts() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,8 +72,8 @@ AFTER INSERT ON charge_receipts REFERENCING NEW TABLE AS added
 FOR EACH STATEMENT EXECUTE FUNCTION webhooks_hear_of_receipts()
 """
 
-# An answer may hold escapes that PostgreSQL cannot read, U+0000 for one. Every escape becomes a
-# letter before it looks for the two short words it needs.
+# An answer may contain escapes that PostgreSQL cannot parse, such as U+0000. Every escape is replaced by a
+# letter before the two short members are searched.
 _RUNS = r"""
 CREATE FUNCTION webhooks_hear_of_runs() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -113,8 +113,8 @@ WHEN (OLD.status IS DISTINCT FROM NEW.status AND NEW.status IN ('succeeded', 'fa
 EXECUTE FUNCTION webhooks_hear_of_runs()
 """
 
-# Held against the row as it was: what was reached before is not told again. Numeric, because a
-# hundred times what a bigint holds is more than a bigint holds.
+# Compared with the row before: a threshold that was reached before is not reported again. Numeric, because a
+# hundred times the largest bigint is no bigint.
 _BUDGETS = """
 CREATE FUNCTION webhooks_hear_of_budgets() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE

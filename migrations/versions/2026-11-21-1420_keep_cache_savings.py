@@ -1,4 +1,4 @@
-"""keep cache savings with receipts and rollups; indexes for what dashboards ask."""
+"""store cache savings with receipts and rollups; indexes for queries of dashboards."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ $$
 def upgrade() -> None:
     """Apply while older servers may still run: never wait long for a lock."""
     op.execute("SET LOCAL lock_timeout = '5s'")
-    # The default stays: an older server writes receipts without it, and those from before have none.
+    # The default stays: an older server inserts receipts without it, and existing rows have none.
     op.add_column(
         "charge_receipts",
         sa.Column(

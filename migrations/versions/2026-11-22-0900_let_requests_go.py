@@ -1,4 +1,4 @@
-"""let requests go."""
+"""make requests of runs deletable, and keep their questions."""
 
 from collections.abc import Sequence
 
@@ -31,6 +31,6 @@ def upgrade() -> None:
     op.execute("SET LOCAL lock_timeout = '5s'")
     op.alter_column("runs", "request", nullable=True, comment="Null once it is deleted")
     op.add_column("runs", sa.Column("question", sa.Text(), comment="How the text of its last message begins"))
-    # What a conversation shows of runs that its transcript does not have.
+    # Shown in conversations for runs that are not in the transcript.
     op.execute(_QUESTIONS)
     op.execute("UPDATE runs SET request = NULL WHERE ended_at IS NOT NULL AND started_at IS NULL")

@@ -24,7 +24,7 @@ _OWNERS = {
 
 _COUNT = "INSERT INTO storage_changes (owner, bytes) SELECT {owner}, sum(bytes) FROM {table} GROUP BY 1"
 
-# In the rows' own transaction and without waiting for anybody: a row per statement, added up later.
+# In the rows' own transaction and without waiting: one row per statement, summed later.
 _FOLLOW = """
 CREATE FUNCTION storage_follows_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -47,7 +47,7 @@ FOR EACH STATEMENT EXECUTE FUNCTION storage_follows_{table}()
 """
 _ROWS = {"INSERT": "NEW TABLE AS added", "DELETE": "OLD TABLE AS removed"}
 
-# Most updates of a run change nothing of its size.
+# Most updates of a run do not change its size.
 _FOLLOW_A_RUN = """
 CREATE FUNCTION storage_follows_a_run() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

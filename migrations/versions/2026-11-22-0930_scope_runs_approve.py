@@ -1,4 +1,4 @@
-"""keys that could decide about tool calls with runs:write go on doing so with runs:approve."""
+"""grant runs:approve to keys that could decide about tool calls with runs:write."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    """Apply while older servers may still run: they look for no scope they do not know."""
+    """Apply while older servers may still run: they ignore unknown scopes."""
     op.execute("SET LOCAL lock_timeout = '5s'")
     op.execute(
         "UPDATE api_keys SET scopes = array_append(scopes, 'runs:approve') "

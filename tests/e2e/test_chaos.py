@@ -1,12 +1,12 @@
-"""A short storm; `python -m benchmarks.chaos` is the long one."""
+"""A few rounds of chaos; `python -m benchmarks.chaos` runs more."""
 
-from benchmarks.chaos import STRIKES, storm
+from benchmarks.chaos import FAULTS, run_rounds
 
 
 async def test_killed_servers_stopped_databases_and_full_disks_lose_nothing() -> None:
-    happened, verdict = await storm(len(STRIKES), seed=4)
+    happened, verdict = await run_rounds(len(FAULTS), seed=4)
 
-    assert set(happened.strikes) == set(STRIKES)
+    assert set(happened.strikes) == set(FAULTS)
     assert verdict.wrong == []
     assert happened.shown
     assert verdict.receipts >= len(happened.shown)
