@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy.ext.asyncio import create_async_engine
+
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.db import Database
@@ -77,3 +79,8 @@ def a_control() -> RunControl:
 def a_context(plan: RunPlan | None = None) -> RunContext:
     """What an executor gets for a run."""
     return RunContext(plan or a_plan(), a_control(), Events())
+
+
+def an_unused_database() -> Database:
+    """A database that nothing may connect to, for what takes one and does not use it in a test."""
+    return Database(create_async_engine("postgresql+asyncpg://nobody@localhost:1/none"))

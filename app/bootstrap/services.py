@@ -275,7 +275,7 @@ def _open_acceptance(
         ledger=infra.ledger,
         storage=infra.storage,
         workspaces=infra.workspaces,
-        require_live_key=accounts.require_active_key,
+        require_active_key=accounts.require_active_key,
         process_id=infra.process_id,
     )
 

@@ -47,17 +47,17 @@ class RunAcceptance:
         ledger: CreditLedger,
         storage: StorageQuota,
         workspaces: Workspaces,
-        require_live_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
+        require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
         process_id: UUID,
     ) -> None:
-        """`require_live_key` raises for a revoked key, and blocks its revocation until the commit."""
+        """`require_active_key` raises for a revoked key, and blocks its revocation until the commit."""
         self._database = database
         self._codec = codec
         self._conversations = conversations
         self._ledger = ledger
         self._storage = storage
         self._workspaces = workspaces
-        self._require_live_key = require_live_key
+        self._require_active_key = require_active_key
         self._process_id = process_id
         self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
 
@@ -72,7 +72,7 @@ class RunAcceptance:
             text = await self._codec.encode(request)
             async with self._database.transaction() as tx:
                 # Before the insert: a revocation that stops the key's runs misses none.
-                await self._require_live_key(tx, caller.api_key_id)
+                await self._require_active_key(tx, caller.api_key_id)
                 await self._storage.require_room(tx, caller.account_id, request.size)
                 plan, to_cancel = await self._take_turn(tx, caller, request, plan=plan)
                 record = await insert_run(tx, self._new_run(plan, request, text, fingerprint=fingerprint))

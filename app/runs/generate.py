@@ -150,16 +150,16 @@ class Generator:
 
 
 def _as_run(request: GenerateRequest) -> GraphRunRequest:
-    wanted = None
+    response_format = None
     if isinstance(request, GenerateObjectRequest):
-        wanted = ResponseFormat.of(type="json_schema", schema_=request.schema_)
+        response_format = ResponseFormat.of(type="json_schema", schema_=request.schema_)
     system = [] if request.system is None else [Message.of(role="system", content=request.system)]
     return GraphRunRequest.of(
         run_id=request.run_id,
         graph_id=GRAPH,
         messages=[*system, Message.of(role="user", content=request.prompt)],
         model=request.model if request.role is None else request.role,
-        response_format=wanted,
+        response_format=response_format,
         limits=request.limits,
     )
 

@@ -26,6 +26,7 @@ from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
+from app.streams.port import EventLog
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()
@@ -58,8 +59,9 @@ async def a_process(
     limits: MessageLimits | None = None,
     executor: GraphExecutor | None = None,
     process_id: UUID | None = None,
+    log: EventLog | None = None,
 ) -> AsyncIterator[Process]:
-    log, journal = MemoryEventLog(), Journal(directory, new_uuid())
+    log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
     limits = limits or MessageLimits()
     async with anyio.create_task_group() as tasks:

@@ -1,0 +1,133 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.billing.journal import Journal
+from app.billing.pricing import PriceList
+from app.billing.receipt_queue import ReceiptQueue
+from app.events import (
+    AiEvent,
+    AssistantFinal,
+    MeterReport,
+    TextDelta,
+    ThinkingDelta,
+    UsageReport,
+    UserMessageDelivered,
+)
+from app.executors.port import ABORTED, RunPlan
+from app.ids import MessageId, new_uuid
+from app.requests import Message, SentMessage
+from app.runs.events.output import RunOutput
+from app.runs.events.publisher import RunEventPublisher
+from app.streams.memory import MemoryEventLog
+from app.usage import Meters, Spent, TokenUsage, UsageFact, UsageTotal
+from tests.factories import a_control, a_plan, an_unused_database
+
+
+class Run:
+    """One run's output, and where it goes."""
+
+    def __init__(self, journal: Journal, *, max_bytes: int = 2**20, plan: RunPlan | None = None) -> None:
+        self.plan = plan or a_plan()
+        self.log = MemoryEventLog()
+        self.control = a_control()
+        self.receipts = ReceiptQueue(journal, PriceList())
+        self.output = RunOutput(
+            self.plan,
+            self.control,
+            publisher=RunEventPublisher(an_unused_database(), self.log, self.plan.run),
+            receipts=self.receipts,
+            max_bytes=max_bytes,
+        )
+
+    async def publish(self, *events: AiEvent) -> list[int | None]:
+        return [await self.output.publish(event) for event in events]
+
+    async def published(self) -> list[object]:
+        return [entry.event for entry in await self.log.read(self.plan.run)]
+
+    def fact(self, message: str = "msg_1") -> UsageFact:
+        return UsageFact(
+            run=self.plan.run,
+            attempt=0,
+            message_id=MessageId(message),
+            attribution=self.plan.attribution,
+            model="claude-haiku-5-5",
+            usage=TokenUsage(input_tokens=10, output_tokens=5),
+            executor_type="claude_sdk",
+        )
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path, new_uuid())
+    yield journal
+    journal.close()
+
+
+async def test_output_is_published_and_usage_is_billed(journal: Journal) -> None:
+    run = Run(journal)
+    word, answer = TextDelta(message_id="m", delta="hello"), AssistantFinal(content="hello")
+
+    positions = await run.publish(
+        word, UsageReport(run.fact()), answer, MeterReport(Meters(1, 1, 0), tool_failures=2)
+    )
+
+    assert positions == [1, None, 2, None]
+    assert await run.published() == [word, answer]
+    assert len(run.receipts) == 1
+    final = run.output.final()
+    assert (final.ok, final.content, final.error, final.finish_reason) == (True, "hello", None, "stop")
+    assert (final.usage.prompt_tokens, final.usage.completion_tokens) == (10, 5)
+    assert run.output.report is not None
+    assert run.output.report.tool_failures == 2
+
+
+async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:
+    run = Run(journal, plan=replace(a_plan(), spent=Spent(UsageTotal(100, 50))))
+    await run.publish(UsageReport(run.fact()))
+    usage = run.output.final().usage
+    assert (usage.prompt_tokens, usage.completion_tokens) == (110, 55)
+
+
+async def test_without_an_answer_the_content_is_the_main_agents_last_message(journal: Journal) -> None:
+    run = Run(journal)
+    await run.publish(
+        TextDelta(message_id="m1", delta="first"),
+        TextDelta(message_id="m2", delta="last "),
+        TextDelta(message_id="s1", delta="a subagent's", parent_tool_call_id="call"),
+        ThinkingDelta(message_id="m2", delta="hm"),
+        TextDelta(message_id="m2", delta="words"),
+    )
+    run.output.outcome = ABORTED
+
+    final = run.output.final()
+
+    assert (final.ok, final.content) == (False, "last words")
+    assert (final.error, final.finish_reason) == ABORTED
+
+
+async def test_more_output_than_allowed_stops_the_run_and_is_not_published(journal: Journal) -> None:
+    run = Run(journal, max_bytes=3 * 1024)
+    words = [TextDelta(message_id="m", delta="word ") for _ in range(5)]
+
+    positions = await run.publish(*words, AssistantFinal(content="done"), UsageReport(run.fact()))
+
+    assert positions == [1, 2, 3, None, None, None, None]
+    assert run.control.stop.is_set()
+    assert len(run.receipts) == 1
+    final = run.output.final()
+    assert (final.ok, final.error, final.finish_reason) == (False, "rate_limit", "budget")
+
+
+async def test_the_sender_of_a_message_gets_the_position_at_which_it_took_effect(journal: Journal) -> None:
+    run = Run(journal)
+    run.control.send(SentMessage("m1", Message.of(role="user", content="and this"), "next"))
+
+    await run.publish(
+        TextDelta(message_id="m", delta="hello"), UserMessageDelivered(message_id="m1", content="and this")
+    )
+
+    assert await run.control.inbox.wait_for_position("m1", within_s=5) == 2

@@ -1,0 +1,60 @@
+import asyncio
+
+import pytest
+
+from app.errors import Unavailable
+from app.events import ClientEvent, TextDelta
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.runs.events.publisher import RunEventPublisher
+from app.streams.memory import MemoryEventLog
+from tests.factories import an_unused_database
+
+RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
+
+
+class SlowLog(MemoryEventLog):
+    """Takes a while for each event, and cannot take two at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unavailable = False
+        self._busy = False
+
+    async def append(self, run: RunKey, event: ClientEvent) -> int:
+        assert not self._busy, "two events are appended at once"
+        self._busy = True
+        try:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            if self.unavailable:
+                raise Unavailable
+            return await super().append(run, event)
+        finally:
+            self._busy = False
+
+
+def a_word(word: str) -> TextDelta:
+    return TextDelta(message_id="m", delta=word)
+
+
+async def test_events_published_at_once_are_appended_one_after_the_other() -> None:
+    log = SlowLog()
+    publisher = RunEventPublisher(an_unused_database(), log, RUN)
+    words = [a_word(str(number)) for number in range(10)]
+
+    positions = await asyncio.gather(*(publisher.publish(word) for word in words))
+
+    assert positions == list(range(1, 11))
+    assert [entry.event for entry in await log.read(RUN)] == words
+
+
+async def test_an_event_that_could_not_be_appended_is_raised_and_does_not_block_the_next() -> None:
+    log = SlowLog()
+    publisher = RunEventPublisher(an_unused_database(), log, RUN)
+
+    log.unavailable = True
+    with pytest.raises(Unavailable):
+        await publisher.publish(a_word("lost"))
+    log.unavailable = False
+
+    assert await publisher.publish(a_word("first")) == 1

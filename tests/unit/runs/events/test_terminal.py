@@ -1,0 +1,47 @@
+from app.events import Done, RunError, TextDelta
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import FinalUsage, GraphFinal
+from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
+from app.streams.memory import MemoryEventLog
+from app.streams.port import LogEntry
+
+RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
+USAGE = FinalUsage(prompt_tokens=1, completion_tokens=2)
+
+
+def a_final(**fields: object) -> GraphFinal:
+    values = {"ok": True, "run_id": "run-1", "request_id": None, "content": "", "finish_reason": "stop"}
+    return GraphFinal.model_validate({**values, "usage": USAGE, **fields})
+
+
+def test_a_successful_run_ends_with_done() -> None:
+    assert terminal_events(a_final()) == [Done(usage=USAGE, finish_reason="stop")]
+
+
+def test_a_failed_run_ends_with_its_error_and_done() -> None:
+    final = a_final(ok=False, error="timeout", finish_reason="max_turns")
+    assert terminal_events(final) == [
+        RunError(error="timeout"),
+        Done(usage=USAGE, finish_reason="max_turns"),
+    ]
+
+
+def test_events_get_the_positions_that_follow() -> None:
+    word = TextDelta(message_id="m", delta="x")
+    entries = with_positions([word, word], after=7)
+    assert entries == [LogEntry(8, word), LogEntry(9, word)]
+    assert (last_position(entries), last_position(())) == (9, 0)
+
+
+async def test_closing_a_log_ends_its_readers_and_frees_it() -> None:
+    log = MemoryEventLog()
+    await log.append(RUN, TextDelta(message_id="m", delta="x"))
+    batches = log.follow(RUN)
+    assert len(await anext(batches)) == 1
+
+    await close_log(log, RUN, terminal_events(a_final()))
+
+    assert [entry.event for batch in [batch async for batch in batches] for entry in batch] == [
+        Done(usage=USAGE, finish_reason="stop")
+    ]
+    assert len(log) == 0
