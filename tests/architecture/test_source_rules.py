@@ -53,6 +53,16 @@ def test_a_function_fits_on_a_screen() -> None:
     assert {name: length for name, length in lengths.items() if length > LINES_PER_FUNCTION} == {}
 
 
+def test_public_class_names_are_unique() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sources("app"):
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(shown(path))
+
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
 def test_nothing_is_left_for_later() -> None:
     left = {shown(path): UNFINISHED.findall(path.read_text(encoding="utf-8")) for path in PYTHON}
 

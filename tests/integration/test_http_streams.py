@@ -10,9 +10,11 @@ import uvicorn
 
 from app.cli.serve import listen, url_of
 from app.http.app import create_app
-from app.http.streaming.encoder import HEARTBEAT, RETRY_FRAME
+from app.http.streaming.encoder import RETRY_FRAME
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
+
+HEARTBEAT = b": \n\n"
 
 
 async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:

@@ -10,7 +10,7 @@ from app.http.admission.checks import CheckedRoute, large_body
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
 from app.http.ai_sdk.openapi import NO_CONTENT, STREAM
-from app.http.api.runs.schemas import AcceptedRun
+from app.http.api.runs.schemas import AcceptedRunResponse
 from app.http.dependencies import (
     GraphIdParam,
     HeartbeatS,
@@ -122,19 +122,19 @@ async def resume_chat(
 @router.post(
     "/chat/{chatId}/stop",
     status_code=202,
-    response_model=AcceptedRun,
+    response_model=AcceptedRunResponse,
     responses=NO_CONTENT,
     summary="Stop a chat's answer",
 )
 async def stop_chat(
     graph_id: GraphIdParam, chat_id: ChatId, services: ServicesDep, caller: Writer
-) -> AcceptedRun | Response:
+) -> AcceptedRunResponse | Response:
     """Cancel running and waiting answers of a chat; `stop()` of the SDK only stops reading."""
     services.graphs.get(graph_id)
     stopped = await services.chats.stop(caller, Chat(graph_id, chat_id))
     if stopped is None:
         return Response(status_code=204)
-    return AcceptedRun(run_id=stopped.key.run_id, status=stopped.status)
+    return AcceptedRunResponse(run_id=stopped.key.run_id, status=stopped.status)
 
 
 def _stream(

@@ -9,8 +9,6 @@ EVENT_STREAM = "text/event-stream"
 RETRY_FRAME = b"retry: 2000\n\n"
 """Sent first: clients reconnect two seconds after a lost connection."""
 REVOKED_MESSAGE = "The API key was revoked, or the session has ended."
-HEARTBEAT = b": \n\n"
-"""Sent during pauses, so that proxies keep the connection open."""
 
 
 class Encoder(Protocol):

@@ -1,25 +1,8 @@
 // Follows a run's events to the end, across lost connections.
 
 import { ApiError, apiUrl, get } from "../api.js";
+import { EVENT_TYPES } from "./run_state.js";
 
-/** @type {Record<ClientEvent["type"], true>} */
-const EVENT_TYPES = {
-  queued: true,
-  run_started: true,
-  text_delta: true,
-  thinking_delta: true,
-  status: true,
-  step: true,
-  tool_call_start: true,
-  tool_call_result: true,
-  user_message: true,
-  permission_request: true,
-  permission_resolved: true,
-  interrupted: true,
-  assistant_final: true,
-  error: true,
-  done: true,
-};
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 10_000;
 
@@ -80,7 +63,7 @@ export function followRun(runId, { onEvent, onConnection, onFailure }) {
       retryMs = FIRST_RETRY_MS;
       onConnection(false);
     };
-    for (const type of Object.keys(EVENT_TYPES)) {
+    for (const type of EVENT_TYPES) {
       connection.addEventListener(type, (message) => {
         if (message.data) receive(message);
       });

@@ -336,3 +336,5 @@ const HANDLERS = {
     });
   },
 };
+
+export const EVENT_TYPES = Object.keys(HANDLERS);

@@ -14,7 +14,7 @@ from app.http.api.runs.command_schemas import (
     RunChange,
     SentToRun,
 )
-from app.http.api.runs.schemas import AcceptedRun
+from app.http.api.runs.schemas import AcceptedRunResponse
 from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
 from app.ids import new_uuid
 from app.runs.commands.service import ChangeMode, Decide, Send
@@ -44,20 +44,20 @@ async def send_message(
 
 
 @router.post("/interrupt", status_code=202, summary="Stop the current turn")
-async def interrupt_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRun:
+async def interrupt_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRunResponse:
     """Stop the current turn. Pending messages are answered next; without any, the run ends.
 
     A run that has ended is not changed.
     """
     run = await services.commands.stop(run_key(caller, run_id), "interrupt")
-    return AcceptedRun(run_id=run.key.run_id, status=run.status)
+    return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
 
 @router.post("/cancel", status_code=202, summary="Cancel a run")
-async def cancel_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRun:
+async def cancel_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRunResponse:
     """Request a run to stop: it ends with `error: aborted`. A run that has ended is not changed."""
     run = await services.commands.stop(run_key(caller, run_id), "cancel")
-    return AcceptedRun(run_id=run.key.run_id, status=run.status)
+    return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
 
 @router.post("/permissions/{requestId}", dependencies=[text_body], summary="Decide about a tool call")

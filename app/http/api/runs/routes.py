@@ -10,7 +10,7 @@ from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.api.runs.preview_schemas import PreviewResponse
-from app.http.api.runs.schemas import AcceptedRun, RunResponse
+from app.http.api.runs.schemas import AcceptedRunResponse, RunResponse
 from app.http.dependencies import (
     HeartbeatS,
     IdempotencyKey,
@@ -47,11 +47,11 @@ async def start_run(
     request_id: RequestId,
     key: IdempotencyKey,
     response: Response,
-) -> AcceptedRun:
+) -> AcceptedRunResponse:
     """Start a run in the background, or join the existing run with its id."""
     run = await _start(services, caller, body, request_id, key)
     response.headers["Location"] = f"/v1/runs/{run.key.run_id}"
-    return AcceptedRun(run_id=run.key.run_id, status=run.status)
+    return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
 
 @router.post(

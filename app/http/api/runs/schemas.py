@@ -8,7 +8,7 @@ from app.runs.records import RunRecord
 from app.usage import Meters
 
 
-class AcceptedRun(ResponseModel):
+class AcceptedRunResponse(ResponseModel):
     """A run that executes in the background."""
 
     run_id: str

@@ -21,10 +21,11 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.native.encoder import NativeEncoder
-from app.http.streaming.encoder import HEARTBEAT, RETRY_FRAME, Encoder
+from app.http.streaming.encoder import RETRY_FRAME, Encoder
 from app.requests import FinalUsage
 from app.streams.port import LogEntry
 
+HEARTBEAT = b": \n\n"
 texts = st.text(
     st.characters(exclude_categories=["Cs"]) | st.sampled_from("\r\n\0\x7f\x85\u2028\u2029\ufeff: ")
 )

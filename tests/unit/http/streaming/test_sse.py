@@ -8,10 +8,11 @@ from app.errors import Unavailable
 from app.events import TextDelta
 from app.http.middleware import Message
 from app.http.native.encoder import NativeEncoder
-from app.http.streaming.encoder import HEARTBEAT, RETRY_FRAME
+from app.http.streaming.encoder import RETRY_FRAME
 from app.http.streaming.sse import stream_events
 from app.streams.port import LogEntry
 
+HEARTBEAT = b": \n\n"
 PATIENCE_S = 5.0
 
 
