@@ -1,6 +1,6 @@
 """ChatRuns: the runs that answer the messages of a chat; a message that is posted again finds its run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from uuid import uuid5
 from app.errors import Conflict
 from app.executors.approvals import PermissionDecided
 from app.executors.inbox import RunEnded
-from app.ids import RunId, RunKey
+from app.ids import AccountId, RunId, RunKey
 from app.principal import Principal
 from app.requests import GraphRunRequest
 from app.runs.commands.service import Decide, RunCommands, RunNotFound
@@ -107,13 +107,13 @@ class ChatRuns:
         stopped = [await self._commands.stop(run.key, "cancel") for run in reversed(runs)]
         return stopped[0] if stopped else None
 
-    async def _run_id(self, caller: Principal, message: ChatMessage) -> str:
-        """The id of the message's run: derived from the message, and anew for each repeated failed answer."""
-        chat = message.chat
-        run_id = uuid5(caller.account_id, f"{chat.graph_id}\n{chat.state_key}\n{message.message_id}")
+    async def _run_id(self, caller: Principal, message: ChatMessage) -> RunId:
+        """The id of the message's latest answer, or of the next one if that has failed and is repeated."""
+        ids = answer_ids(caller.account_id, message)
+        run_id = next(ids)
         while message.regenerate:
             try:
-                run = await self._runs.get(RunKey(caller.account_id, RunId(str(run_id))))
+                run = await self._runs.get(RunKey(caller.account_id, run_id))
             except RunNotFound:
                 break
             caller.require_reading(run.api_key_id)
@@ -121,5 +121,14 @@ class ChatRuns:
                 raise AnswerStands
             if not run.finished:
                 break
-            run_id = uuid5(run_id, "again")
-        return str(run_id)
+            run_id = next(ids)
+        return run_id
+
+
+def answer_ids(account_id: AccountId, message: ChatMessage) -> Iterator[RunId]:
+    """The run ids of a message's answers, without end: derived from the message, one per repetition."""
+    chat = message.chat
+    answer_id = uuid5(account_id, f"{chat.graph_id}\n{chat.state_key}\n{message.message_id}")
+    while True:
+        yield RunId(str(answer_id))
+        answer_id = uuid5(answer_id, "again")

@@ -1,0 +1,46 @@
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.ids import AccountId
+from app.requests import GraphRunRequest, Message
+from app.runs.chats import Chat, ChatMessage, answer_ids
+
+ACCOUNT = AccountId(UUID(int=1))
+
+
+def ids(account: AccountId = ACCOUNT, **changes: Any) -> list[str]:
+    fields = {"graph_id": "claude_agents:assistant", "state_key": "chat-1", "message_id": "m-1", **changes}
+    message = ChatMessage(
+        Chat(fields["graph_id"], fields["state_key"]),
+        message_id=fields["message_id"],
+        regenerate=True,
+        build_request=lambda run_id, _: GraphRunRequest.of(
+            run_id=run_id, graph_id=fields["graph_id"], messages=[Message.of(role="user", content="hi")]
+        ),
+    )
+    return list(islice(answer_ids(account, message), 3))
+
+
+def test_a_message_always_has_the_same_answer_ids_one_per_repetition() -> None:
+    assert ids() == ids()
+    assert len(set(ids())) == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"graph_id": "claude_agents:other"}, {"state_key": "chat-2"}, {"message_id": "m-2"}],
+    ids=["graph", "chat", "message"],
+)
+def test_other_messages_have_other_answer_ids(changes: dict[str, Any]) -> None:
+    assert not set(ids()) & set(ids(**changes))
+
+
+def test_the_same_message_of_another_account_has_other_answer_ids() -> None:
+    assert not set(ids()) & set(ids(AccountId(UUID(int=2))))
+
+
+def test_answer_ids_do_not_change_between_releases() -> None:
+    assert ids()[0] == "51646019-484f-50c8-a2bb-a56802a225f4"
