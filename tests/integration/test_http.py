@@ -299,7 +299,7 @@ async def test_a_request_id_is_accepted_or_generated(world_of: WorldOf) -> None:
     assert "<" not in bad.headers["x-request-id"]
 
 
-async def test_catalogues_and_health(world_of: WorldOf) -> None:
+async def test_catalogs_and_health(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
     graphs = (await world.http.get("/v1/graphs")).json()["items"]

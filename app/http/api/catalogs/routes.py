@@ -9,7 +9,7 @@ from app.http.api.catalogs.schemas import GraphResponse, ModelResponse, ToolResp
 from app.http.dependencies import RunReader, ServicesDep
 from app.http.response_model import Page
 
-router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["catalogues"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["catalogs"])
 
 
 @router.get("/graphs", summary="List graphs")
