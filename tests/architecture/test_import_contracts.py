@@ -87,7 +87,7 @@ def test_a_violation_breaks_its_contract(copied: Path, contract: str) -> None:
             assert line.rpartition(".")[2].removeprefix("import ") in result.stdout
 
 
-def test_a_new_package_fails_until_somebody_decides_where_it_belongs(copied: Path) -> None:
+def test_a_new_package_fails_until_it_has_a_layer(copied: Path) -> None:
     package = copied / "app" / "planted"
     package.mkdir()
     try:

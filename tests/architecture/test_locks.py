@@ -44,7 +44,7 @@ def test_the_lock_of_the_tests_own_packages_holds_hashes_and_no_address() -> Non
 @pytest.mark.parametrize(
     ("lock", "groups"), [(LOCKS[0], ["dev"]), (LOCKS[1], [])], ids=["everything", "runtime"]
 )
-def test_a_lock_satisfies_what_is_asked_for(lock: str, groups: list[str]) -> None:
+def test_a_lock_satisfies_the_requirements(lock: str, groups: list[str]) -> None:
     wanted = list(pyproject()["project"]["dependencies"])
     for group in groups:
         wanted += pyproject()["dependency-groups"][group]

@@ -37,13 +37,13 @@ def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-def test_a_file_fits_in_a_head() -> None:
+def test_files_are_short() -> None:
     lengths = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in CODE}
 
     assert {name: length for name, length in lengths.items() if length > LINES_PER_FILE} == {}
 
 
-def test_a_function_fits_on_a_screen() -> None:
+def test_functions_are_short() -> None:
     lengths = {
         f"{shown(path)}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in CODE

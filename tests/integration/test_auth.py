@@ -12,7 +12,7 @@ from app.ids import ApiKeyId, new_uuid
 from app.principal import SCOPES
 
 
-async def test_a_key_opens_its_account_until_it_is_revoked(database: Database) -> None:
+async def test_a_key_authenticates_until_it_is_revoked(database: Database) -> None:
     accounts = Accounts(database)
     record, secret = await accounts.create_key("acme", ["runs:read"], name="laptop")
 
@@ -29,12 +29,12 @@ async def test_a_key_opens_its_account_until_it_is_revoked(database: Database) -
 
 
 @pytest.mark.parametrize("presented", [None, "", "rt_x", "Bearer", "rt_" + "a" * 43, "rt_\x00" + "a" * 43])
-async def test_no_other_text_opens_anything(database: Database, presented: str | None) -> None:
+async def test_other_texts_do_not_authenticate(database: Database, presented: str | None) -> None:
     with pytest.raises(Unauthenticated):
         await Accounts(database).authenticate(presented)
 
 
-async def test_keys_are_not_kept(database: Database) -> None:
+async def test_keys_are_stored_as_hashes(database: Database) -> None:
     _, secret = await Accounts(database).create_key("acme", ["runs:read"])
 
     async with database.snapshot() as reader:
@@ -44,7 +44,7 @@ async def test_keys_are_not_kept(database: Database) -> None:
     assert secret.encode().hex() not in "".join(rows)
 
 
-async def test_use_is_noted_but_not_at_every_request(database: Database) -> None:
+async def test_use_of_a_key_is_recorded_at_intervals(database: Database) -> None:
     accounts = Accounts(database)
     _, secret = await accounts.create_key("acme", ["runs:read"])
 
@@ -58,7 +58,7 @@ async def test_use_is_noted_but_not_at_every_request(database: Database) -> None
     assert second.last_used_at == first.last_used_at
 
 
-async def test_a_second_account_is_waited_for(database: Database) -> None:
+async def test_a_second_account_is_detected(database: Database) -> None:
     accounts = Accounts(database)
     await accounts.create_key("acme", ["runs:read"])
     with pytest.raises(TimeoutError):
@@ -71,7 +71,7 @@ async def test_a_second_account_is_waited_for(database: Database) -> None:
         await accounts.wait_for_second_account()
 
 
-async def test_accounts_are_made_once(database: Database) -> None:
+async def test_an_account_is_created_once(database: Database) -> None:
     accounts = Accounts(database)
 
     one, _ = await accounts.create_key("acme", ["runs:read"])
@@ -93,7 +93,7 @@ async def test_wrong_names_and_scopes_are_named(database: Database) -> None:
     assert await accounts.list_keys() == []
 
 
-async def test_the_bootstrap_key_is_made_once_and_stays_revoked(database: Database) -> None:
+async def test_the_bootstrap_key_is_created_once_and_stays_revoked(database: Database) -> None:
     accounts, secret = Accounts(database), mint_key()
 
     made = await accounts.ensure_key(secret)

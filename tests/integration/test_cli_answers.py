@@ -18,7 +18,7 @@ async def test_the_bundled_cli_is_the_pinned_one(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
-async def test_it_says_whether_it_is_logged_in(tmp_path: Path) -> None:
+async def test_the_cli_reports_whether_it_is_logged_in(tmp_path: Path) -> None:
     cli, empty = Cli(bundled_cli()), tmp_path / "empty"
     empty.mkdir()
 
@@ -28,7 +28,7 @@ async def test_it_says_whether_it_is_logged_in(tmp_path: Path) -> None:
     assert status["apiProvider"] == "firstParty"
 
 
-async def test_a_program_that_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
+async def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path) -> None:
     for cli in (Cli(tmp_path / "nothing"), Cli(Path("/bin/true"))):
         with pytest.raises(CliUnresponsive):
             await cli.login_status(tmp_path, Login.of(tmp_path))
@@ -36,7 +36,7 @@ async def test_a_program_that_cannot_be_started_is_an_answer_too(tmp_path: Path)
         await Cli(bundled_cli()).version(tmp_path / "nowhere")
 
 
-async def test_a_question_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_cancelled_query_leaves_no_process(tmp_path: Path) -> None:
     silent = tmp_path / "claude"
     # Its child keeps the pipe open for a while.
     silent.write_text(f"#!/bin/sh\nsleep 1 &\necho $$ > {tmp_path}/started && exec sleep 60\n")

@@ -49,7 +49,9 @@ async def test_what_is_granted_and_adjusted_is_shown(
     assert "3.5000000" in printed(console).splitlines()[-2]
 
 
-async def test_terms_that_are_left_out_stay(database: Database, settings: Settings, console: Console) -> None:
+async def test_omitted_terms_keep_their_value(
+    database: Database, settings: Settings, console: Console
+) -> None:
     key = await an_account(database)
     await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 7))
 
@@ -65,7 +67,9 @@ async def test_terms_that_are_left_out_stay(database: Database, settings: Settin
     assert (freed.mode, freed.monthly_budget) == ("prepaid", None)
 
 
-async def test_no_command_makes_an_account(database: Database, settings: Settings, console: Console) -> None:
+async def test_no_credit_command_creates_an_account(
+    database: Database, settings: Settings, console: Console
+) -> None:
     with pytest.raises(AccountNotFound):
         await show_credit(settings, console, "nobody")
     with pytest.raises(AccountNotFound):
@@ -94,7 +98,7 @@ async def test_no_command_makes_an_account(database: Database, settings: Setting
         "-1",
     ],
 )
-async def test_what_is_no_grant_changes_nothing(
+async def test_an_invalid_grant_changes_nothing(
     database: Database, settings: Settings, console: Console, dollars: str
 ) -> None:
     await an_account(database)
@@ -116,7 +120,7 @@ async def test_a_budget_below_zero_is_refused(
     assert await find_balance(database) == CreditBalance()
 
 
-async def test_repricing_says_that_there_was_nothing_to_do(
+async def test_repricing_reports_that_there_was_nothing_to_do(
     database: Database, settings: Settings, console: Console
 ) -> None:
     await an_account(database)

@@ -58,7 +58,7 @@ def upgrade_to(connection: Connection, revision: str) -> None:
     command.upgrade(config, revision)
 
 
-async def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
+async def test_the_migrations_create_the_declared_tables(database: Database) -> None:
     def difference(connection: Connection) -> list[object]:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
         return list(compare_metadata(context, metadata))
@@ -123,7 +123,7 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
     await admin.close()
 
 
-async def test_a_schema_of_the_future_is_told_apart(database: Database) -> None:
+async def test_a_newer_schema_is_distinguished_from_an_older_one(database: Database) -> None:
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = 'ffffffffffff'"))
 
@@ -153,13 +153,13 @@ async def test_a_snapshot_cannot_write(database: Database) -> None:
             await reader.execute(text("CREATE TABLE sneaky (n int)"))
 
 
-async def test_a_wrong_statement_is_no_outage(database: Database) -> None:
+async def test_a_wrong_statement_does_not_count_as_unavailable(database: Database) -> None:
     with pytest.raises(StatementFailed):
         async with database.snapshot() as reader:
             await reader.execute(text("SELECT nonsense"))
 
 
-async def test_a_database_that_is_away_is_unavailable_and_comes_back(tmp_path: Path) -> None:
+async def test_an_unavailable_database_is_reported_until_it_is_back(tmp_path: Path) -> None:
     async with EmbeddedPostgres.start(tmp_path) as server:
         database = await Database.open(server.url)
         admin = await asyncpg.connect(server.url)
@@ -177,7 +177,7 @@ async def test_a_database_that_is_away_is_unavailable_and_comes_back(tmp_path: P
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:secret@127.0.0.1:9/x", "postgres://u:secret@127.0.0.1:9/x"])
-async def test_nobody_there_is_unavailable_and_says_no_secret(url: str) -> None:
+async def test_an_unreachable_database_is_reported_without_its_password(url: str) -> None:
     with pytest.raises(DatabaseUnavailable) as raised:
         await Database.open(url)
 
@@ -194,7 +194,7 @@ async def test_nobody_there_is_unavailable_and_says_no_secret(url: str) -> None:
         ("INSERT INTO accounts (id, name, created_at) VALUES (NULL, :value, now())", "a secret"),
     ],
 )
-async def test_a_statement_that_is_refused_is_a_bug_and_quotes_nobody(
+async def test_a_failed_statement_raises_without_values(
     database: Database, statement: str, value: object
 ) -> None:
     with pytest.raises(StatementFailed) as raised:

@@ -38,7 +38,7 @@ async def query(url: str, statement: str) -> object:
         await connection.close()
 
 
-async def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
+async def test_data_survives_a_restart(tmp_path: Path) -> None:
     async with EmbeddedPostgres.start(tmp_path) as server:
         await query(server.url, "CREATE TABLE kept AS SELECT 42 AS n")
 
@@ -47,7 +47,7 @@ async def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> No
         assert await query(server.url, "SHOW fsync") == "on"
 
 
-async def test_it_works_below_a_private_parent_that_is_missing(tmp_path: Path) -> None:
+async def test_it_works_below_a_private_missing_parent_directory(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
 
@@ -58,7 +58,7 @@ async def test_it_works_below_a_private_parent_that_is_missing(tmp_path: Path) -
     assert (private / "a" / "b" / "postgres").stat().st_mode & 0o777 == 0o700
 
 
-async def test_its_password_is_needed_and_private(tmp_path: Path) -> None:
+async def test_its_password_is_required_and_private(tmp_path: Path) -> None:
     async with EmbeddedPostgres.start(tmp_path) as server:
         with pytest.raises(asyncpg.InvalidPasswordError):
             await query(server.url.replace(_password(tmp_path), "guess"), "SELECT 1")
@@ -67,7 +67,7 @@ async def test_its_password_is_needed_and_private(tmp_path: Path) -> None:
             assert (tmp_path / "postgres" / name).stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_second_server_is_refused_and_a_neighbour_may_attach(tmp_path: Path) -> None:
+async def test_a_second_server_is_refused_but_a_command_can_attach(tmp_path: Path) -> None:
     async with EmbeddedPostgres.start(tmp_path) as server:
         with pytest.raises(DataDirectoryInUse, match="RUNTALLY_DATA_DIR"):
             async with EmbeddedPostgres.start(tmp_path):
@@ -80,7 +80,7 @@ async def test_a_second_server_is_refused_and_a_neighbour_may_attach(tmp_path: P
         assert await query(alone.url, "SELECT 1") == 1
 
 
-async def test_a_killed_parent_leaves_no_server_and_no_damage(tmp_path: Path) -> None:
+async def test_a_killed_server_leaves_no_postgresql_and_no_damage(tmp_path: Path) -> None:
     parent, url = await _held(tmp_path)
     await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
     family = parent.children(recursive=True)
@@ -117,7 +117,7 @@ async def test_control_c_reaches_the_server_first(tmp_path: Path) -> None:
         await query(url, "SELECT 1")
 
 
-async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+async def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(EmbeddedPostgresFailed, match="RUNTALLY_DATA_DIR"):

@@ -59,20 +59,20 @@ async def release(database: Database, ledger: CreditLedger, run: RunKey) -> None
 async def test_the_balance_is_the_sum_of_the_ledger(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
-    dice = random.Random(3)  # noqa: S311 - nothing secret
+    rng = random.Random(3)  # noqa: S311 - nothing secret
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 10**9)
 
     async def something(number: int) -> None:
-        match dice.randrange(5):
+        match rng.randrange(5):
             case 0:
-                await ledger.grant(key.account_id, dice.randint(1, 10**6))
+                await ledger.grant(key.account_id, rng.randint(1, 10**6))
             case 1:
-                await ledger.adjust(key.account_id, dice.choice([-1, 1]) * dice.randint(1, 10**5))
+                await ledger.adjust(key.account_id, rng.choice([-1, 1]) * rng.randint(1, 10**5))
             case 2:
-                await charge(database, key, f"msg_{number}", dice.randint(0, 10**5))
+                await charge(database, key, f"msg_{number}", rng.randint(0, 10**5))
             case 3:
-                await reserve(database, ledger, run_of(key, f"run-{number % 7}"), dice.randint(1, 10**5))
+                await reserve(database, ledger, run_of(key, f"run-{number % 7}"), rng.randint(1, 10**5))
             case _:
                 await release(database, ledger, run_of(key, f"run-{number % 7}"))
 
@@ -168,7 +168,7 @@ async def test_a_run_may_spend_its_own_reservation(
     assert (await ledger.balance(key.account_id)).reserved == 50
 
 
-async def test_a_hold_is_as_large_as_the_last_call_needs(
+async def test_a_reservation_is_resized_to_what_the_last_call_needs(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
@@ -185,7 +185,7 @@ async def test_a_hold_is_as_large_as_the_last_call_needs(
     assert (await ledger.balance(key.account_id)).reserved == 0
 
 
-async def test_a_hold_takes_what_is_left_if_that_covers_the_least(
+async def test_a_reservation_takes_what_is_left_if_that_covers_the_minimum(
     ledger: CreditLedger, key: KeyRecord
 ) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
@@ -203,7 +203,7 @@ async def test_a_hold_takes_what_is_left_if_that_covers_the_least(
     assert held == [60, 60, 100, 100, 60, 85, 85]
 
 
-async def test_holds_at_once_never_take_more_than_there_is(
+async def test_concurrent_reservations_never_exceed_the_credit(
     database_url: str, database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     """From two processes' pools, while messages are charged."""
@@ -232,7 +232,7 @@ async def test_holds_at_once_never_take_more_than_there_is(
     assert len(admitted) >= 5
 
 
-async def test_a_monthly_budget_holds_calls_too(
+async def test_a_monthly_budget_limits_calls_too(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 100))
@@ -243,7 +243,7 @@ async def test_a_monthly_budget_holds_calls_too(
     assert (await ledger.balance(key.account_id)).reserved == 60
 
 
-async def test_a_reservation_is_given_back_once_though_two_try_at_once(
+async def test_a_reservation_is_released_once_by_concurrent_releases(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
@@ -270,7 +270,7 @@ async def test_terms_are_changed_from_what_they_are(ledger: CreditLedger, key: K
     assert (credit.mode, credit.monthly_budget) == ("prepaid", 20)
 
 
-async def test_a_post_paid_account_has_no_end(
+async def test_a_post_paid_account_has_no_limit(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     await charge(database, key, "msg_1", 10**12)
@@ -283,7 +283,7 @@ async def test_a_post_paid_account_has_no_end(
     assert (await ledger.balance(key.account_id)).reserved == 0
 
 
-async def test_a_monthly_budget_begins_anew_each_month(
+async def test_a_monthly_budget_starts_again_each_month(
     database: Database, ledger: CreditLedger, key: KeyRecord
 ) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 100))
@@ -316,10 +316,10 @@ async def test_whoever_may_spend_no_more_is_told_which_limit_it_was(
 
 
 async def test_accounts_do_not_share_credit(database: Database, ledger: CreditLedger, key: KeyRecord) -> None:
-    stranger = await an_account(database, "stranger")
+    other = await an_account(database, "stranger")
     await ledger.grant(key.account_id, 5)
     await charge(database, key, "msg_1", 3)
 
-    credit = await ledger.balance(stranger.account_id)
+    credit = await ledger.balance(other.account_id)
 
     assert (credit.granted, credit.spent) == (0, 0)

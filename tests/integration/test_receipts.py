@@ -25,7 +25,7 @@ from app.ids import new_uuid
 from app.usage import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 
-SETTLED_S = 10.0
+FLUSH_TIMEOUT_S = 10.0
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ async def write(queue: ReceiptQueue, *facts: UsageFact) -> None:
     for fact in facts:
         queue.record(fact)
     for run in {fact.run for fact in facts}:
-        await queue.flush(run, within_s=SETTLED_S)
+        await queue.flush(run, within_s=FLUSH_TIMEOUT_S)
 
 
 async def debits(database: Database) -> tuple[int, int]:
@@ -71,7 +71,7 @@ async def debits(database: Database) -> tuple[int, int]:
     return count, total
 
 
-async def test_a_second_delivery_writes_nothing(
+async def test_a_second_delivery_inserts_nothing(
     database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
     fact = a_fact(key)
@@ -112,7 +112,7 @@ async def test_the_same_ids_in_two_accounts_are_charged_to_both(
         for owner in (key, other):
             queue.record(a_fact(owner, model="claude-unheard-of-9"))
         for owner in (key, other):
-            await queue.recover_run(a_fact(owner).run, within_s=SETTLED_S)
+            await queue.recover_run(a_fact(owner).run, within_s=FLUSH_TIMEOUT_S)
     rate = Rate(Decimal(1))
     price = ModelPrice("file x", rate, rate, rate, rate, rate)
     own = OperatorPrice("claude-unheard-of-9", a_fact(key).at - timedelta(days=1), price)
@@ -131,13 +131,13 @@ async def test_the_same_ids_in_two_accounts_are_charged_to_both(
 async def test_concurrent_deliveries_and_broken_connections_charge_once(
     database_url: str, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    dice = random.Random(7)  # noqa: S311 - nothing secret
+    rng = random.Random(7)  # noqa: S311 - nothing secret
     facts = [a_fact(key, f"msg_{n}", usage=TokenUsage(n + 1, 2 * n)) for n in range(400)]
-    deliveries = [fact for fact in facts for _ in range(dice.randint(1, 4))]
-    dice.shuffle(deliveries)
+    deliveries = [fact for fact in facts for _ in range(rng.randint(1, 4))]
+    rng.shuffle(deliveries)
     done = asyncio.Event()
 
-    async def saboteur() -> None:
+    async def connection_killer() -> None:
         admin = await asyncpg.connect(database_url)
         while not done.is_set():
             await admin.execute(
@@ -147,19 +147,19 @@ async def test_concurrent_deliveries_and_broken_connections_charge_once(
             await asyncio.sleep(0.02)
         await admin.close()
 
-    sabotage = asyncio.create_task(saboteur())
+    killing = asyncio.create_task(connection_killer())
     async with AsyncExitStack() as stack:
         queues = [
             await stack.enter_async_context(delivered_queue(database, tmp_path / "journal")) for _ in range(4)
         ]
         for number, fact in enumerate(deliveries):
-            dice.choice(queues).record(fact)
+            rng.choice(queues).record(fact)
             if number % 5 == 0:
-                await asyncio.sleep(dice.random() / 100)
+                await asyncio.sleep(rng.random() / 100)
         for each in queues:
-            await each.flush(facts[0].run, within_s=SETTLED_S)
+            await each.flush(facts[0].run, within_s=FLUSH_TIMEOUT_S)
         done.set()
-        await sabotage
+        await killing
 
     receipts = await BillingReports(database).of_run(facts[0].run)
     assert sorted(r.usage_unit_id for r in receipts) == sorted(f.message_id for f in facts)
@@ -173,23 +173,23 @@ async def test_without_the_unique_key_the_same_race_charges_twice(database: Data
     async with database.transaction() as tx:
         await tx.execute(text("CREATE TABLE mutant (reference text)"))
 
-    all_have_looked = asyncio.Barrier(2)
+    all_have_selected = asyncio.Barrier(2)
 
-    async def look_then_insert() -> None:
+    async def select_then_insert() -> None:
         async with database.transaction() as tx:
             seen = await tx.execute(text("SELECT 1 FROM mutant WHERE reference = 'run-1/0/msg_1'"))
-            await all_have_looked.wait()
+            await all_have_selected.wait()
             if seen.first() is None:
                 await tx.execute(text("INSERT INTO mutant VALUES ('run-1/0/msg_1')"))
 
-    await asyncio.gather(look_then_insert(), look_then_insert())
+    await asyncio.gather(select_then_insert(), select_then_insert())
 
     async with database.snapshot() as reader:
         rows = (await reader.execute(text("SELECT count(*) FROM mutant"))).scalar_one()
     assert rows == 2
 
 
-async def test_a_debit_in_a_transaction_of_its_own_gets_lost(database: Database) -> None:
+async def test_a_debit_in_a_separate_transaction_can_be_lost(database: Database) -> None:
     """The other mutant: the receipt commits, the process dies, and a second delivery finds it there."""
     async with database.transaction() as tx:
         await tx.execute(text("CREATE TABLE mutant (reference text UNIQUE)"))
@@ -215,7 +215,7 @@ async def test_a_debit_in_a_transaction_of_its_own_gets_lost(database: Database)
         assert counts.one() == (1, 0)
 
 
-async def test_a_receipt_the_database_refuses_does_not_hold_up_the_others(
+async def test_a_receipt_the_database_refuses_does_not_block_the_others(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     refused = a_fact(key, "msg_bad", model="claude-\x00-1")
@@ -229,14 +229,14 @@ async def test_a_receipt_the_database_refuses_does_not_hold_up_the_others(
     journal.close()
 
 
-async def test_what_nobody_stated_is_charged_when_the_run_ends(
+async def test_messages_that_no_executor_reported_are_charged_when_the_run_ends(
     database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
     queue.start_message(a_fact(key, "msg_open", basis="partial", output_estimated=True))
     queue.start_message(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
     queue.complete_message(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
 
-    await queue.flush(a_fact(key).run, within_s=SETTLED_S)
+    await queue.flush(a_fact(key).run, within_s=FLUSH_TIMEOUT_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_tokens) for r in receipts] == [
@@ -245,7 +245,7 @@ async def test_what_nobody_stated_is_charged_when_the_run_ends(
     ]
 
 
-async def test_what_a_dead_process_left_is_delivered(
+async def test_receipts_of_a_dead_process_are_delivered(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     crashed = Journal(tmp_path / "journal", new_uuid())
@@ -259,7 +259,7 @@ async def test_what_a_dead_process_left_is_delivered(
     async with delivered_queue(database, tmp_path / "journal") as queue:
         while not await BillingReports(database).of_run(a_fact(key).run):
             await asyncio.sleep(0.01)
-        await queue.flush(a_fact(key).run, within_s=SETTLED_S)
+        await queue.flush(a_fact(key).run, within_s=FLUSH_TIMEOUT_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_estimated) for r in receipts] == [
@@ -269,7 +269,7 @@ async def test_what_a_dead_process_left_is_delivered(
     assert list((tmp_path / "journal").iterdir()) == []
 
 
-async def test_a_message_without_a_price_is_priced_later_and_once(
+async def test_an_unpriced_message_is_charged_later_exactly_once(
     database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
     fact = a_fact(key, model="claude-unheard-of-9")
@@ -303,7 +303,7 @@ async def test_a_message_without_a_price_is_priced_later_and_once(
 @pytest.mark.parametrize(
     "statement", ["UPDATE {} SET account_id = NULL", "DELETE FROM {}", "TRUNCATE {} CASCADE"]
 )
-async def test_what_was_charged_is_never_changed(
+async def test_receipts_and_ledger_cannot_be_changed_or_deleted(
     database: Database, key: KeyRecord, queue: ReceiptQueue, table: str, statement: str
 ) -> None:
     await write(queue, a_fact(key))
@@ -338,12 +338,12 @@ async def test_another_account_has_no_receipts_here(
     database: Database, key: KeyRecord, queue: ReceiptQueue
 ) -> None:
     await write(queue, a_fact(key))
-    stranger = await an_account(database, "stranger")
+    other = await an_account(database, "stranger")
     reports = BillingReports(database)
 
-    assert await reports.of_run(a_fact(stranger).run) == []
-    assert await reports.search(stranger.account_id, ReceiptFilter(), limit=10) == ([], None)
-    assert (await reports.totals(stranger.account_id, ["run-1"]))["run-1"].receipts == 0
+    assert await reports.of_run(a_fact(other).run) == []
+    assert await reports.search(other.account_id, ReceiptFilter(), limit=10) == ([], None)
+    assert (await reports.totals(other.account_id, ["run-1"]))["run-1"].receipts == 0
     assert (await reports.totals(key.account_id, ["run-1"]))["run-1"].cost_usd == Decimal("0.0045")
 
 

@@ -51,7 +51,7 @@ class TakenForDead:
         return Preview(system_prompt="", prompt=(), options={})
 
 
-async def test_what_a_run_sets_aside_after_another_process_has_ended_it_is_given_back(
+async def test_a_reservation_made_after_another_process_ended_the_run_is_released(
     database: Database, tmp_path: Path
 ) -> None:
     key, ledger = await an_account(database), CreditLedger(database)

@@ -135,13 +135,13 @@ async def served(app: Any = measures, *, keep_alive_s: float = 60, **limits: Any
     [[], [b"GET / HT"], [HEAD + b"X: "], [b"\r\n"] * 5, [HEAD, b"X", b":", b" ", b"y"]],
     ids=["nothing", "half a line", "half a header", "empty lines", "byte by byte"],
 )
-async def test_headers_that_do_not_come_are_given_up(sent: list[bytes]) -> None:
+async def test_late_headers_time_out(sent: list[bytes]) -> None:
     async with served(header_timeout_s=0.2) as port:
         assert (await port.answered(*sent)).startswith(b"HTTP/1.1 408 ")
         await port.until_open(0)
 
 
-async def test_half_a_request_after_a_whole_one_is_given_up_as_well() -> None:
+async def test_a_second_incomplete_request_times_out() -> None:
     async with served(header_timeout_s=0.2) as port:
         came = await port.answered(HEAD + b"\r\n" + b"GET / HT")
 
@@ -167,7 +167,7 @@ async def test_half_a_request_after_a_whole_one_is_given_up_as_well() -> None:
         ([CHUNKED + b"zz\r\n"], 400),
     ],
 )
-async def test_what_is_no_request_or_too_much_of_one_is_refused(sent: list[bytes], status: int) -> None:
+async def test_invalid_and_oversized_requests_are_refused(sent: list[bytes], status: int) -> None:
     async with served() as port:
         came = await port.answered(*sent)
 
@@ -186,13 +186,13 @@ async def test_what_is_no_request_or_too_much_of_one_is_refused(sent: list[bytes
     ],
     ids=["trailers", "an endless trailer", "an endless extension", "pipelined requests"],
 )
-async def test_nothing_is_kept_without_end(sent: list[bytes]) -> None:
+async def test_every_buffer_is_bounded(sent: list[bytes]) -> None:
     async with served() as port:
         assert b"HTTP/1.1 200 " not in await port.answered(*sent)
         await port.until_open(0)
 
 
-async def test_what_is_only_unusual_is_answered() -> None:
+async def test_unusual_valid_requests_are_answered() -> None:
     async with served() as port:
         old = await port.answered(b"GET / HTTP/1.0\r\n\r\n")
         upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -207,7 +207,7 @@ async def test_what_is_only_unusual_is_answered() -> None:
     assert three.count(b"HTTP/1.1 200 ") == 3
 
 
-async def test_who_only_waits_makes_room_for_others() -> None:
+async def test_idle_connections_are_evicted() -> None:
     async with served() as port:
         waiting = [await port.connect() for _ in range(5)]
         for _, writer in waiting:
@@ -219,7 +219,7 @@ async def test_who_only_waits_makes_room_for_others() -> None:
     assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers)
 
 
-async def test_who_has_a_request_is_not_pushed_out() -> None:
+async def test_a_connection_with_a_request_is_not_evicted() -> None:
     async with served() as port:
         busy = [await port.connect() for _ in range(5)]
         for _, writer in busy:
@@ -237,7 +237,7 @@ async def test_who_has_a_request_is_not_pushed_out() -> None:
     assert answers.count(b"HTTP/1.1 200") >= 4
 
 
-async def test_one_address_has_its_share_and_a_proxy_more() -> None:
+async def test_connections_per_address_are_limited_except_for_proxies() -> None:
     async with served(per_address=2) as port, served(per_address=2, is_proxy=lambda _: True) as proxied:
         for each in (port, proxied):
             for _ in range(2):
@@ -250,7 +250,7 @@ async def test_one_address_has_its_share_and_a_proxy_more() -> None:
     assert allowed.startswith(b"HTTP/1.1 200 ")
 
 
-async def test_who_reads_nothing_is_cut_off() -> None:
+async def test_a_client_that_reads_nothing_is_disconnected() -> None:
     async with served(write_timeout_s=0.5) as port:
         _, writer = await port.connect()
         writer.write(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -259,7 +259,7 @@ async def test_who_reads_nothing_is_cut_off() -> None:
         await port.until_open(0)
 
 
-async def test_who_reads_slowly_is_not() -> None:
+async def test_a_slow_reader_is_not_disconnected() -> None:
     async with served(write_timeout_s=1) as port:
         reader, writer = await port.connect()
         writer.write(b"GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -274,7 +274,7 @@ async def test_who_reads_slowly_is_not() -> None:
 
 
 @pytest.mark.parametrize("last", [b"", b"Connection: close\r\n"])
-async def test_an_answer_reaches_a_client_that_is_still_sending(last: bytes) -> None:
+async def test_a_response_reaches_a_client_that_is_still_sending(last: bytes) -> None:
     post = b"POST / HTTP/1.1\r\nHost: x\r\n" + last + b"Content-Length: 30000000\r\n\r\n"
     async with served(refuses) as port:
         reader, writer = await port.connect()
@@ -292,7 +292,7 @@ async def test_an_answer_reaches_a_client_that_is_still_sending(last: bytes) -> 
             assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
 
-async def test_a_body_that_is_skipped_comes_in_time_or_not_at_all() -> None:
+async def test_a_discarded_body_has_a_deadline() -> None:
     async with served(refuses, header_timeout_s=0.2) as port:
         came = await port.answered(CHUNKED, b"2\r\nab\r\n")
 
@@ -300,7 +300,7 @@ async def test_a_body_that_is_skipped_comes_in_time_or_not_at_all() -> None:
     assert came.count(b"HTTP/1.1 ") == 1
 
 
-async def test_half_a_request_after_a_skipped_body_is_given_up_as_well() -> None:
+async def test_an_incomplete_request_after_a_discarded_body_times_out() -> None:
     post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
     async with served(refuses, header_timeout_s=0.2) as port:
         came = await port.answered(post, b"ab" + b"GET / HT")
@@ -309,7 +309,7 @@ async def test_half_a_request_after_a_skipped_body_is_given_up_as_well() -> None
     assert b"HTTP/1.1 408 " in came
 
 
-async def test_a_request_in_one_piece_with_the_end_of_a_skipped_body_has_its_time() -> None:
+async def test_a_request_sent_with_the_end_of_a_discarded_body_gets_its_full_time() -> None:
     post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
     async with served(answers_late, keep_alive_s=0.1) as port:
         came = await port.answered(
@@ -319,7 +319,7 @@ async def test_a_request_in_one_piece_with_the_end_of_a_skipped_body_has_its_tim
     assert came.endswith(b"late")
 
 
-async def test_a_body_has_so_many_short_chunks_and_no_more() -> None:
+async def test_the_number_of_short_chunks_is_limited() -> None:
     short, long = b"1\r\nx\r\n", b"40\r\n" + b"x" * 64 + b"\r\n"
     async with served() as port:
         few = await port.answered(LAST_CHUNKED, short * (MAX_SHORT_CHUNKS - 1) + b"0\r\n\r\n")
@@ -331,7 +331,7 @@ async def test_a_body_has_so_many_short_chunks_and_no_more() -> None:
     assert many.startswith(b"HTTP/1.1 400 ")
 
 
-async def test_no_body_is_skipped_for_ever() -> None:
+async def test_the_size_of_a_discarded_body_is_limited() -> None:
     chunk = b"F4240\r\n" + b"x" * 1_000_000 + b"\r\n"
     async with served(refuses) as port:
         _, writer = await port.connect()
@@ -343,7 +343,7 @@ async def test_no_body_is_skipped_for_ever() -> None:
         await port.until_open(0)
 
 
-async def test_a_body_is_skipped_no_faster_than_it_may_be() -> None:
+async def test_discarding_a_body_is_rate_limited() -> None:
     began = asyncio.get_running_loop().time()
     size = SKIPPED_BYTES_PER_S // 2
     async with served(refuses) as port:
@@ -355,7 +355,7 @@ async def test_a_body_is_skipped_no_faster_than_it_may_be() -> None:
     assert asyncio.get_running_loop().time() - began > 0.4
 
 
-async def test_bodies_of_all_connections_are_skipped_in_turn() -> None:
+async def test_bodies_of_several_connections_are_discarded_in_turn() -> None:
     now = asyncio.get_running_loop().time
     post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
     async with served(refuses) as port:

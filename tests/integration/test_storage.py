@@ -73,7 +73,7 @@ async def test_requests_events_and_answers_count(database: Database) -> None:
     assert 120 * KB < await kept(database, run.account_id) < 121 * KB
 
 
-async def test_conversations_count_until_they_are_forgotten(database: Database) -> None:
+async def test_conversations_count_until_they_are_deleted(database: Database) -> None:
     account_id = (await an_account(database)).account_id
     store, transcript = PostgresSessionStore(database), Transcript(str(account_id), str(new_uuid()))
     lines = [TranscriptEntry({"type": "user", "uuid": str(n), "text": "z" * KB}, None) for n in range(10)]
@@ -86,7 +86,7 @@ async def test_conversations_count_until_they_are_forgotten(database: Database) 
     assert await kept(database, account_id) == 0
 
 
-async def test_deleting_a_run_frees_what_it_held_and_keeps_the_run(database: Database) -> None:
+async def test_deleting_a_run_frees_its_storage_and_keeps_the_row(database: Database) -> None:
     run = await an_accepted_run(database, size=100 * KB)
     contents, workspaces = contents_of(database)
     async with database.transaction() as tx:
@@ -120,7 +120,7 @@ async def test_a_run_of_another_account_cannot_be_deleted(database: Database) ->
         await contents.delete(RunKey(stranger.account_id, run.run_id))
 
 
-async def test_an_account_that_keeps_too_much_gets_no_more(database: Database) -> None:
+async def test_an_account_above_its_quota_can_store_no_more(database: Database) -> None:
     run = await an_accepted_run(database, size=100 * KB)
     quota = StorageQuota(database, 101 * KB)
     other = await an_account(database, "umbrella")
@@ -133,7 +133,7 @@ async def test_an_account_that_keeps_too_much_gets_no_more(database: Database) -
         await StorageQuota(database, None).require_room(reader, run.account_id, 2**40)
 
 
-async def test_adding_up_changes_no_sum_even_where_two_servers_do_it(database: Database) -> None:
+async def test_concurrent_compaction_changes_no_sum(database: Database) -> None:
     for number in range(30):
         run = await an_accepted_run(database, size=KB, run_id=f"run-{number}")
     before, quota = await kept(database, run.account_id), StorageQuota(database, None)

@@ -116,7 +116,7 @@ async def test_rollups_equal_the_receipts(
         assert sums or window == "within one bucket"
 
 
-async def test_what_is_asked_for_alone_is_all_that_is_summed(database: Database, key: KeyRecord) -> None:
+async def test_filters_limit_what_is_summed(database: Database, key: KeyRecord) -> None:
     # Ends in the middle of a quarter of an hour: rollups and receipts alike are asked.
     since, until = WINDOWS["cut in the middle of a bucket"]
     reports = BillingReports(database)
@@ -150,7 +150,7 @@ async def test_a_split_adds_up_to_its_groups(database: Database, key: KeyRecord)
             assert sum(sums.cost_usd for sums in of_whole) == whole.sums.cost_usd
 
 
-async def test_what_is_not_in_the_top_is_one_part(database: Database, key: KeyRecord) -> None:
+async def test_parts_outside_the_top_are_summed_into_one(database: Database, key: KeyRecord) -> None:
     reports = BillingReports(database)
     models = await reports.usage(key.account_id, UsageQuery("model"))
     most = max(models, key=lambda each: each.sums.charged_credits)
@@ -164,7 +164,7 @@ async def test_what_is_not_in_the_top_is_one_part(database: Database, key: KeyRe
     assert of_rest == sum(each.sums.charged_credits for each in models if each is not most)
 
 
-async def test_open_windows_take_everything(database: Database, key: KeyRecord) -> None:
+async def test_a_window_without_bounds_covers_everything(database: Database, key: KeyRecord) -> None:
     cut = FIRST + timedelta(hours=1, minutes=1)
     wanted = (UsageFilter(), UsageFilter(until=cut), UsageFilter(since=cut))
     reports = BillingReports(database)
@@ -186,7 +186,7 @@ async def test_windows_reach_to_the_ends_of_the_calendar(database: Database, key
     assert await reports.usage(key.account_id, UsageQuery(filters=late)) == []
 
 
-async def test_every_zone_that_is_taken_is_known_to_the_database(database: Database, key: KeyRecord) -> None:
+async def test_every_accepted_time_zone_is_known_to_the_database(database: Database, key: KeyRecord) -> None:
     reports = BillingReports(database)
 
     for zone in sorted(available_timezones()):
@@ -194,6 +194,6 @@ async def test_every_zone_that_is_taken_is_known_to_the_database(database: Datab
             await reports.usage(key.account_id, UsageQuery(group_by="day", time_zone=zone))
 
 
-async def test_a_zone_nobody_knows_is_named(database: Database, key: KeyRecord) -> None:
+async def test_an_unknown_time_zone_is_named(database: Database, key: KeyRecord) -> None:
     with pytest.raises(Invalid, match="timeZone"):
         await BillingReports(database).usage(key.account_id, UsageQuery(time_zone="Nowhere"))

@@ -49,7 +49,7 @@ async def age(database: Database, column: str, interval: str) -> None:
         await tx.execute(text(f"UPDATE {table} SET {column} = {column} - INTERVAL '{interval}'"))  # noqa: S608
 
 
-async def test_a_delivery_is_signed_and_says_what_happened(database: Database, key: KeyRecord) -> None:
+async def test_a_delivery_is_signed_and_contains_the_event(database: Database, key: KeyRecord) -> None:
     async with a_receiver() as receiver, delivering(database):
         webhook, secret = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -65,7 +65,7 @@ async def test_a_delivery_is_signed_and_says_what_happened(database: Database, k
     assert post.id == f"msg_{delivery.id.hex}"
 
 
-async def test_what_fails_is_tried_again_as_the_same_message(database: Database, key: KeyRecord) -> None:
+async def test_a_failed_delivery_is_repeated_as_the_same_message(database: Database, key: KeyRecord) -> None:
     async with a_receiver(500, 500, 200) as receiver, delivering(database):
         webhook, secret = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -105,7 +105,9 @@ async def test_the_next_attempt_waits_as_planned(database: Database, key: KeyRec
     assert timedelta(minutes=29) < wished.next_attempt_at - now() < timedelta(minutes=31)
 
 
-async def test_gone_disables_and_cancels(database: Database, key: KeyRecord) -> None:
+async def test_status_410_disables_the_webhook_and_cancels_its_deliveries(
+    database: Database, key: KeyRecord
+) -> None:
     async with a_receiver(410) as receiver:
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1", "msg_2", "msg_3", "msg_4", "msg_5", "msg_6")
@@ -121,7 +123,7 @@ async def test_gone_disables_and_cancels(database: Database, key: KeyRecord) -> 
     assert len(receiver.posts) == 1
 
 
-async def test_days_without_one_success_disable(database: Database, key: KeyRecord) -> None:
+async def test_a_webhook_failing_for_days_is_disabled(database: Database, key: KeyRecord) -> None:
     async with a_receiver(500) as receiver, delivering(database):
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -134,7 +136,7 @@ async def test_days_without_one_success_disable(database: Database, key: KeyReco
     assert (shown.enabled, shown.disabled_reason) == (False, "failing")
 
 
-async def test_one_success_is_a_new_beginning(database: Database, key: KeyRecord) -> None:
+async def test_one_success_resets_the_failure_period(database: Database, key: KeyRecord) -> None:
     failing = [500] * (len(QUICK.retry_schedule) + 1)
     async with a_receiver(*failing, 200, 500) as receiver, delivering(database):
         webhook, _ = await register(database, key, receiver.url)
@@ -149,7 +151,7 @@ async def test_one_success_is_a_new_beginning(database: Database, key: KeyRecord
     assert (await webhooks_over(database).get(key.account_id, str(webhook.id))).enabled
 
 
-async def test_a_receiver_that_never_answers_is_given_up(database: Database, key: KeyRecord) -> None:
+async def test_a_receiver_that_never_responds_times_out(database: Database, key: KeyRecord) -> None:
     async with (
         a_receiver(holds=True) as receiver,
         delivering(database, config=replace(QUICK, retry_schedule=()), call_s=0.2),
@@ -161,7 +163,7 @@ async def test_a_receiver_that_never_answers_is_given_up(database: Database, key
     assert (delivery.status, delivery.last_error) == ("failed", "timeout")
 
 
-async def test_slow_receivers_hold_up_nobody_else(database: Database, key: KeyRecord) -> None:
+async def test_slow_receivers_do_not_delay_other_accounts(database: Database, key: KeyRecord) -> None:
     other = await an_account(database, "other")
     config = replace(QUICK, max_concurrent=8, max_per_account=4, max_per_webhook=2)
     async with a_receiver(holds=True) as slow, a_receiver() as quick:
@@ -182,7 +184,7 @@ async def test_slow_receivers_hold_up_nobody_else(database: Database, key: KeyRe
     assert len(set(slow.ids)) == len(slow.posts) == 80
 
 
-async def test_a_slow_webhook_leaves_room_for_its_neighbour(database: Database, key: KeyRecord) -> None:
+async def test_a_slow_webhook_leaves_slots_for_another(database: Database, key: KeyRecord) -> None:
     config = replace(QUICK, max_concurrent=8, max_per_account=4, max_per_webhook=2)
     async with a_receiver(holds=True) as slow, a_receiver() as quick, delivering(database, config=config):
         await register(database, key, slow.url)
@@ -194,7 +196,7 @@ async def test_a_slow_webhook_leaves_room_for_its_neighbour(database: Database, 
     assert slow.most_at_once == config.max_per_webhook
 
 
-async def test_a_process_that_dies_in_the_middle_is_made_good(database: Database, key: KeyRecord) -> None:
+async def test_deliveries_of_a_dead_process_are_made_again(database: Database, key: KeyRecord) -> None:
     async with a_receiver(holds=True) as receiver:
         webhook, secret = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -220,7 +222,7 @@ async def test_two_processes_never_make_the_same_delivery(database: Database, ke
     assert len(receiver.ids) == len(set(receiver.ids)) == 60
 
 
-async def test_a_claim_that_has_ended_changes_nothing(database: Database, key: KeyRecord) -> None:
+async def test_an_expired_claim_stores_nothing(database: Database, key: KeyRecord) -> None:
     webhook, _ = await register(database, key)
     await charge(database, key, "msg_1")
 
@@ -265,7 +267,7 @@ async def test_replaying_sends_the_same_message_again(database: Database, key: K
     assert len(set(receiver.ids)) == 1
 
 
-async def test_replaying_what_is_under_way_hurts_nobody(database: Database, key: KeyRecord) -> None:
+async def test_replaying_an_active_delivery_is_safe(database: Database, key: KeyRecord) -> None:
     async with a_receiver(holds=True) as receiver, delivering(database):
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
@@ -281,7 +283,7 @@ async def test_replaying_what_is_under_way_hurts_nobody(database: Database, key:
     assert len(receiver.posts) == 3
 
 
-async def test_replaying_a_window_sends_what_did_not_arrive(database: Database, key: KeyRecord) -> None:
+async def test_replaying_a_window_sends_failed_deliveries(database: Database, key: KeyRecord) -> None:
     service = webhooks_over(database)
     async with (
         a_receiver(204, 500) as receiver,
@@ -306,7 +308,7 @@ async def test_replaying_a_window_sends_what_did_not_arrive(database: Database, 
     assert len(receiver.posts) == 5
 
 
-async def test_a_new_secret_signs_what_is_tried_again(database: Database, key: KeyRecord) -> None:
+async def test_retries_are_signed_with_the_new_secret(database: Database, key: KeyRecord) -> None:
     async with a_receiver(500, 200) as receiver:
         webhook, old = await register(database, key, receiver.url)
         _, new = await webhooks_over(database).rotate_secret(key.account_id, str(webhook.id))
@@ -318,7 +320,7 @@ async def test_a_new_secret_signs_what_is_tried_again(database: Database, key: K
     assert all(post.verified(new) for post in receiver.posts)
 
 
-async def test_a_database_that_is_away_is_waited_for(
+async def test_the_worker_waits_for_an_unavailable_database(
     database: Database, key: KeyRecord, postgres: str, database_url: str
 ) -> None:
     name = database_url.rpartition("/")[2]
@@ -344,7 +346,7 @@ async def test_a_database_that_is_away_is_waited_for(
     assert len(set(receiver.ids)) == 1
 
 
-async def test_old_deliveries_are_forgotten(database: Database, key: KeyRecord) -> None:
+async def test_old_deliveries_are_deleted(database: Database, key: KeyRecord) -> None:
     async with a_receiver() as receiver:
         webhook, _ = await register(database, key, receiver.url)
         await charge(database, key, "msg_1", "msg_2")
@@ -358,7 +360,7 @@ async def test_old_deliveries_are_forgotten(database: Database, key: KeyRecord) 
             await until(only_the_new_one_is_left)
 
 
-async def test_a_stopped_deliverer_leaves_at_once(database: Database, key: KeyRecord) -> None:
+async def test_a_stopped_worker_ends_at_once(database: Database, key: KeyRecord) -> None:
     async with a_receiver(holds=True) as receiver:
         await register(database, key, receiver.url)
         await charge(database, key, "msg_1")

@@ -42,7 +42,7 @@ async def test_a_redirect_is_not_followed(database: Database, key: KeyRecord) ->
 
 
 @pytest.mark.parametrize(("found", "problem"), [(["127.0.0.1"], "connection_failed"), ([], "name_not_found")])
-async def test_who_is_not_there_is_said(
+async def test_an_unreachable_receiver_is_reported(
     database: Database, key: KeyRecord, found: list[str], problem: str
 ) -> None:
     async def resolve(_host: str, _port: int) -> Sequence[str]:
@@ -66,7 +66,7 @@ async def test_private_addresses_are_refused_at_registration(database: Database,
             assert [error.field for error in refused.value.errors] == ["url"]
 
 
-async def test_a_name_that_changes_its_mind_reaches_nothing(database: Database, key: KeyRecord) -> None:
+async def test_dns_rebinding_reaches_no_private_address(database: Database, key: KeyRecord) -> None:
     found = ["8.8.8.8"]
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
@@ -86,9 +86,7 @@ async def test_a_name_that_changes_its_mind_reaches_nothing(database: Database, 
     assert receiver.posts == []
 
 
-async def test_the_address_that_was_judged_is_the_one_that_is_called(
-    database: Database, key: KeyRecord
-) -> None:
+async def test_the_checked_address_is_the_one_that_is_called(database: Database, key: KeyRecord) -> None:
     asked: list[str] = []
 
     async def resolve(host: str, _port: int) -> Sequence[str]:

@@ -84,7 +84,7 @@ async def sent_to(url: str, *, authorities: ssl.SSLContext) -> ReceiverResponse:
         return await sender.send(url, sign_message(uuid4(), {}, mint_secret(), at=now()))
 
 
-async def test_the_host_is_named_and_proved_though_the_address_is_called(tmp_path: Path) -> None:
+async def test_the_certificate_is_checked_against_the_host_name(tmp_path: Path) -> None:
     async with a_secure_server("hooks.test", tmp_path) as heard:
         answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
 
@@ -94,7 +94,7 @@ async def test_the_host_is_named_and_proved_though_the_address_is_called(tmp_pat
     assert f"host: hooks.test:{heard.port}".encode() in heard.heads[0].lower()
 
 
-async def test_nobody_else_gets_the_message(tmp_path: Path) -> None:
+async def test_a_server_with_another_certificate_gets_no_message(tmp_path: Path) -> None:
     async with a_secure_server("other.test", tmp_path) as heard:
         answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
 

@@ -58,7 +58,7 @@ async def thresholds(database: Database) -> list[tuple[str, int]]:
     return [(data["limit"], data["percent"]) for data in told if "percent" in data]
 
 
-async def test_a_receipt_is_told_once_however_often_it_is_delivered(
+async def test_a_receipt_is_sent_once_however_often_it_is_delivered(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     webhook, _ = await register(database, key)
@@ -103,7 +103,7 @@ async def test_a_receipt_is_told_once_however_often_it_is_delivered(
     }
 
 
-async def test_every_webhook_that_listens_is_told_and_no_other(database: Database, key: KeyRecord) -> None:
+async def test_only_subscribed_webhooks_get_an_event(database: Database, key: KeyRecord) -> None:
     listening = [(await register(database, key))[0] for _ in range(2)]
     deaf, _ = await register(database, key, events=["run.completed"])
     stranger, _ = await register(database, await an_account(database, "stranger"))
@@ -125,7 +125,7 @@ async def test_every_webhook_that_listens_is_told_and_no_other(database: Databas
         assert await deliveries(database, webhook) == []
 
 
-async def test_what_is_rolled_back_was_never_told(database: Database, key: KeyRecord) -> None:
+async def test_a_rolled_back_change_is_not_sent(database: Database, key: KeyRecord) -> None:
     await register(database, key)
 
     async def change_ones_mind() -> None:
@@ -140,9 +140,7 @@ async def test_what_is_rolled_back_was_never_told(database: Database, key: KeyRe
     assert await payloads(database) == []
 
 
-async def test_a_webhook_that_is_being_deleted_holds_up_no_receipt(
-    database: Database, key: KeyRecord
-) -> None:
+async def test_deleting_a_webhook_blocks_no_receipt(database: Database, key: KeyRecord) -> None:
     webhook, _ = await register(database, key)
 
     async with database.transaction() as tx:
@@ -155,7 +153,7 @@ async def test_a_webhook_that_is_being_deleted_holds_up_no_receipt(
         assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 1
 
 
-async def test_receipts_and_deletions_never_hurt_each_other(database: Database, key: KeyRecord) -> None:
+async def test_receipts_and_deletions_do_not_deadlock(database: Database, key: KeyRecord) -> None:
     async def come_and_go() -> None:
         for _ in range(15):
             webhook, _ = await register(database, key)
@@ -171,7 +169,7 @@ async def test_receipts_and_deletions_never_hurt_each_other(database: Database, 
         assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 60
 
 
-async def test_a_run_is_told_when_it_ends_and_only_then(database: Database, key: KeyRecord) -> None:
+async def test_the_end_of_a_run_is_sent_once(database: Database, key: KeyRecord) -> None:
     await register(database, key)
 
     await a_run(database, key, {"content": "secret answer"})
@@ -236,7 +234,7 @@ async def test_no_answer_of_a_model_can_keep_a_run_from_ending(
     assert (payload["data"]["error"], payload["data"]["finishReason"]) == (None, "stop")
 
 
-async def test_a_budget_is_told_once_at_each_threshold(database: Database, key: KeyRecord) -> None:
+async def test_each_threshold_of_a_budget_is_sent_once(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
@@ -260,7 +258,7 @@ async def test_a_budget_is_told_once_at_each_threshold(database: Database, key: 
     }
 
 
-async def test_one_leap_tells_every_threshold(database: Database, key: KeyRecord) -> None:
+async def test_one_charge_can_reach_several_thresholds(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 4 * 10**16))
 
@@ -272,7 +270,7 @@ async def test_one_leap_tells_every_threshold(database: Database, key: KeyRecord
     }
 
 
-async def test_many_at_once_tell_each_threshold_once(database: Database, key: KeyRecord) -> None:
+async def test_concurrent_charges_send_each_threshold_once(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
 
@@ -281,7 +279,7 @@ async def test_many_at_once_tell_each_threshold_once(database: Database, key: Ke
     assert sorted(percent for _, percent in await thresholds(database)) == [50, 80, 100]
 
 
-async def test_another_budget_is_told_anew(database: Database, key: KeyRecord) -> None:
+async def test_a_changed_budget_sends_its_thresholds_again(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
@@ -294,7 +292,7 @@ async def test_another_budget_is_told_anew(database: Database, key: KeyRecord) -
     assert [percent for _, percent in await thresholds(database)] == [50, 50, 80]
 
 
-async def test_last_months_spending_is_not_told_this_month(database: Database, key: KeyRecord) -> None:
+async def test_spending_of_last_month_reaches_no_threshold(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     async with database.transaction() as tx:
         # Only the ledger may say so; this is what it said last month.
@@ -314,7 +312,7 @@ async def test_last_months_spending_is_not_told_this_month(database: Database, k
     assert await thresholds(database) == [("monthly_budget", 50)]
 
 
-async def test_prepaid_credit_is_told_when_it_runs_low_and_out(database: Database, key: KeyRecord) -> None:
+async def test_low_and_exhausted_prepaid_credit_is_sent(database: Database, key: KeyRecord) -> None:
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
@@ -332,7 +330,9 @@ async def test_prepaid_credit_is_told_when_it_runs_low_and_out(database: Databas
     assert await thresholds(database) == [("credit", 80), ("credit", 100)] * 2
 
 
-async def test_reservations_and_unlimited_accounts_tell_nothing(database: Database, key: KeyRecord) -> None:
+async def test_reservations_and_unlimited_accounts_reach_no_threshold(
+    database: Database, key: KeyRecord
+) -> None:
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
     await ledger.grant(key.account_id, 1000)

@@ -58,7 +58,7 @@ async def until_asked(books: Books, times: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_what_is_revoked_ends_and_the_rest_stays_open() -> None:
+async def test_streams_of_revoked_credentials_end_and_others_stay_open() -> None:
     books = Books()
     doomed, spared = books.a_caller(), books.a_caller()
     async with watching(books) as monitor:
@@ -75,7 +75,7 @@ async def test_what_is_revoked_ends_and_the_rest_stays_open() -> None:
         other.cancel()
 
 
-async def test_all_that_is_open_is_looked_up_at_once_and_nothing_where_nothing_is_open() -> None:
+async def test_one_query_checks_all_open_streams_and_none_is_sent_without_any() -> None:
     books = Books()
     callers = [books.a_caller(), books.a_caller(), books.a_caller(session=b"x")]
     async with watching(books) as monitor:
@@ -102,7 +102,7 @@ async def until_idle(books: Books) -> None:
     assert books.asked
 
 
-async def test_while_the_database_is_away_what_is_open_stays_open() -> None:
+async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
     books = Books()
     caller = books.a_caller()
     async with watching(books) as monitor:
@@ -119,7 +119,7 @@ async def test_while_the_database_is_away_what_is_open_stays_open() -> None:
                 await stream
 
 
-async def test_what_ends_by_itself_is_no_longer_looked_up() -> None:
+async def test_a_stream_that_has_ended_is_no_longer_checked() -> None:
     books = Books()
     monitor = CredentialMonitor(books.look_up)
     caller = books.a_caller()

@@ -14,11 +14,11 @@ def test_keys_are_long_random_and_recognisable() -> None:
 @pytest.mark.parametrize(
     "text", ["", "rt_", "rt_short", "sk_" + "x" * 40, "rt_" + "x" * 400, "rt_" + "é" * 30]
 )
-def test_what_is_no_key_is_known_without_asking(text: str) -> None:
+def test_an_invalid_key_is_detected_without_a_query(text: str) -> None:
     assert not is_key(text)
 
 
-def test_neither_hash_nor_prefix_gives_the_key_away() -> None:
+def test_neither_hash_nor_prefix_reveals_the_key() -> None:
     key = mint_key()
 
     assert key.encode() not in hash_key(key)

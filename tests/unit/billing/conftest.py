@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.billing.journals import Place
+from tests.unit.billing.journals import JournalDirectory
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path / "data" / "journal")
+def journals(tmp_path: Path) -> JournalDirectory:
+    return JournalDirectory(tmp_path / "data" / "journal")

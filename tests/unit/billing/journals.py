@@ -11,7 +11,7 @@ from app.usage import Attribution, TokenUsage, UsageFact
 ACCOUNT = AccountId(UUID(int=1))
 KEY = ApiKeyId(UUID(int=2))
 SMALL = 4096
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 def a_fact(message: str = "msg_1", output: int = 5) -> UsageFact:
@@ -35,7 +35,7 @@ def recovered(fact: UsageFact) -> UsageFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JournalDirectory:
     """A directory of journals."""
 
     path: Path

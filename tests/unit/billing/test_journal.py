@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 
 from app.billing.journal import Journal, _read
 from app.usage import UsageFact
-from tests.unit.billing.journals import PATIENCE_S, SMALL, Place, a_fact, partial, recovered
+from tests.unit.billing.journals import SMALL, TIMEOUT_S, JournalDirectory, a_fact, partial, recovered
 
 
-def test_what_was_opened_is_partial_and_what_was_closed_is_recovered(place: Place) -> None:
-    crashed = place.journal()
+def test_started_messages_are_partial_and_completed_ones_recovered(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
     crashed.start_message(a_fact("msg_open"))
     crashed.start_message(a_fact("msg_shut", output=1))
     crashed.complete_message(a_fact("msg_shut", output=70))
@@ -24,7 +24,7 @@ def test_what_was_opened_is_partial_and_what_was_closed_is_recovered(place: Plac
     crashed.acknowledge([a_fact("msg_done").key])
     crashed.close()
 
-    remaining = {fact.message_id: (fact.basis, fact.usage.output_tokens) for fact in place.remaining()}
+    remaining = {fact.message_id: (fact.basis, fact.usage.output_tokens) for fact in journals.remaining()}
 
     assert remaining == {
         "msg_open": ("partial", 5),
@@ -33,14 +33,14 @@ def test_what_was_opened_is_partial_and_what_was_closed_is_recovered(place: Plac
     }
 
 
-def test_what_begins_instead_of_another_leaves_one_of_them_wherever_it_breaks(place: Place) -> None:
+def test_a_replaced_record_leaves_exactly_one_of_the_two_after_any_crash(journals: JournalDirectory) -> None:
     prompt, answer = a_fact("unanswered-1"), a_fact("msg_1")
-    crashed = place.journal()
+    crashed = journals.journal()
     crashed.start_message(prompt)
-    before = place.segments()[0].stat().st_size
+    before = journals.segments()[0].stat().st_size
     crashed.start_message(answer, replaces=prompt.key)
     crashed.close()
-    (segment,) = place.segments()
+    (segment,) = journals.segments()
     whole = segment.read_bytes()
 
     ends = {}
@@ -53,137 +53,137 @@ def test_what_begins_instead_of_another_leaves_one_of_them_wherever_it_breaks(pl
     assert max(map(len, ends.values())) == 1
 
 
-def test_what_was_begun_instead_of_another_keeps_no_segment(place: Place) -> None:
-    journal = place.journal()
+def test_replaced_and_acknowledged_records_keep_no_segment(journals: JournalDirectory) -> None:
+    journal = journals.journal()
     for number in range(100):
         journal.start_message(a_fact(f"unanswered-{number}"))
         journal.start_message(a_fact(f"msg_{number}"), replaces=a_fact(f"unanswered-{number}").key)
         journal.acknowledge([a_fact(f"msg_{number}").key])
 
-    assert len(place.segments()) <= 2
+    assert len(journals.segments()) <= 2
     journal.close()
-    assert list(place.path.iterdir()) == []
+    assert list(journals.path.iterdir()) == []
 
 
-def test_a_fact_comes_back_as_it_was_to_the_microsecond(place: Place) -> None:
+def test_a_fact_comes_back_as_it_was_to_the_microsecond(journals: JournalDirectory) -> None:
     fact = replace(a_fact(), origin="subagent", parent_tool_call_id="toolu_1", attempt=3)
-    crashed = place.journal()
+    crashed = journals.journal()
     crashed.complete_message(fact)
     crashed.close()
 
-    assert place.remaining() == [recovered(fact)]
+    assert journals.remaining() == [recovered(fact)]
 
 
-def test_a_message_known_to_be_cut_off_stays_partial(place: Place) -> None:
+def test_a_partial_message_stays_partial(journals: JournalDirectory) -> None:
     fact = replace(a_fact(), basis="partial", output_estimated=False)
-    crashed = place.journal()
+    crashed = journals.journal()
     crashed.complete_message(fact)
     crashed.close()
 
-    assert place.remaining() == [fact]
+    assert journals.remaining() == [fact]
 
 
-def test_a_closing_corrects_the_one_before(place: Place) -> None:
-    crashed = place.journal()
+def test_a_later_completion_replaces_the_earlier_one(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
     last = a_fact(output=99)
     crashed.complete_message(a_fact(output=1))
     crashed.complete_message(last)
     crashed.close()
 
-    assert place.remaining() == [recovered(last)]
+    assert journals.remaining() == [recovered(last)]
 
 
-def test_nothing_is_left_of_a_process_that_ended_in_order(place: Place) -> None:
-    journal = place.journal()
+def test_a_process_that_ended_in_order_leaves_no_files(journals: JournalDirectory) -> None:
+    journal = journals.journal()
     journal.start_message(a_fact())
     journal.acknowledge([a_fact().key])
     journal.close()
 
-    assert list(place.path.iterdir()) == []
+    assert list(journals.path.iterdir()) == []
 
 
 @pytest.mark.parametrize("lost", range(1, 400, 23))
-def test_a_torn_tail_costs_the_last_record_at_most(place: Place, lost: int) -> None:
+def test_a_torn_tail_loses_at_most_the_last_record(journals: JournalDirectory, lost: int) -> None:
     first, second = a_fact("msg_1"), a_fact("msg_2")
-    crashed = place.journal()
+    crashed = journals.journal()
     crashed.complete_message(first)
     crashed.complete_message(second)
     crashed.close()
-    (segment,) = place.segments()
+    (segment,) = journals.segments()
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-lost])
 
-    remaining = place.remaining()
+    remaining = journals.remaining()
 
     # Without its last byte, the end of the line, a record is still whole.
     assert remaining == ([recovered(first), recovered(second)] if lost == 1 else [recovered(first)])
     assert len(whole.splitlines()[-1]) > lost
 
 
-def test_a_corrupted_line_in_the_middle_is_skipped_and_told(place: Place) -> None:
+def test_a_corrupted_line_in_the_middle_is_skipped_and_logged(journals: JournalDirectory) -> None:
     facts = [a_fact(f"msg_{number}") for number in range(3)]
-    crashed = place.journal()
+    crashed = journals.journal()
     for fact in facts:
         crashed.complete_message(fact)
     crashed.close()
-    (segment,) = place.segments()
+    (segment,) = journals.segments()
     lines = segment.read_bytes().splitlines(keepends=True)
     lines[1] = lines[1].replace(b'"output_tokens":5', b'"output_tokens":6')
     segment.write_bytes(b"".join(lines))
 
     with capture_logs() as logs:
-        remaining = place.remaining()
+        remaining = journals.remaining()
 
     assert remaining == [recovered(facts[0]), recovered(facts[2])]
     assert [entry["event"] for entry in logs if "torn" in entry["event"]]
 
 
 @pytest.mark.parametrize("noise", [b"\n\n", b"zz\n", b"00000000 C {}\n", b"\xff\xfe\x00\n", b" \n"])
-def test_noise_between_records_swallows_none(place: Place, noise: bytes) -> None:
-    crashed = place.journal()
+def test_noise_between_records_hides_no_record(journals: JournalDirectory, noise: bytes) -> None:
+    crashed = journals.journal()
     facts = [a_fact("msg_1"), a_fact("msg_2")]
     for fact in facts:
         crashed.complete_message(fact)
     crashed.close()
-    (segment,) = place.segments()
+    (segment,) = journals.segments()
     segment.write_bytes(noise + noise.join(segment.read_bytes().splitlines(keepends=True)) + noise)
 
-    assert place.remaining() == list(map(recovered, facts))
+    assert journals.remaining() == list(map(recovered, facts))
 
 
-def test_segments_rotate_and_the_acknowledged_are_dropped(place: Place) -> None:
-    journal = place.journal()
+def test_segments_rotate_and_acknowledged_ones_are_deleted(journals: JournalDirectory) -> None:
+    journal = journals.journal()
     for number in range(100):
         journal.start_message(a_fact(f"msg_{number}"))
-    full = len(place.segments())
+    full = len(journals.segments())
     assert full > 5
-    assert max(path.stat().st_size for path in place.segments()) < 2 * SMALL
+    assert max(path.stat().st_size for path in journals.segments()) < 2 * SMALL
 
     journal.acknowledge(a_fact(f"msg_{number}").key for number in range(100))
 
-    assert len(place.segments()) < 3
+    assert len(journals.segments()) < 3
     journal.close()
-    assert list(place.path.iterdir()) == []
+    assert list(journals.path.iterdir()) == []
 
 
-def test_a_segment_stays_while_one_of_its_messages_waits(place: Place) -> None:
-    journal = place.journal()
+def test_a_segment_is_kept_while_one_of_its_messages_is_pending(journals: JournalDirectory) -> None:
+    journal = journals.journal()
     waits = a_fact("msg_waits")
     journal.start_message(waits)
     for number in range(100):
         fact = a_fact(f"msg_{number}")
         journal.start_message(fact)
         journal.acknowledge([fact.key])
-    first = place.segments()[0]
+    first = journals.segments()[0]
     journal.close()
 
     assert first.exists()
-    assert place.remaining() == [partial(waits)]
+    assert journals.remaining() == [partial(waits)]
 
 
-def test_a_message_done_long_after_it_opened_does_not_rise_again(place: Place) -> None:
+def test_a_message_acknowledged_long_after_its_start_is_not_recovered(journals: JournalDirectory) -> None:
     """Its opening is in a segment that stays; so must be what says that it is done."""
-    journal = place.journal()
+    journal = journals.journal()
     waits, long = a_fact("msg_waits"), a_fact("msg_long")
     journal.start_message(waits)
     journal.start_message(long)
@@ -193,31 +193,31 @@ def test_a_message_done_long_after_it_opened_does_not_rise_again(place: Place) -
     journal.acknowledge([long.key, *(a_fact(f"msg_{n}").key for n in range(100))])
     journal.close()
 
-    assert place.remaining() == [partial(waits)]
+    assert journals.remaining() == [partial(waits)]
 
 
-def test_nobody_else_may_read_it(place: Place) -> None:
+def test_only_the_owner_can_read_the_journal(journals: JournalDirectory) -> None:
     before = os.umask(0)
     try:
-        journal = place.journal()
+        journal = journals.journal()
         for number in range(50):
             journal.start_message(a_fact(f"msg_{number}"))
     finally:
         os.umask(before)
 
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in place.path.iterdir()}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in journals.path.iterdir()}
     assert modes == {0o600}
-    assert stat.S_IMODE(place.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(journals.path.stat().st_mode) == 0o700
     journal.close()
 
 
-async def test_flushing_returns_with_everything_on_disk(place: Place) -> None:
-    journal = place.journal()
+async def test_a_sync_returns_with_everything_on_disk(journals: JournalDirectory) -> None:
+    journal = journals.journal()
     await journal.sync()
     for number in range(50):
         journal.complete_message(a_fact(f"msg_{number}"))
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*(journal.sync() for _ in range(20)))
         await journal.sync()
 
@@ -225,9 +225,9 @@ async def test_flushing_returns_with_everything_on_disk(place: Place) -> None:
     journal.close()
 
 
-async def test_a_rotation_while_flushing_is_no_problem(place: Place) -> None:
-    journal = place.journal(segment_bytes=SMALL)
-    async with asyncio.timeout(PATIENCE_S):
+async def test_a_rotation_during_a_sync_loses_nothing(journals: JournalDirectory) -> None:
+    journal = journals.journal(segment_bytes=SMALL)
+    async with asyncio.timeout(TIMEOUT_S):
         for number in range(300):
             journal.complete_message(a_fact(f"msg_{number}"))
             flushing = asyncio.create_task(journal.sync())
@@ -238,7 +238,7 @@ async def test_a_rotation_while_flushing_is_no_problem(place: Place) -> None:
     assert journal.problem is None
     assert len(journal.recover()) == 0
     journal.close()
-    assert len(place.remaining()) == 300
+    assert len(journals.remaining()) == 300
 
 
 NAMES = st.sampled_from([f"msg_{number}" for number in range(6)])
@@ -246,11 +246,11 @@ STEPS = st.lists(st.tuples(st.sampled_from(["opened", "closed", "done", "died"])
 
 
 @given(steps=STEPS, segment_bytes=st.sampled_from([1, 300, 1000, 10**6]))
-def test_whatever_happens_a_new_process_finds_what_is_not_done(
+def test_a_new_process_finds_exactly_the_unacknowledged_facts(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]], segment_bytes: int
 ) -> None:
-    place = Place(tmp_path_factory.mktemp("journal"))
-    journal = place.journal(segment_bytes)
+    journals = JournalDirectory(tmp_path_factory.mktemp("journal"))
+    journal = journals.journal(segment_bytes)
     remaining: dict[str, UsageFact] = {}
     for step, (what, name) in enumerate(steps):
         fact = a_fact(name, output=step)
@@ -266,17 +266,17 @@ def test_whatever_happens_a_new_process_finds_what_is_not_done(
                 remaining.pop(name, None)
             case _:
                 journal.close()
-                assert _named(place.remaining()) == remaining
-                journal = _successor(place, segment_bytes)
+                assert _named(journals.remaining()) == remaining
+                journal = _successor(journals, segment_bytes)
                 remaining = {}
     journal.close()
 
-    assert _named(place.remaining()) == remaining
+    assert _named(journals.remaining()) == remaining
 
 
-def _successor(place: Place, segment_bytes: int) -> Journal:
+def _successor(journals: JournalDirectory, segment_bytes: int) -> Journal:
     """Adopts and delivers everything."""
-    journal = place.journal(segment_bytes)
+    journal = journals.journal(segment_bytes)
     for fact in journal.recover():
         journal.acknowledge([fact.key])
     return journal

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.billing.journal import Journal, JournalFailed
-from tests.unit.billing.journals import Place, a_fact, recovered
+from tests.unit.billing.journals import JournalDirectory, a_fact, recovered
 
 
 @contextmanager
@@ -30,11 +30,11 @@ def full_at(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [0, 1, 100, 300])
-async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(place: Place, room: int) -> None:
-    journal = place.journal(segment_bytes=10**6)
+async def test_a_full_disk_is_reported_until_there_is_space(journals: JournalDirectory, room: int) -> None:
+    journal = journals.journal(segment_bytes=10**6)
     first, torn, late, after = (a_fact(f"msg_{name}") for name in ("first", "torn", "late", "after"))
     journal.complete_message(first)
-    (segment,) = place.segments()
+    (segment,) = journals.segments()
     size = segment.stat().st_size
 
     with full_at(size + room):
@@ -52,40 +52,40 @@ async def test_a_full_disk_is_told_and_forgotten_when_there_is_room(place: Place
     await journal.sync()
     journal.close()
 
-    assert place.remaining() == list(map(recovered, (first, torn, late, after)))
+    assert journals.remaining() == list(map(recovered, (first, torn, late, after)))
 
 
-def test_probing_a_full_disk_for_long_piles_up_nothing(place: Place) -> None:
-    journal = place.journal(segment_bytes=10**6)
+def test_probing_a_full_disk_does_not_use_more_memory(journals: JournalDirectory) -> None:
+    journal = journals.journal(segment_bytes=10**6)
     with full_at(0):
         journal.complete_message(a_fact())
         for _ in range(100):
             journal.probe()
 
     journal.probe()
-    (segment,) = place.segments()
+    (segment,) = journals.segments()
     assert len(segment.read_bytes().splitlines()) == 1
     journal.close()
 
 
-def test_a_process_that_dies_of_a_full_disk_leaves_what_it_wrote(place: Place) -> None:
-    journal = place.journal(segment_bytes=10**6)
+def test_a_process_that_dies_with_a_full_disk_leaves_what_it_wrote(journals: JournalDirectory) -> None:
+    journal = journals.journal(segment_bytes=10**6)
     journal.complete_message(a_fact("msg_1"))
-    (segment,) = place.segments()
+    (segment,) = journals.segments()
     with full_at(segment.stat().st_size + 50):
         journal.complete_message(a_fact("msg_2"))
         journal.close()
 
-    assert [fact.message_id for fact in place.remaining()] == ["msg_1"]
+    assert [fact.message_id for fact in journals.remaining()] == ["msg_1"]
 
 
-def test_a_last_breath_writes_what_could_not_be_written(place: Place) -> None:
-    journal = place.journal(segment_bytes=10**6)
+def test_closing_writes_what_could_not_be_written_before(journals: JournalDirectory) -> None:
+    journal = journals.journal(segment_bytes=10**6)
     with full_at(50):
         journal.complete_message(a_fact())
     journal.close()
 
-    assert [fact.message_id for fact in place.remaining()] == ["msg_1"]
+    assert [fact.message_id for fact in journals.remaining()] == ["msg_1"]
 
 
 @contextmanager
@@ -102,9 +102,9 @@ def no_new_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_rotation_that_fails_is_told_and_loses_nothing(place: Place) -> None:
+def test_a_failed_rotation_is_reported_and_loses_nothing(journals: JournalDirectory) -> None:
     facts = [a_fact(f"msg_{number}") for number in range(60)]
-    journal = place.journal()
+    journal = journals.journal()
     for fact in facts[:30]:
         journal.complete_message(fact)
     with no_new_files():
@@ -116,7 +116,7 @@ def test_a_rotation_that_fails_is_told_and_loses_nothing(place: Place) -> None:
     assert journal.problem is None
     journal.close()
 
-    assert place.remaining() == list(map(recovered, facts[30:]))
+    assert journals.remaining() == list(map(recovered, facts[30:]))
 
 
 @pytest.mark.parametrize("where", ["a file", "below a file"])

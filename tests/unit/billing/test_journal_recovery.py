@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from tests.unit.billing.journals import Place, a_fact, recovered
+from tests.unit.billing.journals import JournalDirectory, a_fact, recovered
 
 
 @contextmanager
-def a_process(program: str, place: Place) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def a_process(program: str, journals: JournalDirectory) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """A process that lives as long as the body and is killed then: what it says and is told."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", program, place.path], stdin=pipe, stdout=pipe) as process:
+    with subprocess.Popen([sys.executable, "-c", program, journals.path], stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         try:
@@ -21,39 +21,39 @@ def a_process(program: str, place: Place) -> Iterator[tuple[IO[bytes], IO[bytes]
             process.kill()
 
 
-def test_what_was_adopted_is_dropped_once_it_is_delivered(place: Place) -> None:
-    crashed = place.journal()
+def test_recovered_segments_are_deleted_once_acknowledged(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
     facts = [a_fact(f"msg_{number}") for number in range(50)]
     for fact in facts:
         crashed.complete_message(fact)
     crashed.close()
-    successor = place.journal()
+    successor = journals.journal()
 
     assert successor.recover() == list(map(recovered, facts))
     assert successor.recover() == []
     successor.acknowledge(fact.key for fact in facts[:-1])
-    assert len(place.segments()) > 5
+    assert len(journals.segments()) > 5
     successor.acknowledge([facts[-1].key])
 
-    assert place.names() == [".journal", ".lock"]
+    assert journals.names() == [".journal", ".lock"]
     successor.close()
-    assert list(place.path.iterdir()) == []
+    assert list(journals.path.iterdir()) == []
 
 
-def test_what_was_adopted_and_not_delivered_is_adopted_again(place: Place) -> None:
-    crashed = place.journal()
+def test_recovered_facts_that_are_not_acknowledged_are_recovered_again(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
     crashed.complete_message(a_fact("msg_1"))
     crashed.start_message(a_fact("msg_2"))
     crashed.close()
 
-    first, second = place.remaining(), place.remaining()
+    first, second = journals.remaining(), journals.remaining()
 
     assert [fact.message_id for fact in first] == ["msg_1", "msg_2"]
     assert second == first
 
 
-def test_a_living_neighbours_file_is_not_adopted(place: Place) -> None:
-    running, other = place.journal(), place.journal()
+def test_the_journal_of_a_running_process_is_not_recovered(journals: JournalDirectory) -> None:
+    running, other = journals.journal(), journals.journal()
     running.complete_message(a_fact())
 
     assert other.recover() == []
@@ -78,9 +78,9 @@ DYING = textwrap.dedent("""
 """)
 
 
-def test_a_process_lives_until_it_is_killed_and_then_it_is_inherited(place: Place) -> None:
-    journal = place.journal()
-    with a_process(DYING, place) as (said, _):
+def test_a_journal_is_recovered_only_after_its_process_was_killed(journals: JournalDirectory) -> None:
+    journal = journals.journal()
+    with a_process(DYING, journals) as (said, _):
         assert said.readline() == b"ready\n"
         while_running = journal.recover()
 
@@ -107,14 +107,14 @@ HEIR = textwrap.dedent("""
 """)
 
 
-def test_two_heirs_do_not_both_get_it(place: Place) -> None:
+def test_two_processes_do_not_recover_the_same_journal(journals: JournalDirectory) -> None:
     messages = {f"msg_{number}" for number in range(40)}
     for message in messages:
-        crashed = place.journal()
+        crashed = journals.journal()
         crashed.complete_message(a_fact(message))
         crashed.close()
 
-    with a_process(HEIR, place) as one, a_process(HEIR, place) as two:
+    with a_process(HEIR, journals) as one, a_process(HEIR, journals) as two:
         for said, _ in (one, two):
             assert said.readline() == b"ready\n"
         for _, told in (one, two):
@@ -130,15 +130,15 @@ def _after(word: bytes, said: IO[bytes]) -> list[bytes]:
     return next(rest for first, *rest in map(bytes.split, said) if first == word)
 
 
-def test_an_heir_that_dies_before_it_delivered_everything_leaves_everything(place: Place) -> None:
+def test_a_recovering_process_that_dies_leaves_all_facts(journals: JournalDirectory) -> None:
     """A second delivery changes nothing in the database; one that never comes is money."""
-    crashed = place.journal()
+    crashed = journals.journal()
     for number in range(10):
         crashed.complete_message(a_fact(f"msg_{number}"))
     crashed.close()
-    successor = place.journal()
+    successor = journals.journal()
     found = successor.recover()
     successor.acknowledge(fact.key for fact in found[:9])
     successor.close()
 
-    assert place.remaining() == found
+    assert journals.remaining() == found

@@ -38,7 +38,7 @@ def test_a_price_file_is_read(tmp_path: Path) -> None:
     assert one.price.version.startswith("file ")
 
 
-def test_another_content_is_another_version(tmp_path: Path) -> None:
+def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
     first = read_prices(written(tmp_path, WHOLE))[0].price.version
 
     assert read_prices(written(tmp_path, WHOLE + "\n"))[0].price.version != first
@@ -57,13 +57,13 @@ def test_another_content_is_another_version(tmp_path: Path) -> None:
         ("[:", "not valid YAML"),
     ],
 )
-def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, names: str) -> None:
+def test_an_error_names_the_wrong_key(tmp_path: Path, text: str, names: str) -> None:
     with pytest.raises(PriceFileError, match=names) as caught:
         read_prices(written(tmp_path, text))
 
     assert "RUNTALLY_PRICES_FILE" in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PriceFileError, match=r"RUNTALLY_PRICES_FILE.*No such file"):
         read_prices(tmp_path / "missing.yaml")

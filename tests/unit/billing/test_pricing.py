@@ -108,7 +108,7 @@ def test_credits_never_fall_short_of_the_cost(usage: TokenUsage, markup: Decimal
         (SONNET, TokenUsage(cache_write_5m_tokens=1000, cache_write_1h_tokens=1000), "0"),
     ],
 )
-def test_cache_reads_save_what_plain_input_had_cost_more(model: str, usage: TokenUsage, dollars: str) -> None:
+def test_cache_savings_are_the_difference_to_plain_input(model: str, usage: TokenUsage, dollars: str) -> None:
     charge = PRICES.charge(model, usage, at=NOW)
 
     assert charge.cache_savings_usd == Decimal(dollars)

@@ -9,14 +9,14 @@ from app.billing.journal import Journal
 from app.billing.pricing import PriceList
 from app.billing.receipt_queue import ReceiptQueue
 from app.ids import RunId, RunKey
-from tests.unit.billing.journals import ACCOUNT, PATIENCE_S, Place, a_fact, recovered
+from tests.unit.billing.journals import ACCOUNT, TIMEOUT_S, JournalDirectory, a_fact, recovered
 
 RUN = a_fact().run
 
 
 @pytest.fixture
-def journal(place: Place) -> Iterator[Journal]:
-    journal = place.journal()
+def journal(journals: JournalDirectory) -> Iterator[Journal]:
+    journal = journals.journal()
     yield journal
     journal.close()
 
@@ -56,26 +56,30 @@ async def test_a_flush_returns_as_soon_as_the_runs_receipts_are_stored(queue: Re
     other = replace(a_fact("msg_2"), run=RunKey(ACCOUNT, RunId("run-2")))
     queue.record(other)
 
-    async with asyncio.timeout(PATIENCE_S):
-        flushing = asyncio.create_task(queue.flush(RUN, within_s=10 * PATIENCE_S))
+    async with asyncio.timeout(TIMEOUT_S):
+        flushing = asyncio.create_task(queue.flush(RUN, within_s=10 * TIMEOUT_S))
         await queue.acknowledge(queue.first(1))
         await flushing
 
     assert queued(queue) == [("msg_2", "final")]
 
 
-async def test_a_voided_message_is_neither_charged_nor_recovered(queue: ReceiptQueue, place: Place) -> None:
+async def test_a_voided_message_is_neither_charged_nor_recovered(
+    queue: ReceiptQueue, journals: JournalDirectory
+) -> None:
     queue.start_message(a_fact())
     queue.void_message(a_fact())
 
     await queue.flush(RUN, within_s=0)
 
     assert queued(queue) == []
-    assert place.remaining() == []
+    assert journals.remaining() == []
 
 
-async def test_a_refused_receipt_leaves_the_queue_and_stays_in_the_journal(place: Place) -> None:
-    journal = place.journal()
+async def test_a_refused_receipt_leaves_the_queue_and_stays_in_the_journal(
+    journals: JournalDirectory,
+) -> None:
+    journal = journals.journal()
     queue = ReceiptQueue(journal, PriceList())
     queue.record(a_fact("msg_1"))
     queue.record(a_fact("msg_2"))
@@ -86,7 +90,7 @@ async def test_a_refused_receipt_leaves_the_queue_and_stays_in_the_journal(place
     journal.close()
 
     assert len(queue) == 0
-    assert place.remaining() == [recovered(first.fact)]
+    assert journals.remaining() == [recovered(first.fact)]
 
 
 async def test_pending_credits_are_those_of_completed_and_of_queued_messages(queue: ReceiptQueue) -> None:
@@ -107,9 +111,9 @@ async def test_pending_credits_are_those_of_completed_and_of_queued_messages(que
 async def test_waiting_for_delivery_ends_after_its_time(queue: ReceiptQueue) -> None:
     queue.record(a_fact())
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await queue.wait_delivered(ACCOUNT, within_s=0.01)
-        waiting = asyncio.create_task(queue.wait_delivered(ACCOUNT, within_s=10 * PATIENCE_S))
+        waiting = asyncio.create_task(queue.wait_delivered(ACCOUNT, within_s=10 * TIMEOUT_S))
         await queue.acknowledge(queue.first(1))
         await waiting
 
@@ -121,7 +125,7 @@ async def test_the_queue_wakes_its_delivery_only_while_it_holds_receipts(queue: 
         async with asyncio.timeout(0.01):
             await queue.wait_not_empty()
     queue.record(a_fact())
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await queue.wait_not_empty()
     await queue.acknowledge(queue.first(1))
     with pytest.raises(TimeoutError):
@@ -138,11 +142,11 @@ async def test_a_message_without_a_price_is_queued_for_nothing(queue: ReceiptQue
     assert [entry["event"] for entry in logs] == ["receipt.unpriced"]
 
 
-async def test_receipts_of_a_crashed_process_are_queued(place: Place) -> None:
-    crashed = place.journal()
+async def test_receipts_of_a_crashed_process_are_queued(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
     crashed.complete_message(a_fact())
     crashed.close()
-    journal = place.journal()
+    journal = journals.journal()
     queue = ReceiptQueue(journal, PriceList())
 
     await queue.recover_run(RUN, within_s=0)

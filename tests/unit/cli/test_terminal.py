@@ -19,7 +19,7 @@ def steers(text: str) -> bool:
 
 
 @given(st.text(st.characters(categories=["Cc", "Cs", "Cf", "L"])))
-def test_no_text_steers_a_terminal(text: str) -> None:
+def test_no_text_controls_a_terminal(text: str) -> None:
     kept = sanitized(text)
 
     assert not steers(kept)
@@ -27,7 +27,7 @@ def test_no_text_steers_a_terminal(text: str) -> None:
     assert len(kept) == len(text)
 
 
-def test_whatever_is_printed_passes_and_styles_stay() -> None:
+def test_everything_printed_is_sanitized_and_keeps_its_style() -> None:
     file = io.StringIO()
     terminal = Terminal(file=file, force_terminal=True, color_system="standard", highlight=False, width=200)
     table = Table(title=STEERING)
@@ -45,7 +45,7 @@ def test_whatever_is_printed_passes_and_styles_stay() -> None:
     assert not any(sequence in printed for sequence in ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\u202e"))
 
 
-def test_nothing_that_is_logged_steers_a_terminal_or_forges_a_line() -> None:
+def test_no_log_field_controls_a_terminal_or_forges_a_line() -> None:
     event: Any = {"event": f"x{STEERING}\nforged", "path": "/a\x1b]0;t\x07\nforged", "level": "info"}
     try:
         int(f"{STEERING}\nforged")
@@ -63,5 +63,5 @@ def test_nothing_that_is_logged_steers_a_terminal_or_forges_a_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["plain", "tabs\tand\nlines", "é \U0001f600"])
-def test_what_steers_nothing_stays(text: str) -> None:
+def test_text_without_control_characters_is_unchanged(text: str) -> None:
     assert sanitized(text) == text

@@ -16,7 +16,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_no_owner_has_the_last_slot() -> None:
+async def test_no_owner_gets_all_slots() -> None:
     semaphore, order, until = FairSemaphore(2), list[str](), asyncio.Event()
     holding = [asyncio.create_task(hold(semaphore, owner, order, until)) for owner in ("a", "a", "b")]
     await turns()
@@ -40,7 +40,7 @@ async def test_owners_take_turns() -> None:
     assert order == ["a", "a", "b", "c", "a"]
 
 
-async def test_a_slot_that_was_given_up_goes_to_the_next() -> None:
+async def test_a_cancelled_waiter_passes_its_slot_on() -> None:
     semaphore, order, until = FairSemaphore(1), list[str](), asyncio.Event()
     first, second, third = [asyncio.create_task(hold(semaphore, owner, order, until)) for owner in "abc"]
     await turns()

@@ -18,7 +18,7 @@ def test_a_configured_model_that_ends_is_a_warning_with_its_date() -> None:
     assert "2026-11-30" in warning.detail
 
 
-def test_the_start_warns_of_it_too() -> None:
+def test_the_server_warns_of_it_at_startup_too() -> None:
     with capture_logs() as logs:
         open_planner(Settings.load(_env_file=None, RUNTALLY_DEFAULT_MODEL=ENDING))
         open_planner(Settings.load(_env_file=None))

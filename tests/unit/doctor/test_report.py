@@ -9,14 +9,14 @@ def test_warnings_do_not_make_it_unusable() -> None:
     assert not Report([fine, errors]).ok
 
 
-def test_the_json_says_what_programs_rely_on() -> None:
+def test_the_json_has_the_documented_fields() -> None:
     assert Report([Check("a", "ok", "x")]).as_json() == {
         "ok": True,
         "checks": [{"name": "a", "status": "ok", "detail": "x"}],
     }
 
 
-def test_what_others_said_is_told_without_our_secrets() -> None:
+def test_details_from_other_programs_contain_no_secrets() -> None:
     settings = Settings.load(
         _env_file=None,
         DATABASE_URL="postgresql://me:p%40ss-word@db/x",

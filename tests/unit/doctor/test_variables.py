@@ -9,13 +9,13 @@ def message(environ: dict[str, str], *file_variables: str, **settings: Any) -> l
     return [check.detail for check in checks if check.status == "warning"]
 
 
-def test_nothing_is_said_of_variables_that_work() -> None:
+def test_variables_with_an_effect_are_not_reported() -> None:
     environ = {"RUNTALLY_MARKUP": "2", "DATABASE_URL": "x", "RUNTALLY_API_KEY": "x", "PATH": "/bin"}
 
     assert message(environ, "RUNTALLY_TOOLS") == []
 
 
-def test_a_misspelt_name_is_said_with_what_was_meant() -> None:
+def test_a_misspelled_variable_is_reported_with_a_suggestion() -> None:
     (text,) = message({"RUNTALLY_MAX_CONCURENT_RUNS": "4"})
     (in_file,) = message({}, "DATABSE_URL")
 
@@ -23,7 +23,7 @@ def test_a_misspelt_name_is_said_with_what_was_meant() -> None:
     assert in_file == "DATABSE_URL in .env is not a setting; did you mean DATABASE_URL?"
 
 
-def test_a_name_nobody_can_guess_is_said_alone() -> None:
+def test_an_unknown_variable_is_reported_without_a_suggestion() -> None:
     assert message({"RUNTALLY_XYZZY": "1"}) == ["RUNTALLY_XYZZY is not a setting"]
 
 
@@ -35,7 +35,7 @@ def test_prompt_caching_cannot_be_set() -> None:
     assert of_the_cli.endswith("DISABLE_PROMPT_CACHING")
 
 
-def test_what_never_reaches_the_cli_or_the_provider_is_said() -> None:
+def test_variables_that_reach_neither_cli_nor_provider_are_reported() -> None:
     texts = message(
         {"CLAUDE_CODE_USE_BEDROCK": "1", "ANTHROPIC_AUTH_TOKEN": "secret", "https_proxy": "http://u:p@x"}
     )
@@ -46,7 +46,7 @@ def test_what_never_reaches_the_cli_or_the_provider_is_said() -> None:
     assert "u:p" not in str(texts)
 
 
-def test_settings_that_another_makes_useless_are_said(tmp_path: Any) -> None:
+def test_settings_overridden_by_another_are_reported(tmp_path: Any) -> None:
     key = {"ANTHROPIC_API_KEY": "sk-x", "ANTHROPIC_BASE_URL": "http://elsewhere"}
 
     with_login = message({}, **key, RUNTALLY_CLAUDE_AUTH="local_session")

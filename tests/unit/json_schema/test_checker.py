@@ -32,7 +32,7 @@ def workers() -> list[psutil.Process]:
     return [child for child in children if any("json_schema/worker.py" in arg for arg in child.cmdline())]
 
 
-async def test_a_schema_is_held_against_values(schemas: SchemaChecker) -> None:
+async def test_values_are_checked_against_a_schema(schemas: SchemaChecker) -> None:
     await schemas.require_usable(USUAL, owner="a")
 
     assert await schemas.mismatch(USUAL, {"n": 1, "word": "one"}, owner="a") is None
@@ -56,7 +56,7 @@ async def test_a_pattern_is_matched_in_linear_time_or_refused(
         await schemas.require_usable({"properties": {"x": schema}}, owner="a")
 
 
-async def test_a_catastrophic_pattern_is_none_here(schemas: SchemaChecker) -> None:
+async def test_a_backtracking_pattern_is_checked_quickly(schemas: SchemaChecker) -> None:
     schema = {"type": "string", "pattern": "^(a+)+$"}
 
     assert await schemas.mismatch(schema, "a" * 100_000 + "b", owner="a") is not None
@@ -71,12 +71,14 @@ async def test_a_catastrophic_pattern_is_none_here(schemas: SchemaChecker) -> No
         {"$schema": "http://json-schema.org/draft-07/schema#", "items": 1},
     ],
 )
-async def test_what_is_no_schema_is_named(schemas: SchemaChecker, schema: dict[str, Any]) -> None:
+async def test_an_invalid_schema_is_refused_with_its_location(
+    schemas: SchemaChecker, schema: dict[str, Any]
+) -> None:
     with pytest.raises(SchemaUnusable):
         await schemas.require_usable(schema, owner="a")
 
 
-async def test_older_dialects_are_understood(schemas: SchemaChecker) -> None:
+async def test_older_dialects_are_supported(schemas: SchemaChecker) -> None:
     tuple_of = {"items": [{"type": "string"}]}
 
     with pytest.raises(SchemaUnusable):
@@ -86,7 +88,7 @@ async def test_older_dialects_are_understood(schemas: SchemaChecker) -> None:
     assert await schemas.mismatch(seven, [1], owner="a") is not None
 
 
-async def test_a_check_that_takes_too_long_is_ended_and_the_next_one_is_none_the_worse(
+async def test_a_slow_check_is_killed_and_the_next_one_works(
     schemas: SchemaChecker,
 ) -> None:
     with pytest.raises(SchemaUnusable, match="too long"):
@@ -97,7 +99,7 @@ async def test_a_check_that_takes_too_long_is_ended_and_the_next_one_is_none_the
     assert await schemas.mismatch(USUAL, {"n": 1}, owner="a") is None
 
 
-async def test_the_event_loop_goes_on_while_a_bomb_is_checked(schemas: SchemaChecker) -> None:
+async def test_the_event_loop_runs_while_an_exponential_schema_is_checked(schemas: SchemaChecker) -> None:
     checking = asyncio.create_task(schemas.require_usable(a_bomb(), owner="a"))
     turns = 0
     while not checking.done():
@@ -110,7 +112,7 @@ async def test_the_event_loop_goes_on_while_a_bomb_is_checked(schemas: SchemaChe
     assert turns > 20
 
 
-async def test_who_asks_much_does_not_keep_others_waiting() -> None:
+async def test_many_checks_of_one_owner_do_not_delay_others() -> None:
     async with SchemaChecker(workers=2, check_s=0.3) as schemas:
         await asyncio.gather(*(schemas.require_usable(USUAL, owner=name) for name in "ab"))
         bombs = [asyncio.create_task(schemas.require_usable(a_bomb(), owner="bad")) for _ in range(4)]
@@ -126,7 +128,7 @@ async def test_who_asks_much_does_not_keep_others_waiting() -> None:
         await schemas.require_usable(USUAL, owner="bad")
 
 
-async def test_nobody_may_have_too_many_waiting() -> None:
+async def test_the_number_of_waiting_checks_per_owner_is_limited() -> None:
     async with SchemaChecker(workers=1, check_s=0.3) as schemas:
         bombs = [asyncio.create_task(schemas.require_usable(a_bomb(), owner="bad")) for _ in range(17)]
         await asyncio.sleep(0)
@@ -152,7 +154,7 @@ async def test_a_worker_that_was_killed_is_replaced(schemas: SchemaChecker) -> N
     assert await checked() or await checked()
 
 
-async def test_a_worker_has_nothing_of_the_servers_environment(schemas: SchemaChecker) -> None:
+async def test_a_worker_does_not_inherit_the_servers_environment(schemas: SchemaChecker) -> None:
     await schemas.require_usable(USUAL, owner="a")
     (worker,) = workers()
 
@@ -160,7 +162,7 @@ async def test_a_worker_has_nothing_of_the_servers_environment(schemas: SchemaCh
     assert worker.rlimit(psutil.RLIMIT_AS)[0] == 512 * 1024 * 1024
 
 
-async def test_no_worker_is_left() -> None:
+async def test_closing_ends_all_workers() -> None:
     async with SchemaChecker(workers=2, check_s=0.3) as schemas:
         bomb = asyncio.create_task(schemas.require_usable(a_bomb(), owner="a"))
         await schemas.require_usable(USUAL, owner="b")
@@ -173,7 +175,7 @@ async def test_no_worker_is_left() -> None:
 @pytest.mark.parametrize(
     "value", [10**5000, "\ud800", ["x" * 5_000_000]], ids=["endless", "half a character", "too large"]
 )
-async def test_a_value_nobody_can_write_is_not_checked(schemas: SchemaChecker, value: object) -> None:
+async def test_a_value_that_is_no_json_is_not_checked(schemas: SchemaChecker, value: object) -> None:
     with pytest.raises(ValueUncheckable):
         await schemas.mismatch({}, value, owner="a")
 
@@ -194,7 +196,7 @@ _JSON = st.recursive(
 
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(schema=st.dictionaries(st.sampled_from(["$ref", "allOf", "properties", "pattern", "$defs"]), _JSON))
-async def test_whatever_is_sent_there_is_a_verdict(schemas: SchemaChecker, schema: dict[str, Any]) -> None:
+async def test_every_input_gets_a_verdict(schemas: SchemaChecker, schema: dict[str, Any]) -> None:
     (refused,) = await asyncio.gather(schemas.require_usable(schema, owner="a"), return_exceptions=True)
 
     if refused is not None:

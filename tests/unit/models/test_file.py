@@ -77,7 +77,7 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
         ("closed: 'yes'", "closed: "),
     ],
 )
-def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, problem: str) -> None:
+def test_an_error_names_the_wrong_key(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(ModelFileError) as caught:
         read_models(written(tmp_path, text))
 
@@ -85,6 +85,6 @@ def test_a_wrong_file_names_the_key(tmp_path: Path, text: str, problem: str) -> 
     assert problem in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"RUNTALLY_MODELS_FILE: cannot be read: No such file"):
         read_models(tmp_path / "missing.yaml")

@@ -7,7 +7,7 @@ from app.server.memory import MemoryCeiling, Overloaded, memory_limit
 MB = 2**20
 
 
-def test_work_is_taken_below_the_ceiling_and_refused_above_it() -> None:
+def test_work_is_accepted_below_the_ceiling_and_refused_above_it() -> None:
     held = 99 * MB
     ceiling = MemoryCeiling(100 * MB, resident_bytes=lambda: held)
 
@@ -19,7 +19,7 @@ def test_work_is_taken_below_the_ceiling_and_refused_above_it() -> None:
     assert refused.value.retry_after_s
 
 
-def test_what_is_announced_counts_before_it_is_held() -> None:
+def test_announced_bytes_count_in_advance() -> None:
     ceiling = MemoryCeiling(100 * MB, resident_bytes=lambda: 90 * MB)
 
     ceiling.require_room(10 * MB)
@@ -27,7 +27,7 @@ def test_what_is_announced_counts_before_it_is_held() -> None:
         ceiling.require_room(11 * MB)
 
 
-def test_memory_is_measured_anew_each_time() -> None:
+def test_memory_is_measured_at_each_call() -> None:
     ceiling = MemoryCeiling(2**40)
     before = ceiling.resident_bytes()
     block = bytearray(64 * MB)
@@ -36,11 +36,11 @@ def test_memory_is_measured_anew_each_time() -> None:
     assert len(block) == 64 * MB
 
 
-def test_without_a_setting_the_ceiling_is_half_of_what_there_is() -> None:
+def test_the_default_ceiling_is_half_of_the_memory() -> None:
     assert MemoryCeiling().max_bytes == pytest.approx(memory_limit() / 2)
 
 
-async def test_freed_memory_goes_back_to_the_system_before_the_ceiling_is_reached() -> None:
+async def test_freed_memory_is_returned_to_the_system_before_the_ceiling_is_reached() -> None:
     # Too small to be mapped each on its own; the last one keeps the heap from shrinking by itself.
     blocks = [bytearray(60 * 1024) for _ in range(2000)]
     *freed, _kept = blocks

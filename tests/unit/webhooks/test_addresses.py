@@ -32,12 +32,12 @@ def addresses_of(*found: str, allow_private: bool = False) -> AddressPolicy:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-async def test_everybodys_addresses_may_be_called(address: str) -> None:
+async def test_public_addresses_are_allowed(address: str) -> None:
     assert await addresses_of(address).resolve(HOOK) == [address]
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-async def test_private_addresses_may_be_called_where_the_operator_says_so(address: str) -> None:
+async def test_private_addresses_are_allowed_if_the_operator_allows_them(address: str) -> None:
     with pytest.raises(AddressRefused):
         await addresses_of(address).resolve(HOOK)
 
@@ -45,13 +45,13 @@ async def test_private_addresses_may_be_called_where_the_operator_says_so(addres
 
 
 @pytest.mark.parametrize("address", NEVER)
-async def test_metadata_and_groups_are_never_called(address: str) -> None:
+async def test_metadata_and_multicast_addresses_are_always_refused(address: str) -> None:
     for allow_private in (False, True):
         with pytest.raises(AddressRefused):
             await addresses_of(address, allow_private=allow_private).resolve(HOOK)
 
 
-async def test_one_private_address_speaks_against_all() -> None:
+async def test_one_private_address_refuses_the_host() -> None:
     with pytest.raises(AddressRefused):
         await addresses_of("8.8.8.8", "10.0.0.1").resolve(HOOK)
 
@@ -79,7 +79,7 @@ async def test_every_way_to_write_loopback_is_loopback(host: str) -> None:
             await addresses.resolve(addresses.check_url(f"https://{host}/"))
 
 
-async def test_names_of_ones_own_network_are_for_private_networks() -> None:
+async def test_local_names_need_private_addresses_to_be_allowed() -> None:
     addresses = addresses_of("10.0.0.1", allow_private=True)
 
     assert await addresses.resolve(addresses.check_url("https://nas.lan/")) == ["10.0.0.1"]
@@ -88,13 +88,13 @@ async def test_names_of_ones_own_network_are_for_private_networks() -> None:
 @pytest.mark.parametrize(
     "host", ["hooks.example.", "xn--mnchen-3ya.example", "a_b.example", "4.example", "8.8.8.8"]
 )
-async def test_plain_names_and_addresses_are_taken(host: str) -> None:
+async def test_ordinary_names_and_addresses_are_accepted(host: str) -> None:
     addresses = addresses_of("8.8.8.8")
 
     assert await addresses.resolve(addresses.check_url(f"https://{host}:65535/")) == ["8.8.8.8"]
 
 
-async def test_what_can_be_no_name_is_not_found() -> None:
+async def test_an_invalid_name_is_not_found() -> None:
     async with AddressPolicy() as addresses:
         with pytest.raises(NameNotFound):
             await addresses.resolve(addresses.check_url(f"https://{'a' * 64}.example/"))
@@ -112,18 +112,18 @@ async def test_what_can_be_no_name_is_not_found() -> None:
         *("https://hooks.example:65536/", "https://hooks.example,other/", "https://hooks.example%00/"),
     ],
 )
-def test_what_is_no_plain_https_url_is_refused(url: str) -> None:
+def test_other_urls_than_https_are_refused(url: str) -> None:
     with pytest.raises(UrlRefused):
         AddressPolicy().check_url(url)
 
 
-def test_plain_http_is_for_private_networks() -> None:
+def test_plain_http_needs_private_addresses_to_be_allowed() -> None:
     with pytest.raises(UrlRefused, match="https://"):
         AddressPolicy().check_url("http://hooks.example/in")
 
     assert AddressPolicy(allow_private=True).check_url("http://hooks.example/in").host == "hooks.example"
 
 
-def test_public_is_what_everybody_reaches() -> None:
+def test_only_globally_reachable_addresses_are_public() -> None:
     assert all(is_public(ip_address(address)) for address in PUBLIC)
     assert not any(is_public(ip_address(address)) for address in [*PRIVATE, *NEVER] if address[:3] != "168")

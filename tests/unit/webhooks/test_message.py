@@ -12,7 +12,7 @@ from app.webhooks.records import ClaimedDelivery
 PAYLOAD = {"type": "run.completed", "data": {"runId": "über-1", "costUsd": "0.0045000000"}}
 
 
-def test_receivers_libraries_take_the_signature() -> None:
+def test_the_signature_is_accepted_by_libraries_of_receivers() -> None:
     secret, delivery = mint_secret(), uuid4()
 
     message = sign_message(delivery, PAYLOAD, secret, at=datetime.now(UTC))
@@ -36,14 +36,14 @@ def test_a_message_is_the_same_at_every_attempt() -> None:
     assert first.headers["webhook-signature"] != second.headers["webhook-signature"]
 
 
-def test_every_secret_is_new_and_as_long_as_it_should_be() -> None:
+def test_every_secret_is_new_and_long_enough() -> None:
     secrets = {mint_secret() for _ in range(10)}
 
     assert len(secrets) == 10
     assert {(secret[:6], len(secret)) for secret in secrets} == {("whsec_", 6 + 44)}
 
 
-def test_an_id_reads_back_and_nothing_else_does() -> None:
+def test_only_message_ids_of_ours_are_parsed() -> None:
     delivery = UUID("0199aaaa-bbbb-4ccc-8ddd-eeeeffff0000")
 
     assert delivery_id(message_id(delivery)) == delivery

@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 REFUSED = ReceiverResponse(500, "bad_status")
 
 
-def test_the_pauses_grow_and_then_end() -> None:
+def test_delays_grow_until_the_schedule_ends() -> None:
     pauses = [retry_delay(attempts, REFUSED) for attempts in range(1, len(RETRY_SCHEDULE) + 2)]
 
     *before, last = pauses
@@ -30,13 +30,13 @@ def test_eight_attempts_take_more_than_a_day() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_every_kind_of_yes_is_a_yes(status: int) -> None:
+def test_every_2xx_status_is_a_success(status: int) -> None:
     assert parse_response(status, None, now=NOW) == ReceiverResponse(status)
     assert ReceiverResponse(status).accepted
 
 
 @pytest.mark.parametrize("status", [101, 301, 302, 307, 400, 401, 404, 410, 429, 500, 503])
-def test_everything_else_is_a_no(status: int) -> None:
+def test_every_other_status_is_a_failure(status: int) -> None:
     answer = parse_response(status, None, now=NOW)
 
     assert (answer.accepted, answer.problem) == (False, "bad_status")
@@ -55,11 +55,11 @@ def test_everything_else_is_a_no(status: int) -> None:
         (500, "120", None),
     ],
 )
-def test_a_receiver_may_say_when_to_come_back(status: int, retry_after: str, wish: timedelta | None) -> None:
+def test_retry_after_of_a_receiver_is_parsed(status: int, retry_after: str, wish: timedelta | None) -> None:
     assert parse_response(status, retry_after, now=NOW).retry_after == wish
 
 
-def test_a_wish_can_put_off_but_not_for_long() -> None:
+def test_retry_after_delays_the_next_attempt_within_a_limit() -> None:
     later = retry_delay(1, ReceiverResponse(429, "bad_status", timedelta(minutes=2)))
     much_later = retry_delay(1, ReceiverResponse(429, "bad_status", timedelta(days=400)))
     sooner = retry_delay(2, ReceiverResponse(429, "bad_status", timedelta(seconds=-1)))

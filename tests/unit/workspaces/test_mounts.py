@@ -37,11 +37,11 @@ def test_a_directory_is_copied_under_its_name(tmp_path: Path, source: Path) -> N
     assert os.access(tmp_path / "w" / "source" / "sub" / "b.sh", os.X_OK)
 
 
-def test_a_single_file_is_copied_to_its_place(tmp_path: Path, source: Path) -> None:
+def test_a_single_file_is_copied_to_its_target(tmp_path: Path, source: Path) -> None:
     assert copied(tmp_path, source / "a.txt", mount_path="in/c.txt") == ["in/c.txt"]
 
 
-def test_links_are_left_out_unless_they_are_followed(tmp_path: Path, source: Path) -> None:
+def test_links_are_skipped_unless_follow_symlinks_is_set(tmp_path: Path, source: Path) -> None:
     (source / "link").symlink_to("a.txt")
     (source / "dir").symlink_to("sub")
 
@@ -64,7 +64,7 @@ def test_followed_links_lead_to_files_inside_the_roots_only(tmp_path: Path, sour
     assert found == ["m/a.txt", "m/link", "m/other/c", "m/sub/b.sh"]
 
 
-def test_only_plain_files_with_one_name_are_copied(tmp_path: Path, source: Path) -> None:
+def test_only_plain_files_with_one_hard_link_are_copied(tmp_path: Path, source: Path) -> None:
     os.mkfifo(source / "pipe")
     (tmp_path / "secret").write_text("no")
     os.link(tmp_path / "secret", source / "hard")
@@ -74,7 +74,7 @@ def test_only_plain_files_with_one_name_are_copied(tmp_path: Path, source: Path)
         assert copied(tmp_path, source, mount_path="m") == ["m/a.txt", "m/sub/b.sh"]
 
 
-def test_a_mount_that_has_moved_out_since_the_start_is_refused(tmp_path: Path, source: Path) -> None:
+def test_a_mount_moved_outside_the_roots_after_startup_is_refused(tmp_path: Path, source: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "secret").write_text("no")
     source.rename(tmp_path / "root" / "old")
@@ -93,14 +93,14 @@ def test_a_mount_that_has_moved_out_since_the_start_is_refused(tmp_path: Path, s
     ],
     ids=["bytes of the workspace", "files of the workspace", "bytes of the mount"],
 )
-def test_more_than_a_budget_is_refused(
+def test_more_files_or_bytes_than_the_budget_are_refused(
     tmp_path: Path, source: Path, spec: WorkspaceSpec, mount: dict[str, Any]
 ) -> None:
     with pytest.raises(WorkspaceTooLarge):
         copied(tmp_path, source, spec=spec, **mount)
 
 
-def test_what_is_not_wanted_costs_nothing(tmp_path: Path, source: Path) -> None:
+def test_excluded_files_do_not_count(tmp_path: Path, source: Path) -> None:
     (source / "big").write_bytes(b"x" * 100)
 
     assert copied(tmp_path, source, mount_path="m", max_bytes=6, exclude_glob=("big",)) == [

@@ -34,7 +34,7 @@ def test_what_is_excluded_is_not_included() -> None:
 
 
 @pytest.mark.parametrize("place", ["/abs", "../up", "a/../b", "a//b", ".", "a\\b", "a\nb", "x" * 256])
-def test_a_mount_has_its_place_inside_the_workspace(place: str) -> None:
+def test_the_target_of_a_mount_is_inside_the_workspace(place: str) -> None:
     with pytest.raises(ValidationError):
         Mount(host_path=Path("/x"), mount_path=place)
 
@@ -46,12 +46,12 @@ def test_a_mount_is_named_by_an_absolute_path() -> None:
         WorkspaceSpec(mounts=(Mount(host_path=Path("/")),))
 
 
-def test_two_mounts_have_two_places() -> None:
+def test_two_mounts_cannot_have_the_same_target() -> None:
     with pytest.raises(ValidationError, match="same mount_path"):
         WorkspaceSpec(mounts=(Mount(host_path=Path("/a/x")), Mount(host_path=Path("/b/x"))))
 
 
-def test_a_host_path_is_judged_by_where_it_really_is(tmp_path: Path) -> None:
+def test_a_host_path_is_checked_after_resolving_links(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     inside.mkdir()
     outside.mkdir()
@@ -67,7 +67,7 @@ def test_a_host_path_is_judged_by_where_it_really_is(tmp_path: Path) -> None:
         resolve_host_path(inside, [])
 
 
-def test_a_root_whose_name_another_begins_with_does_not_hold_it(tmp_path: Path) -> None:
+def test_a_root_does_not_contain_a_sibling_with_the_same_prefix(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "database").mkdir()
 

@@ -22,7 +22,7 @@ def kept(workspace: Workspace) -> dict[str, str]:
     return {file.path: file.origin for file in workspace.collect_outputs().files}
 
 
-def test_what_was_uploaded_created_and_changed_is_told_apart(tmp_path: Path) -> None:
+def test_uploaded_created_and_changed_files_are_distinguished(tmp_path: Path) -> None:
     workspace = a_workspace(tmp_path, Upload("same", b"1"), Upload("d/other", b"1"), Upload("gone", b"1"))
     (workspace.path / "d" / "other").write_text("2")
     (workspace.path / "gone").unlink()
@@ -39,7 +39,7 @@ def test_what_was_uploaded_created_and_changed_is_told_apart(tmp_path: Path) -> 
     assert not harvest.truncated
 
 
-def test_an_upload_takes_the_place_of_a_mounted_file(tmp_path: Path) -> None:
+def test_an_upload_replaces_a_mounted_file(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "a").write_text("mounted")
     (tmp_path / "m" / "b").write_text("mounted")
@@ -52,7 +52,7 @@ def test_an_upload_takes_the_place_of_a_mounted_file(tmp_path: Path) -> None:
     assert (tmp_path / "m" / "a").read_text() == "mounted"
 
 
-def test_links_pipes_and_nameless_files_are_not_kept(tmp_path: Path) -> None:
+def test_links_pipes_and_files_with_invalid_names_are_not_stored(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("no")
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "secret").write_text("no")
@@ -73,7 +73,7 @@ def test_links_pipes_and_nameless_files_are_not_kept(tmp_path: Path) -> None:
     assert harvest.truncated
 
 
-def test_what_exceeds_the_budgets_is_not_kept_and_that_is_said(tmp_path: Path) -> None:
+def test_outputs_beyond_the_limits_are_dropped_and_reported_as_truncated(tmp_path: Path) -> None:
     workspace = a_workspace(tmp_path, spec=WorkspaceSpec(max_bytes=10, max_files=2))
     (workspace.path / "large").write_bytes(b"x" * 11)
     (workspace.path / "small").write_bytes(b"x" * 9)
@@ -87,12 +87,12 @@ def test_what_exceeds_the_budgets_is_not_kept_and_that_is_said(tmp_path: Path) -
     assert (len(harvest.files), harvest.truncated) == (2, True)
 
 
-def test_more_than_a_workspace_holds_cannot_be_uploaded(tmp_path: Path) -> None:
+def test_uploads_larger_than_the_workspace_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceTooLarge):
         a_workspace(tmp_path, Upload("a", b"x" * 11), spec=WorkspaceSpec(max_bytes=10))
 
 
-def test_masks_of_the_sandbox_are_not_files_of_the_run(tmp_path: Path) -> None:
+def test_placeholders_of_the_sandbox_are_not_outputs(tmp_path: Path) -> None:
     workspace = a_workspace(tmp_path)
     for name, mode in ((".bashrc", 0o444), (".env", 0o644), ("empty", 0o444)):
         (workspace.path / name).touch()
@@ -103,7 +103,7 @@ def test_masks_of_the_sandbox_are_not_files_of_the_run(tmp_path: Path) -> None:
     assert [file.path for file in harvest.files] == [".env", "empty"]
 
 
-def test_no_depth_and_no_ban_keeps_it_from_being_read_and_removed(tmp_path: Path) -> None:
+def test_deep_and_unreadable_directories_can_be_read_and_removed(tmp_path: Path) -> None:
     workspace = a_workspace(tmp_path)
     (workspace.path / "top").write_text("x")
     (workspace.path / "shut").mkdir()
