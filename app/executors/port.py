@@ -40,6 +40,9 @@ class ExecutionFailed(Exception):
         super().__init__(f"{error} ({finish_reason})")
 
 
+FIRST_ATTEMPT = 0
+
+
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """Everything that was decided about a run before it started; never changes."""
@@ -64,6 +67,8 @@ class RunPlan:
     """The resolved model ids of subagents with a model of their own, by the subagent's name."""
     conversation: Conversation | None = None
     """The conversation it continues; None for a run without one."""
+    credits_to_reserve: int = 0
+    """An estimate of what its first message may cost."""
     reserved: int | None = None
     """The credits reserved when it was accepted, if its account has a limit."""
     options: ModelOptions = field(default_factory=ModelOptions)

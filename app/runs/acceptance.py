@@ -62,7 +62,7 @@ class RunAcceptance:
         self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
 
     async def accept(
-        self, caller: Principal, request: GraphRunRequest, plan: RunPlan, *, fingerprint: bytes, credits_: int
+        self, caller: Principal, request: GraphRunRequest, plan: RunPlan, *, fingerprint: bytes
     ) -> AcceptedRun | None:
         """Insert the run and reserve its credits; None if its id is taken.
 
@@ -81,7 +81,7 @@ class RunAcceptance:
                 if plan.spec.native_tools:
                     uploads = [Upload(file.path, file.content) for file in request.files]
                     await self._workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
-                reserved = await self._ledger.reserve(tx, plan.run, credits_)
+                reserved = await self._ledger.reserve(tx, plan.run, plan.credits_to_reserve)
         return AcceptedRun(record, replace(plan, reserved=reserved), to_cancel)
 
     async def _take_turn(

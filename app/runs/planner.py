@@ -7,14 +7,13 @@ from typing import Self
 
 from app.billing.pricing import PriceList
 from app.errors import FieldError, Invalid
-from app.executors.port import RunPlan
+from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.gateway.estimate import text_size
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import ApiKeyId, RunKey
 from app.models.registry import ModelOptions, ModelRegistry
 from app.requests import GraphRunRequest
-from app.runs.worker import FIRST_ATTEMPT
 from app.tools.catalog import ToolCatalog
 from app.usage import Attribution
 
@@ -56,7 +55,7 @@ class RunPlanner:
         model = self.models.resolve(request.model, spec.model)
         tool_ids = self._tools(request, spec)
         seconds = self.timeout.total_seconds()
-        return RunPlan(
+        plan = RunPlan(
             run=run,
             attempt=FIRST_ATTEMPT,
             spec=spec,
@@ -73,12 +72,10 @@ class RunPlanner:
             },
             options=self._options(model, spec),
         )
+        return replace(plan, credits_to_reserve=self._credits_of_first_message(request, plan))
 
-    def reservation(self, request: GraphRunRequest, plan: RunPlan) -> int:
-        """The credits to reserve for a run: an estimate of what its first message may cost.
-
-        The gateway knows the exact request, and reserves what each call may cost before it is made.
-        """
+    def _credits_of_first_message(self, request: GraphRunRequest, plan: RunPlan) -> int:
+        # Only an estimate: the gateway knows the exact request, and reserves what each call may cost.
         tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in plan.tools)
         texts = [plan.spec.system_prompt, *tools, *(message.text for message in request.messages)]
         images = sum(part.type == "image" for message in request.messages for part in message.parts)

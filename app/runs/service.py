@@ -210,11 +210,8 @@ class RunService:
         self, caller: Principal, request: GraphRunRequest, plan: RunPlan, *, fingerprint: bytes
     ) -> AcceptedRun | None:
         """Store the run; None if another request stored it first."""
-        credits_ = self._planner.reservation(request, plan)
         try:
-            return await self._acceptance.accept(
-                caller, request, plan, fingerprint=fingerprint, credits_=credits_
-            )
+            return await self._acceptance.accept(caller, request, plan, fingerprint=fingerprint)
         except ConversationBusy:
             # The conversation may be busy with this very run, posted twice at once.
             if await self._find(plan.run) is None:

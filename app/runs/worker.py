@@ -13,7 +13,14 @@ from app.db import Database
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, RunStarted
 from app.executors.control import RunControl
-from app.executors.port import ABORTED, ExecutionFailed, GraphExecutor, RunContext, RunPlan
+from app.executors.port import (
+    ABORTED,
+    FIRST_ATTEMPT,
+    ExecutionFailed,
+    GraphExecutor,
+    RunContext,
+    RunPlan,
+)
 from app.ids import RunKey
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.events.codec import encode_events
@@ -26,7 +33,6 @@ from app.streams.port import EventLog, LogEntry
 
 log = structlog.get_logger(__name__)
 
-FIRST_ATTEMPT = 0
 POSITIONS_PER_ATTEMPT = 1_000_000
 """A later attempt whose earlier events are lost starts at a multiple of this position, so a reader of the
 earlier attempt continues with it from wherever it was."""

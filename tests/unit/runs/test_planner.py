@@ -1,5 +1,5 @@
 import base64
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +17,7 @@ from app.requests import GraphRunRequest, Message, RunLimits
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
+from app.usage import TokenUsage
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
 KEY = ApiKeyId(new_uuid())
@@ -136,3 +137,14 @@ def test_a_thinking_budget_replaces_the_models_options_and_must_fit() -> None:
 def test_an_unknown_graph_is_not_found() -> None:
     with pytest.raises(GraphNotFound):
         plan({"graph_id": "claude_agents:other"})
+
+
+def test_the_reservation_covers_the_longest_answer_of_the_more_expensive_model() -> None:
+    prices, cheap = PriceList(), plan()
+    output = TokenUsage(output_tokens=cheap.options.max_output_tokens)
+    least = prices.credits_for(prices.price_of("claude-haiku-5-5", at=datetime.now(UTC)).cost_of(output))
+
+    assert cheap.credits_to_reserve > least > 0
+    assert plan(model="opus").credits_to_reserve > cheap.credits_to_reserve
+    longer = plan({"messages": [Message.of(role="user", content="x" * 1_000_000)]})
+    assert longer.credits_to_reserve > cheap.credits_to_reserve
