@@ -1,4 +1,4 @@
-"""The outside worlds the ports' implementations need."""
+"""The servers that implementations of the ports need."""
 
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -36,7 +36,7 @@ async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[MemoryEvent
 
 
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> ValkeyServer:
-    """Not started yet; on a free port of its own, because the library hands the same one to everybody."""
+    """Not started yet; on a free port, because the library would use the same one for all."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     return ValkeyServer(port=port, data_dir=tmp_path_factory.mktemp("redis"))

@@ -1,4 +1,4 @@
-"""Runs to tell an event log, and how to hear them from it."""
+"""Events for an event log, and a reader."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ def with_positions(events: Sequence[ClientEvent], after: int = 0, *, shift: int 
     return [LogEntry(position, event) for position, event in enumerate(events, start=shift + 1)][after:]
 
 
-async def say(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> None:
+async def append_all(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> None:
     for event in events:
         await log.append(run, event)
 
 
-async def hear(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
-    """Everything a reader hears until the log ends it."""
+async def read_all(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
+    """Everything a reader gets until the log ends."""
     async with asyncio.timeout(10), aclosing(log.follow(run, after=after)) as batches:
         return [entry async for batch in batches for entry in batch]

@@ -1,4 +1,4 @@
-"""What every event log does."""
+"""The contract of every event log."""
 
 import asyncio
 from contextlib import aclosing
@@ -10,50 +10,59 @@ from hypothesis import strategies as st
 from app.errors import Conflict, Unavailable
 from app.events import ClientEvent, ToolCallStart
 from app.streams.port import LogEntry
-from tests.contracts.event_logs import DONE, Log, a_run, a_word, hear, say, some_events, with_positions
+from tests.contracts.event_logs import (
+    DONE,
+    Log,
+    a_run,
+    a_word,
+    append_all,
+    read_all,
+    some_events,
+    with_positions,
+)
 
 
 async def test_positions_count_from_one_in_the_order_of_appending(event_log: Log) -> None:
     run, events = a_run(), some_events(5)
     assert [await event_log.append(run, event) for event in events] == [1, 2, 3, 4, 5]
-    assert await hear(event_log, run) == with_positions(events)
+    assert await read_all(event_log, run) == with_positions(events)
 
 
 async def test_following_after_a_position_yields_only_what_comes_later(event_log: Log) -> None:
     run, events = a_run(), some_events(6)
-    await say(event_log, run, events)
-    assert await hear(event_log, run, after=4) == with_positions(events, after=4)
+    await append_all(event_log, run, events)
+    assert await read_all(event_log, run, after=4) == with_positions(events, after=4)
 
 
 @pytest.mark.parametrize("after", [5, 99])
 async def test_following_after_the_end_ends_at_once(event_log: Log, after: int) -> None:
     run = a_run()
-    await say(event_log, run, some_events(5))
-    assert await hear(event_log, run, after=after) == []
+    await append_all(event_log, run, some_events(5))
+    assert await read_all(event_log, run, after=after) == []
 
 
-async def test_a_run_nobody_has_written_to_is_waited_for(event_log: Log) -> None:
+async def test_a_run_without_events_is_waited_for(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
-    reader = asyncio.create_task(hear(event_log, run))
+    reader = asyncio.create_task(read_all(event_log, run))
     done, _ = await asyncio.wait({reader}, timeout=0.25)
     assert not done
-    await say(event_log, run, events)
+    await append_all(event_log, run, events)
     assert await reader == with_positions(events)
 
 
 async def test_everything_ready_comes_in_one_batch(event_log: Log) -> None:
     run, events = a_run(), some_events(40)
-    await say(event_log, run, events)
+    await append_all(event_log, run, events)
     async with aclosing(event_log.follow(run, after=10)) as batches:
         assert list(await anext(batches)) == with_positions(events, after=10)
 
 
-async def test_two_followers_hear_the_same(event_log: Log) -> None:
+async def test_two_readers_get_the_same_events(event_log: Log) -> None:
     run, events = a_run(), some_events(20)
-    early = asyncio.create_task(hear(event_log, run))
-    await say(event_log, run, events[:10])
-    late = asyncio.create_task(hear(event_log, run))
-    await say(event_log, run, events[10:])
+    early = asyncio.create_task(read_all(event_log, run))
+    await append_all(event_log, run, events[:10])
+    late = asyncio.create_task(read_all(event_log, run))
+    await append_all(event_log, run, events[10:])
     assert await early == await late == with_positions(events)
 
 
@@ -62,63 +71,63 @@ async def test_a_slow_reader_does_not_slow_the_writer(event_log: Log) -> None:
     await event_log.append(run, events[0])
     async with aclosing(event_log.follow(run)) as slow, asyncio.timeout(10):
         heard = list(await anext(slow))
-        await say(event_log, run, events[1:])
-        assert await hear(event_log, run) == with_positions(events)
+        await append_all(event_log, run, events[1:])
+        assert await read_all(event_log, run) == with_positions(events)
         heard += [entry async for batch in slow for entry in batch]
     assert heard == with_positions(events)
 
 
 async def test_a_reader_may_leave_early_and_come_back(event_log: Log) -> None:
     run, events = a_run(), some_events(9)
-    await say(event_log, run, events[:4])
+    await append_all(event_log, run, events[:4])
     async with aclosing(event_log.follow(run)) as batches:
         first = list(await anext(batches))
-    await say(event_log, run, events[4:])
-    assert first + await hear(event_log, run, after=first[-1].position) == with_positions(events)
+    await append_all(event_log, run, events[4:])
+    assert first + await read_all(event_log, run, after=first[-1].position) == with_positions(events)
 
 
-async def test_a_reader_cancelled_while_waiting_disturbs_nobody(event_log: Log) -> None:
+async def test_a_reader_cancelled_while_waiting_does_not_affect_others(event_log: Log) -> None:
     run, events = a_run(), some_events(5)
-    await say(event_log, run, events[:2])
-    impatient = asyncio.create_task(hear(event_log, run))
-    patient = asyncio.create_task(hear(event_log, run))
+    await append_all(event_log, run, events[:2])
+    impatient = asyncio.create_task(read_all(event_log, run))
+    patient = asyncio.create_task(read_all(event_log, run))
     await asyncio.wait({impatient}, timeout=0.15)
     impatient.cancel()
     await asyncio.wait({impatient})
     assert impatient.cancelled()
-    await say(event_log, run, events[2:])
+    await append_all(event_log, run, events[2:])
     assert await patient == with_positions(events)
 
 
 async def test_reading_returns_what_is_there_and_does_not_wait(event_log: Log) -> None:
     run, events = a_run(), some_events(5)
     assert list(await event_log.read(run)) == []
-    await say(event_log, run, events[:3])
+    await append_all(event_log, run, events[:3])
     assert list(await event_log.read(run)) == with_positions(events[:3])
 
 
-async def test_nothing_can_be_said_after_done(event_log: Log) -> None:
+async def test_no_event_can_be_appended_after_done(event_log: Log) -> None:
     run, events = a_run(), some_events(3)
-    await say(event_log, run, events)
+    await append_all(event_log, run, events)
     with pytest.raises(Conflict):
         await event_log.append(run, a_word("late"))
-    assert await hear(event_log, run) == with_positions(events)
+    assert await read_all(event_log, run) == with_positions(events)
 
 
-async def test_a_reader_who_is_behind_may_finish_after_forget(event_log: Log) -> None:
+async def test_a_reader_that_is_behind_may_finish_after_delete(event_log: Log) -> None:
     run, events = a_run(), some_events(8)
-    await say(event_log, run, events[:3])
+    await append_all(event_log, run, events[:3])
     async with aclosing(event_log.follow(run)) as behind, asyncio.timeout(10):
         heard = list(await anext(behind))
-        await say(event_log, run, events[3:])
+        await append_all(event_log, run, events[3:])
         await event_log.delete(run)
         heard += [entry async for batch in behind for entry in batch]
     assert heard == with_positions(events)
 
 
-async def test_forgetting_an_unfinished_run_ends_its_readers(event_log: Log) -> None:
+async def test_deleting_an_unfinished_run_ends_its_readers(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
-    await say(event_log, run, events[:2])
+    await append_all(event_log, run, events[:2])
     async with asyncio.timeout(10), aclosing(event_log.follow(run)) as batches:
         assert list(await anext(batches)) == with_positions(events[:2])
         waiting = asyncio.ensure_future(anext(batches, None))
@@ -128,28 +137,28 @@ async def test_forgetting_an_unfinished_run_ends_its_readers(event_log: Log) -> 
 
 
 @pytest.mark.parametrize("said", [0, 2, 5])
-async def test_a_forgotten_run_is_not_waited_for(event_log: Log, said: int) -> None:
+async def test_a_deleted_run_is_not_waited_for(event_log: Log, said: int) -> None:
     run, events = a_run(), some_events(5)
-    await say(event_log, run, events[:said])
+    await append_all(event_log, run, events[:said])
     await event_log.delete(run)
-    assert len(await hear(event_log, run)) <= said
+    assert len(await read_all(event_log, run)) <= said
     with pytest.raises(Conflict):
         await event_log.append(run, a_word("late"))
 
 
 async def test_concurrent_runs_do_not_mix(event_log: Log) -> None:
     runs = {a_run(f"run-{size}"): some_events(size) for size in range(3, 13)}
-    readers = [asyncio.create_task(hear(event_log, run)) for run in runs]
-    await asyncio.gather(*(say(event_log, run, events) for run, events in runs.items()))
+    readers = [asyncio.create_task(read_all(event_log, run)) for run in runs]
+    await asyncio.gather(*(append_all(event_log, run, events) for run, events in runs.items()))
     assert await asyncio.gather(*readers) == [with_positions(events) for events in runs.values()]
 
 
 async def test_the_same_run_id_in_two_accounts_is_two_runs(event_log: Log) -> None:
     mine, theirs = a_run("same:id"), a_run("same:id")
-    await say(event_log, mine, some_events(3))
-    await say(event_log, theirs, some_events(7))
-    assert len(await hear(event_log, mine)) == 3
-    assert len(await hear(event_log, theirs)) == 7
+    await append_all(event_log, mine, some_events(3))
+    await append_all(event_log, theirs, some_events(7))
+    assert len(await read_all(event_log, mine)) == 3
+    assert len(await read_all(event_log, theirs)) == 7
 
 
 async def test_events_come_back_as_they_were(event_log: Log) -> None:
@@ -164,8 +173,8 @@ async def test_events_come_back_as_they_were(event_log: Log) -> None:
         ),
         DONE,
     ]
-    await say(event_log, run, events)
-    assert await hear(event_log, run) == with_positions(events)
+    await append_all(event_log, run, events)
+    assert await read_all(event_log, run) == with_positions(events)
 
 
 @pytest.mark.parametrize("patience", range(6))
@@ -178,7 +187,7 @@ async def test_positions_stay_gapless_when_an_append_is_cancelled(event_log: Log
     append.cancel()
     await asyncio.wait({append})
     await event_log.append(run, DONE)
-    heard = await hear(event_log, run)
+    heard = await read_all(event_log, run)
     assert [entry.position for entry in heard] == list(range(1, len(heard) + 1))
     assert [entry.event for entry in heard] in (
         [a_word("first"), DONE],
@@ -186,18 +195,18 @@ async def test_positions_stay_gapless_when_an_append_is_cancelled(event_log: Log
     )
 
 
-async def test_ping_is_silent_while_all_is_well(event_log: Log) -> None:
+async def test_ping_succeeds_while_the_log_is_available(event_log: Log) -> None:
     await event_log.ping()
 
 
 async def test_closing_ends_readers_and_refuses_writers(event_log: Log) -> None:
     run = a_run()
-    await say(event_log, run, some_events(5)[:2])
-    readers = [asyncio.create_task(hear(event_log, key)) for key in (run, a_run())]
+    await append_all(event_log, run, some_events(5)[:2])
+    readers = [asyncio.create_task(read_all(event_log, key)) for key in (run, a_run())]
     await asyncio.sleep(0)
     await event_log.aclose()
     await asyncio.gather(*readers)
-    assert await hear(event_log, run) == []
+    assert await read_all(event_log, run) == []
     with pytest.raises(Unavailable):
         await event_log.append(run, DONE)
     with pytest.raises(Unavailable):
@@ -212,7 +221,7 @@ async def test_closing_ends_readers_and_refuses_writers(event_log: Log) -> None:
     max_examples=40,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-async def test_every_reader_hears_each_entry_once_however_they_interleave(
+async def test_every_reader_gets_each_entry_once_however_they_interleave(
     event_log: Log,
     pauses: list[int],
     readers: list[tuple[int, int, int]],
@@ -220,7 +229,7 @@ async def test_every_reader_hears_each_entry_once_however_they_interleave(
     """`pauses`: turns of the loop before each append. A reader: starts at, after, turns per batch."""
     run, events = a_run(), some_events(len(pauses))
 
-    async def listen(after: int, turns: int) -> list[LogEntry]:
+    async def read_slowly(after: int, turns: int) -> list[LogEntry]:
         heard: list[LogEntry] = []
         async with aclosing(event_log.follow(run, after=after)) as batches:
             async for batch in batches:
@@ -233,7 +242,7 @@ async def test_every_reader_hears_each_entry_once_however_they_interleave(
         for number, (event, turns) in enumerate(zip(events, pauses, strict=True)):
             for start, after, slowness in readers:
                 if start % len(events) == number:
-                    reader = asyncio.create_task(listen(after % len(events), slowness))
+                    reader = asyncio.create_task(read_slowly(after % len(events), slowness))
                     listening.append((after % len(events), reader))
             await pause(turns)
             await event_log.append(run, event)
@@ -247,18 +256,18 @@ async def pause(turns: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_run_whose_events_are_gone_goes_on_after_a_position(event_log: Log) -> None:
+async def test_a_run_whose_events_are_lost_resumes_after_a_position(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
     await event_log.resume(run, after=1000)
-    await say(event_log, run, events)
-    assert await hear(event_log, run) == with_positions(events, shift=1000)
-    assert await hear(event_log, run, after=7) == with_positions(events, shift=1000)
-    assert await hear(event_log, run, after=1002) == with_positions(events, shift=1000)[2:]
+    await append_all(event_log, run, events)
+    assert await read_all(event_log, run) == with_positions(events, shift=1000)
+    assert await read_all(event_log, run, after=7) == with_positions(events, shift=1000)
+    assert await read_all(event_log, run, after=1002) == with_positions(events, shift=1000)[2:]
 
 
-async def test_a_run_whose_events_are_there_goes_on_where_they_end(event_log: Log) -> None:
+async def test_a_run_whose_events_are_there_resumes_where_they_end(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
     await event_log.append(run, events[0])
     await event_log.resume(run, after=1000)
-    await say(event_log, run, events[1:])
-    assert await hear(event_log, run) == with_positions(events)
+    await append_all(event_log, run, events[1:])
+    assert await read_all(event_log, run) == with_positions(events)

@@ -1,4 +1,4 @@
-"""The SDK's own suite for session stores, and what it leaves open."""
+"""The SDK's own suite for session stores, and what it does not cover."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def test_the_same_entry_twice_is_one(store: PostgresSessionStore) -> None:
     assert await store.load(KEY) == [*said, an_entry("c", 3)]
 
 
-async def test_writers_at_once_lose_and_mix_nothing(store: PostgresSessionStore) -> None:
+async def test_concurrent_writers_lose_and_mix_nothing(store: PostgresSessionStore) -> None:
     batches = [[an_entry(str(uuid4()), number) for number in range(20)] for _ in range(8)]
 
     await asyncio.gather(*(store.append(KEY, batch) for batch in batches))
@@ -53,14 +53,14 @@ async def test_writers_at_once_lose_and_mix_nothing(store: PostgresSessionStore)
         assert loaded[start : start + 20] in batches
 
 
-async def test_text_is_kept_as_it_is(store: PostgresSessionStore) -> None:
+async def test_text_is_stored_unchanged(store: PostgresSessionStore) -> None:
     entry = an_entry("a", 1, text="\u2028 \U0001f600 </conversation_so_far>")
     await store.append(KEY, [entry])
 
     assert await store.load(KEY) == [entry]
 
 
-async def test_text_that_cannot_be_kept_is_replaced(store: PostgresSessionStore) -> None:
+async def test_text_that_cannot_be_stored_is_replaced(store: PostgresSessionStore) -> None:
     await store.append(KEY, [an_entry("a", 1, text="a\0b\ud800")])
 
     assert await store.load(KEY) == [an_entry("a", 1, text="a\ufffdb\ufffd")]

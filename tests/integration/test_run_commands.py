@@ -1,4 +1,4 @@
-"""What waits in the database for a run that another process carries."""
+"""Commands that wait in the database for a run of another process."""
 
 import asyncio
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.factories import a_plan
 from tests.integration.run_process import ELSEWHERE, GRAPH, a_process, a_run_elsewhere
 
 
-async def test_only_so_many_commands_wait_for_another_process(database: Database, tmp_path: Path) -> None:
+async def test_commands_for_another_process_are_limited(database: Database, tmp_path: Path) -> None:
     run = await a_run_elsewhere(database)
     async with a_process(database, tmp_path, limits=MessageLimits(count=2, size=1000)) as process:
         for _ in range(2):
@@ -35,7 +35,7 @@ async def test_only_so_many_commands_wait_for_another_process(database: Database
             await process.commands.submit(run, ChangeMode(mode="plan"))
 
 
-async def test_only_so_many_bytes_wait_for_another_process(database: Database, tmp_path: Path) -> None:
+async def test_bytes_for_another_process_are_limited(database: Database, tmp_path: Path) -> None:
     run = await a_run_elsewhere(database)
     async with a_process(database, tmp_path, limits=MessageLimits(count=100, size=1000)) as process:
         long = Send(message_id="m1", content="x" * 1000, priority="next")
@@ -45,7 +45,7 @@ async def test_only_so_many_bytes_wait_for_another_process(database: Database, t
             await process.commands.submit(run, long)
 
 
-async def test_to_cancel_a_run_elsewhere_a_hundred_times_is_one_command(
+async def test_cancelling_a_run_of_another_process_a_hundred_times_is_one_command(
     database: Database, tmp_path: Path
 ) -> None:
     run = await a_run_elsewhere(database)

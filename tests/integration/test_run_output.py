@@ -1,4 +1,4 @@
-"""A run that says more than it may."""
+"""The limit on a run's output."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from tests.factories import a_control, a_fact, a_plan, an_account
 MOST = 64 * 1024
 
 
-class Chatterbox:
+class Talkative:
     """Talks until it is stopped or has said so much; its message is billed in the end."""
 
     def __init__(self, report: UsageReport, *, deltas: int) -> None:
@@ -58,7 +58,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     receipts = ReceiptQueue(journal, PriceList())
     worker = RunWorker(
         database,
-        Chatterbox(UsageReport(a_fact(key)), deltas=deltas),
+        Talkative(UsageReport(a_fact(key)), deltas=deltas),
         log,
         receipts=receipts,
         ledger=CreditLedger(database),
@@ -76,7 +76,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     return final, owed, rows[-1].last_position
 
 
-async def test_a_run_that_says_too_much_is_stopped_and_billed(database: Database, tmp_path: Path) -> None:
+async def test_a_run_with_too_much_output_is_stopped_and_billed(database: Database, tmp_path: Path) -> None:
     final, owed, last = await ended(database, tmp_path, deltas=100_000)
 
     assert (final.ok, final.error, final.finish_reason) == (False, "rate_limit", "budget")
@@ -86,7 +86,7 @@ async def test_a_run_that_says_too_much_is_stopped_and_billed(database: Database
     assert last < 70
 
 
-async def test_a_run_that_says_as_much_as_it_may_ends_as_usual(database: Database, tmp_path: Path) -> None:
+async def test_a_run_within_its_output_limit_succeeds(database: Database, tmp_path: Path) -> None:
     final, _, last = await ended(database, tmp_path, deltas=50)
 
     assert (final.ok, final.content) == (True, "done")

@@ -19,13 +19,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.booleans())
-def test_it_is_the_json_of_the_value(value: Any, ascii_only: bool) -> None:  # noqa: FBT001
+def test_the_text_is_the_json_of_the_value(value: Any, ascii_only: bool) -> None:  # noqa: FBT001
     text = dumps(value, ascii_only=ascii_only)
 
     assert text == json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
 
 
 @pytest.mark.parametrize("text", ["a" * 262_144, "é\0\u2028" * 100_000, '\\"' * 200_000, "😀" * 262_145])
-def test_pieces_of_a_string_make_the_string(text: str) -> None:
+def test_a_long_string_is_written_in_chunks(text: str) -> None:
     for ascii_only in (True, False):
         assert json.loads(dumps({"a": [text, "b", text]}, ascii_only=ascii_only)) == {"a": [text, "b", text]}

@@ -23,7 +23,7 @@ class Block:
 
 
 @given(VALUES)
-def test_whatever_comes_can_be_stored(value: Any) -> None:
+def test_any_value_becomes_storable(value: Any) -> None:
     kept = json.dumps(storable(value), allow_nan=False)
 
     assert r"\u0000" not in kept
@@ -32,7 +32,7 @@ def test_whatever_comes_can_be_stored(value: Any) -> None:
 
 
 @given(TEXTS)
-def test_one_character_stands_for_one(text: str) -> None:
+def test_each_character_is_replaced_by_one(text: str) -> None:
     kept = storable(text)
 
     assert len(kept) == len(text)
@@ -40,13 +40,13 @@ def test_one_character_stands_for_one(text: str) -> None:
     assert all(new in {old, "\ufffd"} for new, old in zip(kept, text, strict=True))
 
 
-def test_what_is_fine_is_not_copied() -> None:
+def test_storable_values_are_not_copied() -> None:
     value = {"a": ["b", 1.5, None, ("c",)], "d": Block("e")}
 
     assert storable(value) is value
 
 
-def test_data_classes_are_looked_into() -> None:
+def test_fields_of_data_classes_are_replaced() -> None:
     assert storable([Block("a\0", {"x": Block("\ud800")})]) == [Block("a\ufffd", {"x": Block("\ufffd")})]
 
 
@@ -62,12 +62,12 @@ def test_nesting_is_limited() -> None:
 
 
 @pytest.mark.parametrize("name", ["msg_01", "claude-sonnet-5-5", "x" * MAX_IDENTIFIER_CHARS])
-def test_a_name_stays_as_it_is(name: str) -> None:
+def test_a_valid_name_is_unchanged(name: str) -> None:
     assert identifier(name) == name
 
 
 @given(st.text(st.characters(categories=["Cs"]) | st.characters(), max_size=300))
-def test_a_name_is_short_and_plain_whatever_it_was(name: str) -> None:
+def test_any_name_becomes_short_printable_ascii(name: str) -> None:
     kept = identifier(name)
 
     assert 0 < len(kept) <= MAX_IDENTIFIER_CHARS
@@ -77,7 +77,7 @@ def test_a_name_is_short_and_plain_whatever_it_was(name: str) -> None:
     assert identifier(kept) == kept
 
 
-def test_names_that_are_shortened_stay_different_and_begin_as_they_did() -> None:
+def test_shortened_names_stay_different_and_keep_their_beginning() -> None:
     long = [identifier(f"msg_{'x' * 1_000_000}{end}") for end in "ab"]
 
     assert long[0] != long[1]

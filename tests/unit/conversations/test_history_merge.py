@@ -14,7 +14,7 @@ CONVERSATIONS = st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=3
 def test_the_end_of_a_conversation_is_recognised(
     turns: list[tuple[str, list[str]]], data: st.DataObject
 ) -> None:
-    """However much of it a client posts, and whether it kept all an agent said or its last words."""
+    """However much of it a client posts, with all texts of an agent's turn or only the last."""
     kept = data.draw(st.integers(0, len(turns)))
     posted: list[Message] = []
     for question, answers in turns[len(turns) - kept :]:
@@ -22,11 +22,11 @@ def test_the_end_of_a_conversation_is_recognised(
         posted += [a_message("user", question), a_message("assistant", answer)]
     new = a_message("user", "new")
 
-    assert new_messages([*posted, new], said_in(turns)) == [new]
+    assert new_messages([*posted, new], conversation_of(turns)) == [new]
 
 
 @given(CONVERSATIONS.filter(bool), WORDS)
-def test_one_word_more_contradicts(turns: list[tuple[str, list[str]]], word: str) -> None:
+def test_one_more_word_is_a_conflict(turns: list[tuple[str, list[str]]], word: str) -> None:
     question, answers = turns[-1]
     posted = [
         a_message("user", question + word),
@@ -35,18 +35,18 @@ def test_one_word_more_contradicts(turns: list[tuple[str, list[str]]], word: str
     ]
 
     with pytest.raises(HistoryConflict):
-        new_messages(posted, said_in(turns))
+        new_messages(posted, conversation_of(turns))
 
 
 def test_system_messages_are_always_new() -> None:
     system, new = a_message("system", "Be brief."), a_message("user", "new")
     posted = [system, a_message("user", "hi"), a_message("assistant", "ho"), new]
 
-    assert new_messages(posted, said_in([("hi", ["ho"])])) == [system, new]
+    assert new_messages(posted, conversation_of([("hi", ["ho"])])) == [system, new]
 
 
 @pytest.mark.parametrize("answer", ["one two", "one", "one two three"])
-def test_of_words_cut_off_a_beginning_is_enough(answer: str) -> None:
+def test_the_beginning_of_a_text_that_was_cut_off_is_enough(answer: str) -> None:
     said = [a_turn("user_message", "count"), a_turn("assistant_message", "one two", partial=True)]
     new = a_message("user", "new")
 
@@ -60,7 +60,7 @@ def test_a_question_that_was_never_answered_may_be_followed_by_another() -> None
     assert new_messages([a_message("user", "first"), a_message("user", "second"), new], said) == [new]
 
 
-def said_in(turns: list[tuple[str, list[str]]]) -> list[ConversationMessage]:
+def conversation_of(turns: list[tuple[str, list[str]]]) -> list[ConversationMessage]:
     said: list[ConversationMessage] = []
     for question, answers in turns:
         said.append(a_turn("user_message", question))

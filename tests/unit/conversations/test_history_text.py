@@ -9,19 +9,19 @@ TURNS = st.lists(st.builds(HistoryTurn, st.sampled_from(["user", "assistant"]), 
 
 
 @given(TURNS)
-def test_what_is_written_is_read_again(turns: list[HistoryTurn]) -> None:
+def test_an_encoded_history_is_decoded_exactly(turns: list[HistoryTurn]) -> None:
     assert decode_history(encode_history(turns)) == turns
 
 
 @given(TURNS)
-def test_no_text_ends_its_line_or_the_record(turns: list[HistoryTurn]) -> None:
+def test_no_text_ends_its_line_or_the_history(turns: list[HistoryTurn]) -> None:
     first, *lines, last = encode_history(turns).split("\n")
     assert (first, last) == ("<conversation_so_far>", "</conversation_so_far>")
     assert len(lines) == len(turns)
     assert not any("<" in line for line in lines)
 
 
-def test_other_texts_are_no_record() -> None:
+def test_other_texts_are_no_history() -> None:
     assert decode_history("hello") is None
     assert decode_history("<conversation_so_far>\nnot json\n</conversation_so_far>") is None
     assert decode_history('<conversation_so_far>\n{"a": 1}\n</conversation_so_far>') is None
@@ -40,7 +40,7 @@ def test_other_texts_are_no_record() -> None:
         "1" * 10_000,
     ],
 )
-def test_a_record_nobody_here_has_written_is_none(line: str) -> None:
+def test_an_invalid_history_is_none(line: str) -> None:
     assert decode_history(f"<conversation_so_far>\n{line}\n</conversation_so_far>") is None
 
 
@@ -53,7 +53,7 @@ def test_a_record_nobody_here_has_written_is_none(line: str) -> None:
         "<conversation_so_far x='1'>",
     ],
 )
-def test_tags_of_a_record_are_escaped_and_nothing_else_is(tag: str) -> None:
+def test_only_the_tags_of_a_history_are_escaped(tag: str) -> None:
     text = f"<b>1 < 2</b> conversation_so_far {tag} &lt;"
 
     escaped = escape_tags(text)

@@ -26,7 +26,7 @@ SAID = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
         {},
     ],
 )
-def test_lines_of_any_shape_keep_nobody_from_reading_the_others(line: dict[str, Any]) -> None:
+def test_lines_of_any_shape_do_not_prevent_reading_the_others(line: dict[str, Any]) -> None:
     entries = [TranscriptEntry(SAID, "r1"), TranscriptEntry(line, "r1")]
 
     said = messages_of(entries, tool_id_of=str)
@@ -35,7 +35,7 @@ def test_lines_of_any_shape_keep_nobody_from_reading_the_others(line: dict[str, 
     assert last_entry_of(entries, "r1") == "u1"
 
 
-def test_a_user_may_begin_as_the_clis_notes_do() -> None:
+def test_a_users_text_may_begin_like_the_clis_own() -> None:
     text = "[Request interrupted by user] is what it said"
     note = "[Request interrupted by user for tool use]"
     lines = [{"type": "user", "message": {"content": content}} for content in (text, note)]

@@ -1,4 +1,4 @@
-"""What happens while an event is still being told: telling takes as long as Redis or PostgreSQL do."""
+"""Requests while an event is being published, which takes as long as Redis or PostgreSQL do."""
 
 import asyncio
 from datetime import timedelta
@@ -32,29 +32,29 @@ RULES = ApprovalRules(frozenset({"external_side_effect"}), timeout=timedelta(sec
 
 
 class SlowReader:
-    """Hears one event after the other, each when it may."""
+    """Receives one event after the other, each when the test allows it."""
 
     def __init__(self) -> None:
-        self.heard: list[ControlEvent] = []
-        self.refuses = False
+        self.received: list[ControlEvent] = []
+        self.unavailable = False
         self._may_hear = asyncio.Semaphore(0)
         self._one_by_one = asyncio.Lock()
 
-    async def hears(self, count: int = 1) -> None:
+    async def allow_next(self, count: int = 1) -> None:
         for _ in range(count):
             self._may_hear.release()
         await settled()
 
     @property
     def stops(self) -> list[tuple[str, str]]:
-        return [(event.kind, event.state) for event in self.heard if isinstance(event, Interrupted)]
+        return [(event.kind, event.state) for event in self.received if isinstance(event, Interrupted)]
 
     async def publish(self, event: ControlEvent) -> None:
         async with self._one_by_one:
             await self._may_hear.acquire()
-            if self.refuses:
+            if self.unavailable:
                 raise Unavailable
-            self.heard.append(event)
+            self.received.append(event)
 
 
 async def settled() -> None:
@@ -74,33 +74,33 @@ async def begun(control: RunControl, name: str) -> "asyncio.Task[None]":
 
 
 @pytest.mark.parametrize("kind", ["interrupt", "cancel"])
-async def test_who_asks_while_a_stop_is_told_asks_for_another(kind: str) -> None:
+async def test_a_stop_requested_while_the_last_one_is_published_is_a_new_one(kind: str) -> None:
     reader = SlowReader()
     control = RunControl(reader.publish)
     control.inbox.is_open = True
     requested = await begun(control, "interrupt")
     acknowledging = await begun(control, "acknowledge")
-    await reader.hears(2)
+    await reader.allow_next(2)
     stopping = await begun(control, "mark_stopped")
 
     again = await begun(control, kind)
-    await reader.hears(2)
+    await reader.allow_next(2)
     ending = await begun(control, "end")
-    await reader.hears(2)
+    await reader.allow_next(2)
     await ended(requested, acknowledging, stopping, again, ending)
 
     states = ["requested", "acknowledged", "stopped"]
     assert reader.stops == [("interrupt", state) for state in states] + [(kind, state) for state in states]
 
 
-async def test_a_cancel_beyond_an_interrupt_is_acknowledged_before_it_is_done() -> None:
+async def test_a_cancel_after_an_interrupt_is_acknowledged_before_it_is_stopped() -> None:
     reader = SlowReader()
     control = RunControl(reader.publish)
     control.inbox.is_open = True
     requested = await begun(control, "interrupt")
     stopping = await begun(control, "mark_stopped")
     cancelling = await begun(control, "cancel")
-    await reader.hears(9)
+    await reader.allow_next(9)
     ending = await begun(control, "end")
 
     await ended(requested, stopping, cancelling, ending)
@@ -113,7 +113,7 @@ async def test_a_cancel_beyond_an_interrupt_is_acknowledged_before_it_is_done() 
     ]
 
 
-async def test_what_is_being_told_of_a_stop_is_told_when_its_teller_is_gone() -> None:
+async def test_the_state_of_a_stop_is_published_also_if_its_caller_is_cancelled() -> None:
     reader = SlowReader()
     control = RunControl(reader.publish)
     requested = await begun(control, "cancel")
@@ -121,37 +121,37 @@ async def test_what_is_being_told_of_a_stop_is_told_when_its_teller_is_gone() ->
 
     acknowledging.cancel()
     ending = await begun(control, "end")
-    await reader.hears(9)
+    await reader.allow_next(9)
 
     await ended(requested, ending)
     assert [state for _, state in reader.stops] == ["requested", "acknowledged", "stopped"]
 
 
-@pytest.mark.parametrize("heard", [True, False])
-async def test_a_call_given_up_while_readers_are_told_of_it(*, heard: bool) -> None:
-    """Whoever hears a question hears how it ended, and nobody hears the end of another."""
+@pytest.mark.parametrize("received", [True, False])
+async def test_a_call_cancelled_while_its_request_is_published(*, received: bool) -> None:
+    """Readers that saw the request see its resolution; others see neither."""
     reader = SlowReader()
     control = RunControl(reader.publish, rules=RULES)
-    reader.refuses = not heard
+    reader.unavailable = not received
     calling = asyncio.create_task(control.approvals.review(ACT, {}, CONTEXT))
     await settled()
 
     calling.cancel()
     ending = await begun(control, "end")
-    await reader.hears(2)
+    await reader.allow_next(2)
 
     await ended(ending)
-    kinds = [type(event) for event in reader.heard]
-    assert kinds == ([PermissionRequest, PermissionResolved] if heard else [])
+    kinds = [type(event) for event in reader.received]
+    assert kinds == ([PermissionRequest, PermissionResolved] if received else [])
     with pytest.raises(asyncio.CancelledError):
         await calling
 
 
-async def test_nobody_is_asked_any_more_once_the_run_has_ended() -> None:
+async def test_no_approval_is_requested_after_the_run_has_ended() -> None:
     reader = SlowReader()
     control = RunControl(reader.publish, rules=RULES)
     await control.end()
 
     with pytest.raises(ToolCallDenied):
         await control.approvals.review(ACT, {}, CONTEXT)
-    assert reader.heard == []
+    assert reader.received == []

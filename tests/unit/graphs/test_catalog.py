@@ -36,7 +36,7 @@ def fault(directory: Path, head: str, *, prompt: str = "You help.", name: str = 
     return str(caught.value)
 
 
-def test_a_graph_says_all_its_file_says(tmp_path: Path) -> None:
+def test_a_graph_contains_every_key_of_its_file(tmp_path: Path) -> None:
     spec = load(tmp_path, FULL)
     assert (spec.id, spec.name, spec.provider) == (
         "claude_agents:planner",
@@ -196,7 +196,7 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_workspace_is_named(tmp_path: Path, head: str, key: str) -> None:
+def test_an_error_in_a_workspace_names_its_key(tmp_path: Path, head: str, key: str) -> None:
     assert fault(tmp_path, f"{HEAD}\n{head}").startswith(f"graph file planner.md: {key}: ")
 
 
@@ -210,7 +210,7 @@ def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agent
     assert "no tool of this graph" in fault(tmp_path, f"{HEAD}\nnative_tools: [Bash]\n{agents}")
 
 
-def test_mounts_come_from_where_the_operator_allows(tmp_path: Path) -> None:
+def test_mounts_must_be_inside_the_allowed_roots(tmp_path: Path) -> None:
     (tmp_path / "graphs").mkdir()
     (tmp_path / "files").mkdir()
     head = f"native_tools: [Read]\nworkspace: {{mounts: [{{host_path: {tmp_path / 'files'}}}]}}"

@@ -31,7 +31,7 @@ def test_the_table_is_that_of_the_providers_own_client() -> None:
     assert announced == ENDS
 
 
-def test_nothing_that_is_shipped_ends() -> None:
+def test_no_shipped_model_is_deprecated() -> None:
     shipped = {Settings.model_fields["default_model"].default, *ALIASES.values()}
 
     assert not shipped & set(ENDS)
@@ -58,7 +58,7 @@ def test_nothing_that_is_shipped_ends() -> None:
         ),
     ],
 )
-def test_whatever_names_a_model_that_ends_is_told(
+def test_everything_that_names_a_deprecated_model_is_listed(
     registry: ModelRegistry, graph: dict[str, Any], named_by: str
 ) -> None:
     (said,) = announced_ends(registry, [a_graph(**graph)], today=TODAY)
@@ -67,7 +67,7 @@ def test_whatever_names_a_model_that_ends_is_told(
     assert named_by in said
 
 
-def test_a_model_that_is_gone_is_said_to_be_gone() -> None:
+def test_a_retired_model_is_reported_as_retired() -> None:
     (said,) = announced_ends(a_registry(ENDING), [], today=date(2026, 11, 30))
 
     assert "was retired on 2026-11-30" in said

@@ -69,7 +69,7 @@ def test_the_default_may_be_an_alias() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_nobody_chose_a_model_for_is_the_default_model(role: str) -> None:
+def test_a_role_without_a_model_is_the_default_model(role: str) -> None:
     assert a_registry().resolve(role, None) == SONNET
     assert a_registry(roles={"default": "haiku"}).resolve(role, None) == "claude-haiku-5-5"
 
@@ -92,7 +92,7 @@ def test_an_operators_roles_and_aliases_come_before_the_shipped_ones() -> None:
     "name",
     ["", "gpt-5", "Sonnet", "claude-sonnet-4-6[1m]", "claude-sonnet-4-6\n", "--model", "Triage"],
 )
-def test_what_is_no_model_is_refused(name: str) -> None:
+def test_an_unknown_model_is_refused(name: str) -> None:
     with pytest.raises(UnknownModel) as caught:
         a_registry(entries=(an_entry(re.compile(".*")),)).resolve(name, None)
     assert isinstance(caught.value, Invalid)
@@ -101,7 +101,7 @@ def test_what_is_no_model_is_refused(name: str) -> None:
     assert repr(name) in caught.value.detail
 
 
-def test_what_merely_looks_priced_is_refused() -> None:
+def test_a_name_that_only_resembles_a_priced_model_is_refused() -> None:
     registry = a_registry(is_priced=lambda _: True)
     for name in ("gpt-5", "anthropic/claude-sonnet-4-6", "us.anthropic.claude-sonnet-4-6-v1:0"):
         with pytest.raises(UnknownModel):
@@ -109,7 +109,7 @@ def test_what_merely_looks_priced_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["opus", "claude-unpriced-1"])
-def test_a_model_we_cannot_bill_is_refused(name: str) -> None:
+def test_a_model_without_a_price_is_refused(name: str) -> None:
     registry = a_registry(is_priced={SONNET}.__contains__)
     with pytest.raises(ModelNotPriced) as caught:
         registry.resolve(name, None)
@@ -133,7 +133,7 @@ def test_a_wrong_default_names_its_variable() -> None:
         ({"entries": (an_entry(SONNET), an_entry("claude-x-1", fallback="gpt-5"))}, "models.1.fallback"),
     ],
 )
-def test_what_the_file_names_must_be_usable(own: dict[str, Any], key: str) -> None:
+def test_models_of_the_file_must_be_usable(own: dict[str, Any], key: str) -> None:
     with pytest.raises(Invalid, match=rf"RUNTALLY_MODELS_FILE: {key}: ") as caught:
         a_registry(**own)
 
@@ -146,7 +146,7 @@ def test_a_fallback_may_be_an_alias() -> None:
     assert registry.options(SONNET).fallback == "claude-haiku-5-5"
 
 
-def test_a_model_no_entry_names_is_asked_in_the_usual_way() -> None:
+def test_a_model_without_an_entry_has_the_default_options() -> None:
     assert a_registry(entries=(an_entry(SONNET),)).options("claude-opus-5-5") == ModelOptions()
 
 
@@ -192,7 +192,7 @@ def test_an_exact_id_beats_a_list_and_a_list_a_pattern_and_then_the_first_wins(
     assert options == (ModelOptions() if expected is None else ModelOptions(max_output_tokens=expected))
 
 
-def test_a_model_is_known_with_everything_it_is_called() -> None:
+def test_a_model_is_listed_with_its_aliases_and_roles() -> None:
     registry = a_registry(
         aliases={"fast": "claude-haiku-5-5"},
         roles={"triage": "fast"},

@@ -10,7 +10,7 @@ ACME, UMBRELLA, INITECH = (AccountId(new_uuid()) for _ in range(3))
 
 
 class Traffic:
-    """Runs that hold their places until they are told to leave."""
+    """Runs that hold their slots until the test releases them."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ async def test_an_account_with_many_runs_does_not_starve_the_others() -> None:
     assert traffic.started[-1] == "a4"
 
 
-async def test_a_stopped_run_gives_way() -> None:
+async def test_a_stopped_run_stops_waiting_for_a_slot() -> None:
     traffic = Traffic(concurrent=1)
     await traffic.arrive(ACME, "a1", "a2", "a3")
 
@@ -103,7 +103,7 @@ async def test_a_cancelled_run_leaves_nothing_behind() -> None:
     assert traffic.started == ["a1", "a3"]
 
 
-def test_more_than_may_wait_are_refused() -> None:
+def test_runs_beyond_the_queue_are_refused() -> None:
     dispatcher = RunDispatcher(Capacity.of(1, 2))
 
     with ExitStack() as stack:
@@ -134,7 +134,7 @@ async def test_one_account_cannot_fill_the_queue() -> None:
             stack.enter_context(dispatcher.admission(UMBRELLA))
 
 
-def test_an_admission_that_is_kept_counts_until_it_is_discharged() -> None:
+def test_an_admitted_run_counts_until_it_is_released() -> None:
     dispatcher = RunDispatcher(Capacity.of(1, 0))
     with dispatcher.admission(ACME) as admitted:
         admitted.pop_all()
@@ -147,7 +147,7 @@ def test_an_admission_that_is_kept_counts_until_it_is_discharged() -> None:
         pass
 
 
-async def test_one_account_cannot_hold_every_place() -> None:
+async def test_one_account_cannot_hold_every_slot() -> None:
     traffic = Traffic(concurrent=4, per_account=3)
 
     await traffic.arrive(ACME, "a1", "a2", "a3", "a4")
@@ -156,7 +156,7 @@ async def test_one_account_cannot_hold_every_place() -> None:
     assert traffic.started == ["a1", "a2", "a3", "u1"]
 
 
-async def test_the_last_place_is_for_an_account_that_has_none() -> None:
+async def test_the_last_slot_is_for_an_account_that_has_none() -> None:
     traffic = Traffic(concurrent=4, per_account=3)
 
     await traffic.arrive(ACME, "a1", "a2")
@@ -170,7 +170,7 @@ async def test_the_last_place_is_for_an_account_that_has_none() -> None:
     assert traffic.started[4:] == ["u2"]
 
 
-async def test_places_are_shared_from_the_second_account_on() -> None:
+async def test_slots_are_shared_from_the_second_account_on() -> None:
     traffic = Traffic(capacity=Capacity.of(4, 100))
 
     await traffic.arrive(ACME, "a1", "a2", "a3", "a4", "a5")
@@ -183,7 +183,7 @@ async def test_places_are_shared_from_the_second_account_on() -> None:
     assert traffic.started[4:] == ["u1"]
 
 
-def test_a_second_account_is_noticed_when_it_comes() -> None:
+def test_a_second_account_is_detected_with_its_first_run() -> None:
     dispatcher = RunDispatcher(Capacity.of(4, 0))
 
     with ExitStack() as stack:
@@ -203,7 +203,7 @@ async def test_a_limit_that_an_operator_sets_holds_for_a_lone_account_too() -> N
     assert traffic.started == ["a1", "a2"]
 
 
-async def test_one_key_cannot_hold_every_place_of_its_account() -> None:
+async def test_one_key_cannot_hold_every_slot_of_its_account() -> None:
     traffic = Traffic(concurrent=4, per_account=3, per_key=2)
     website, laptop = (ApiKeyId(new_uuid()) for _ in range(2))
 
@@ -218,7 +218,7 @@ async def test_one_key_cannot_hold_every_place_of_its_account() -> None:
 @pytest.mark.parametrize(
     ("concurrent", "per_account", "reserved"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (8, 6, 1), (64, 48, 1)]
 )
-def test_an_account_may_hold_three_quarters_of_the_places(
+def test_an_account_may_hold_three_quarters_of_the_slots(
     concurrent: int, per_account: int, reserved: int
 ) -> None:
     capacity = Capacity.of(concurrent, 256)
@@ -226,13 +226,13 @@ def test_an_account_may_hold_three_quarters_of_the_places(
     assert (capacity.per_account, capacity.per_key, capacity.reserved) == (per_account, per_account, reserved)
 
 
-def test_an_operator_may_give_one_account_every_place() -> None:
+def test_an_operator_may_give_one_account_every_slot() -> None:
     capacity = Capacity.of(8, 256, per_account=100)
 
     assert (capacity.per_account, capacity.reserved) == (8, 0)
 
 
-def test_without_a_queue_one_account_is_refused_while_others_find_a_place() -> None:
+def test_without_a_queue_one_account_is_refused_while_others_get_a_slot() -> None:
     dispatcher = RunDispatcher(Capacity.of(4, 0))
     dispatcher.share_slots()
 

@@ -1,4 +1,4 @@
-"""An event is written the same everywhere, and whatever is in it."""
+"""Events are written the same everywhere, whatever they contain."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A log that says nothing for a while is told from one that has ended."""
+"""An idle log is distinguished from one that has ended."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -14,7 +14,7 @@ FIRST = [LogEntry(1, TextDelta(message_id="msg_1", delta="one"))]
 SECOND = [LogEntry(2, TextDelta(message_id="msg_1", delta="two"))]
 
 
-async def test_silence_is_heard_and_loses_no_batch() -> None:
+async def test_an_idle_log_is_reported_and_no_batch_is_lost() -> None:
     speak = asyncio.Event()
 
     async def batches() -> AsyncGenerator[Sequence[LogEntry], None]:
@@ -28,7 +28,7 @@ async def test_silence_is_heard_and_loses_no_batch() -> None:
     assert [batch async for batch in heard if batch is not None] == [SECOND]
 
 
-async def test_what_a_log_fails_with_is_raised_and_the_log_closed() -> None:
+async def test_the_error_of_a_log_is_raised_and_the_log_is_closed() -> None:
     closed = False
 
     async def batches() -> AsyncGenerator[Sequence[LogEntry], None]:
@@ -46,7 +46,7 @@ async def test_what_a_log_fails_with_is_raised_and_the_log_closed() -> None:
     assert closed
 
 
-async def test_a_reader_who_leaves_in_the_middle_of_a_silence_closes_the_log() -> None:
+async def test_a_reader_that_leaves_while_the_log_is_idle_closes_it() -> None:
     closed = asyncio.Event()
 
     async def batches() -> AsyncGenerator[Sequence[LogEntry], None]:

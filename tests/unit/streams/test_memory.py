@@ -1,4 +1,4 @@
-"""The in-process event log keeps nothing longer than it must and lets everybody have a turn."""
+"""The in-process event log frees memory early and never blocks the event loop."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ def a_word() -> TextDelta:
     return TextDelta(message_id="msg_1", delta="word")
 
 
-async def test_a_forgotten_run_leaves_nothing_behind() -> None:
+async def test_a_deleted_run_leaves_nothing_behind() -> None:
     log, run, event = MemoryEventLog(), a_run(), a_word()
     trace = weakref.ref(event)
     await log.append(run, event)
@@ -37,7 +37,7 @@ async def test_a_forgotten_run_leaves_nothing_behind() -> None:
     assert await log.read(run) == ()
 
 
-async def test_the_last_reader_of_a_forgotten_run_frees_it() -> None:
+async def test_the_last_reader_of_a_deleted_run_frees_it() -> None:
     log, run, event = MemoryEventLog(), a_run(), a_word()
     trace = weakref.ref(event)
     await log.append(run, event)
@@ -51,7 +51,7 @@ async def test_the_last_reader_of_a_forgotten_run_frees_it() -> None:
     assert trace() is None
 
 
-async def test_waiting_for_a_run_that_never_speaks_leaves_nothing_behind() -> None:
+async def test_waiting_for_a_run_without_events_leaves_nothing_behind() -> None:
     log, run = MemoryEventLog(), a_run()
     readers = [asyncio.create_task(anext(log.follow(run), None)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -62,7 +62,7 @@ async def test_waiting_for_a_run_that_never_speaks_leaves_nothing_behind() -> No
     assert len(log) == 0
 
 
-async def test_a_reader_who_leaves_does_not_take_a_silent_run_from_the_others() -> None:
+async def test_a_reader_that_leaves_does_not_free_a_run_others_wait_for() -> None:
     log, run = MemoryEventLog(), a_run()
     leaving, staying = (asyncio.create_task(anext(log.follow(run), None)) for _ in range(2))
     await asyncio.sleep(0)
@@ -73,7 +73,7 @@ async def test_a_reader_who_leaves_does_not_take_a_silent_run_from_the_others() 
         assert await staying == ((1, DONE),)
 
 
-async def test_only_the_latest_forgotten_runs_are_known_by_name() -> None:
+async def test_only_the_latest_deleted_runs_are_remembered() -> None:
     log, oldest = MemoryEventLog(), a_run()
     await log.delete(oldest)
     latest = [a_run() for _ in range(DELETED_RUNS_REMEMBERED)]
@@ -84,7 +84,7 @@ async def test_only_the_latest_forgotten_runs_are_known_by_name() -> None:
     assert await log.append(oldest, DONE) == 1
 
 
-async def test_a_writer_and_a_reader_that_never_wait_leave_others_their_turn() -> None:
+async def test_a_writer_and_a_reader_that_never_wait_let_other_tasks_run() -> None:
     log, run = MemoryEventLog(), a_run()
     await log.append(run, a_word())
     async with a_bystander() as bystander, aclosing(log.follow(run)) as batches:
@@ -96,7 +96,7 @@ async def test_a_writer_and_a_reader_that_never_wait_leave_others_their_turn() -
     assert bystander.turns >= 500
 
 
-async def test_a_writer_is_never_made_to_wait() -> None:
+async def test_a_writer_never_waits() -> None:
     log, run = MemoryEventLog(), a_run()
     async with aclosing(log.follow(run)) as batches:
         waiting = asyncio.ensure_future(anext(batches))

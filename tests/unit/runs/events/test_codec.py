@@ -1,4 +1,4 @@
-"""A finished run's events are kept small and come back exactly."""
+"""A finished run's events are stored compactly and decoded exactly."""
 
 import json
 
@@ -43,12 +43,12 @@ def with_positions(said: list[ClientEvent], first: int = 1) -> list[LogEntry]:
 
 
 def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
-    """What a JSON column gives back."""
+    """The rows as a JSON column returns them."""
     return [StoredEvents(row.position, row.last_position, json.loads(json.dumps(row.data))) for row in rows]
 
 
 @given(st.lists(events, max_size=30), st.integers(1, 1000))
-def test_what_was_packed_comes_back_exactly(said: list[ClientEvent], first: int) -> None:
+def test_encoded_events_are_decoded_exactly(said: list[ClientEvent], first: int) -> None:
     entries = with_positions(said, first)
     rows = encode_events(entries)
     back = decode_events(through_the_database(rows))
@@ -72,7 +72,7 @@ def test_ten_thousand_words_of_one_message_are_ten_rows() -> None:
     assert decode_events(rows) == entries
 
 
-def test_an_event_alone_is_kept_as_its_own_json() -> None:
+def test_a_single_event_is_stored_as_its_own_json() -> None:
     done = Done(usage=FinalUsage(prompt_tokens=1, completion_tokens=2), finish_reason="stop")
     assert encode_events(with_positions([TextDelta(message_id="m", delta="hi"), done], first=7)) == [
         StoredEvents(7, 7, {"type": "text_delta", "messageId": "m", "delta": "hi"}),
@@ -116,7 +116,7 @@ def test_halves_of_a_character_replay_as_they_were_streamed() -> None:
     assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
 
 
-def test_a_long_text_is_kept_in_rows_of_bounded_length() -> None:
+def test_a_long_text_is_stored_in_rows_of_bounded_length() -> None:
     entries = with_positions(
         [TextDelta(message_id="m", delta=f"{n} ") for n in range(2 * DELTAS_PER_ROW + 1)]
     )

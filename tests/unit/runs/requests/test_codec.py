@@ -1,4 +1,4 @@
-"""Requests as they are kept and compared."""
+"""Requests as they are stored and compared."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ async def test_other_requests_have_another(other: GraphRunRequest) -> None:
     assert await codec.fingerprint(other) != await codec.fingerprint(a_request(LONG))
 
 
-async def test_texts_of_any_length_and_kind_are_kept() -> None:
+async def test_texts_of_any_length_and_kind_are_stored() -> None:
     texts = ['"\\u00000"', "\\u00001", '"\\u00002"' * 500, "😀" * 300_000, '\\"' * 200_000, "a" * 262_144]
     request = GraphRunRequest.model_validate(
         {
@@ -84,7 +84,7 @@ async def test_texts_of_any_length_and_kind_are_kept() -> None:
 
 
 @given(texts, st.dictionaries(texts, values, max_size=3))
-def test_whatever_was_posted_is_kept_as_it_was(text: str, schema: dict[str, Any]) -> None:
+def test_any_posted_request_is_stored_unchanged(text: str, schema: dict[str, Any]) -> None:
     codec = RequestCodec(Offload())
     wanted = {"type": "json_schema", "schema": schema}
     request = GraphRunRequest.model_validate(
