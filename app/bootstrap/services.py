@@ -261,7 +261,7 @@ async def _open_runs(
     infra.tasks.start_soon(commands.watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if any(graph.native_tools for graph in infra.planner.graphs.all()):
-        infra.tasks.start_soon(infra.agent.sandbox_probe.look)
+        infra.tasks.start_soon(infra.agent.sandbox_probe.check)
     return runs, commands, conversations
 
 

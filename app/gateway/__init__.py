@@ -1,1 +1,1 @@
-"""Meter what agents send: a loopback door to the Messages API."""
+"""A metering proxy on a loopback port between agents and the Messages API."""

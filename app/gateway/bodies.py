@@ -1,4 +1,4 @@
-"""Bodies of agents' requests: read with a deadline, held within a budget."""
+"""RequestBodies: reads agents' request bodies within a deadline and a memory budget."""
 
 import asyncio
 from collections import Counter
@@ -9,20 +9,20 @@ from typing import Any, Final
 from app.server.loopback import Receive, Scope
 
 BODY_BYTES: Final = 32 * 1024 * 1024
-"""Of one request: what the Messages API takes."""
+"""Of one request: the limit of the Messages API."""
 
 RUN_BYTES: Final = 2 * BODY_BYTES
-"""Of all requests of one run at a time."""
+"""Of all current requests of one run."""
 
 TOTAL_BYTES: Final = 256 * 1024 * 1024
-"""Of all requests at a time."""
+"""Of all current requests."""
 
 BODY_S: Final = 30.0
 """How long a body may take to arrive."""
 
 
 class BodyRefused(Exception):
-    """A body is not taken; `status` is the HTTP status that says so."""
+    """A body is refused; `status` is the HTTP status of the response."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -30,21 +30,21 @@ class BodyRefused(Exception):
 
 
 class RequestBodies:
-    """What is held of the bodies of requests under way."""
+    """The bodies of all current requests."""
 
     def __init__(self, *, within_s: float = BODY_S) -> None:
-        """`within_s`: how long one may take to arrive."""
+        """`within_s`: how long a body may take to arrive."""
         self._within_s = within_s
         self._held: Counter[str] = Counter()
 
     @property
     def held_bytes(self) -> int:
-        """Of all of them."""
+        """The size of all bodies together."""
         return self._held.total()
 
     @asynccontextmanager
     async def reading(self, owner: str, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
-        """A request's body, counted as its owner's until the end; raises `BodyRefused`."""
+        """A request's body, counted for its owner until the context ends; raises `BodyRefused`."""
         parts: list[bytes] = []
         try:
             if _announced(scope) > BODY_BYTES:
@@ -59,15 +59,15 @@ class RequestBodies:
     async def _read(self, owner: str, receive: Receive, parts: list[bytes]) -> None:
         try:
             async with asyncio.timeout(self._within_s):
-                while self._take(owner, await receive(), parts):
+                while self._add(owner, await receive(), parts):
                     pass
         except TimeoutError as error:
             raise BodyRefused(408) from error
 
-    def _take(self, owner: str, part: Mapping[str, Any], parts: list[bytes]) -> bool:
-        """Take a piece of the body; whether more will come."""
+    def _add(self, owner: str, part: Mapping[str, Any], parts: list[bytes]) -> bool:
+        """Add a piece of the body; returns whether more will come."""
         if part["type"] == "http.disconnect":
-            # Half a request is none.
+            # An incomplete request is not processed.
             raise BodyRefused(400)
         parts.append(part.get("body", b""))
         self._held[owner] += len(parts[-1])

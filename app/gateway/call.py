@@ -1,4 +1,4 @@
-"""One call that was let through: what is noted of it, and when."""
+"""Call: one admitted call of the Messages API, and when its usage is recorded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from app.ids import MessageId
 from app.usage import TokenUsage
 
 Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal", "answer"]
-"""Why a call was not let through; `answer`: an earlier one was answered with more than we take."""
+"""Why a call was refused; `answer`: an earlier response was unusable or too large."""
 
 COUNTED = "the prompt was sent and never answered; its tokens were counted by the provider"
 ESTIMATED = "the prompt was sent and never answered; its tokens are estimated"
@@ -25,41 +25,41 @@ class CallCost:
 
     maximum: Decimal
     minimum: Decimal
-    """What has to be there, should the rest be missing: the new call's prompt, and all of the others."""
+    """The least credit that must be available: the new call's prompt, and the maximum of the other calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeteringHooks:
-    """What a lane asks and tells: prices, credit, and what was seen of a message."""
+    """The hooks of a run's channel: prices, credit, and the usage of messages."""
 
     cost_of: Callable[[str, TokenUsage], Decimal]
-    """Dollars of a model's tokens."""
+    """The cost in dollars of a model's tokens."""
     check_credit: Callable[[CallCost], Awaitable[Refusal | None]]
-    """Why the account may not spend now, if it may not; asked with what the run's calls under way
-    may cost in all, which is set aside as far as it is there, unless there is an objection."""
+    """Why the account may not spend now, or None. Gets the cost of all current calls of the run together;
+    unless the call is refused, credit for it is reserved as far as it is available."""
     on_start: Callable[[MessageUsage, MessageUsage | None], None]
-    """A message has begun, perhaps instead of the one that stood for its call until then. Called
-    before anybody can hear of it; raises when nobody may."""
+    """A message has begun; the second argument is the placeholder of its call, which it replaces. Called
+    before the agent can read any of it; raises an `AppError` if it must not."""
     on_usage: Callable[[MessageUsage], None]
-    """A message's numbers are known; a second call corrects the first."""
+    """A message's usage is known; a second call corrects the first."""
     on_void: Callable[[MessageUsage], None]
-    """A message that was opened costs nothing."""
+    """A message that was started costs nothing."""
 
 
 @dataclass(slots=True)
 class MessageIds:
-    """The ids of a lane's messages: a provider may use one twice."""
+    """The ids of a channel's messages, made unique: a provider may use one twice."""
 
     _reserved: set[str] = field(default_factory=set)
     _unanswered: int = 0
 
     def new_unanswered(self) -> MessageId:
-        """An id for a message that may never have one."""
+        """The id of a placeholder, for a call that may never get a message."""
         self._unanswered += 1
         return self.reserve(f"unanswered-{self._unanswered}")
 
     def reserve(self, message_id: str) -> MessageId:
-        """This id, or one like it that nobody has."""
+        """This id, or one derived from it if it is in use."""
         name, number = message_id, 1
         while name in self._reserved:
             number += 1
@@ -70,19 +70,19 @@ class MessageIds:
 
 @dataclass(slots=True)
 class Spending:
-    """What a call may use, or calls have used."""
+    """Tokens and dollars that a call may use, or that calls have used."""
 
     tokens: int = 0
     usd: Decimal = Decimal(0)
 
     def plus(self, other: "Spending") -> "Spending":
-        """Both."""
+        """The sum."""
         return Spending(self.tokens + other.tokens, self.usd + other.usd)
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One call that was let through."""
+    """One admitted call."""
 
     size: CallSize
     reserved: Spending
@@ -90,20 +90,20 @@ class Call:
     ids: MessageIds
     close_message: Callable[[MessageUsage], None]
     block: Callable[[Refusal], None]
-    """Let no more calls of the run through."""
+    """Refuse all further calls of the run."""
     task: asyncio.Task[None] | None
     covered: bool = False
-    """Whether credit for it is set aside."""
+    """Whether credit for it is reserved."""
     _unanswered: MessageUsage | None = None
     _own_id: MessageId | None = None
 
     @property
     def unanswered(self) -> bool:
-        """Whether the provider has the prompt and has neither answered nor refused it."""
+        """Whether the provider has got the prompt and neither answered nor refused it."""
         return self._unanswered is not None
 
     def on_sent(self) -> None:
-        """The provider has been given the whole prompt: should nothing else be heard, it is charged."""
+        """The whole prompt was sent to the provider: it is charged even if no answer arrives."""
         self._unanswered = MessageUsage(
             self.ids.new_unanswered(),
             self.size.model,
@@ -115,7 +115,7 @@ class Call:
         self.hooks.on_start(self._unanswered, None)
 
     def on_refused(self) -> None:
-        """The provider has said that it does not answer: nothing is charged."""
+        """The provider responded with an error: nothing is charged."""
         if self._unanswered is not None:
             self.hooks.on_void(self._unanswered)
             self._unanswered = None
@@ -126,13 +126,13 @@ class Call:
         self.hooks.on_start(self._with_own_id(message), instead_of)
 
     def on_usage(self, message: MessageUsage) -> None:
-        """The answer's numbers are known."""
+        """The answer's usage is known."""
         if self._unanswered is not None:
             self.on_start(message)
         self.close_message(self._with_own_id(message))
 
-    def abandoned(self, *, counted: int | None) -> None:
-        """Nothing more will be heard; `counted`: how many tokens the prompt has, where somebody knows."""
+    def on_no_answer(self, *, counted: int | None) -> None:
+        """The call ended without an answer; `counted`: the prompt's tokens, if the provider counted them."""
         message, self._unanswered = self._unanswered, None
         if message is not None and counted is not None:
             message = replace(message, usage=TokenUsage(input_tokens=counted), note=COUNTED)

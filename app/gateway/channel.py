@@ -1,4 +1,4 @@
-"""One run's lane through the gateway: its token, its limits, what was observed."""
+"""Channel: one run's access to the gateway; its token, limits and recorded messages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,11 +17,11 @@ from app.usage import NOTHING_SPENT, Spent
 log = structlog.get_logger(__name__)
 
 GRACE_S = 1.0
-"""How long calls under way may take to end by themselves once the run has ended."""
+"""How long current calls may take to end by themselves once the run has ended."""
 
 
 class CallRefused(Exception):
-    """A call was not let through."""
+    """A call was refused."""
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
@@ -30,7 +30,7 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """Where a run must stop, whatever its agent does; None means no limit."""
+    """A run's limits, enforced whatever its agent does; None means no limit."""
 
     deadline: float
     """In the event loop's time."""
@@ -38,34 +38,34 @@ class ChannelLimits:
     max_total_tokens: int | None = None
     max_budget_usd: Decimal | None = None
     spent: Spent = NOTHING_SPENT
-    """What was used of them before the lane opened."""
+    """What earlier attempts have used of the limits."""
 
     @property
     def has_budget(self) -> bool:
-        """Whether it matters what calls use."""
+        """Whether tokens or dollars are limited."""
         return self.max_total_tokens is not None or self.max_budget_usd is not None
 
     def reached_by(self, used: Spending) -> bool:
-        """Whether this much reaches a budget."""
+        """Whether this reaches the limit of tokens or dollars."""
         tokens, usd = self.max_total_tokens, self.max_budget_usd
         return (tokens is not None and used.tokens >= tokens) or (usd is not None and used.usd >= usd)
 
 
 @dataclass(slots=True)
 class Channel:
-    """What one run may still call, and every message it was answered."""
+    """The calls and messages of one run."""
 
     run_id: str
     """For the log."""
     token: str
     url: str
-    """What the agent takes for the API's base URL."""
+    """The agent's base URL of the API."""
     limits: ChannelLimits
     hooks: MeteringHooks
     messages: dict[MessageId, MessageUsage] = field(default_factory=dict)
-    """Messages whose numbers are known."""
+    """Messages whose usage is known."""
     refused: Refusal | None = None
-    """Why the first call that was refused was."""
+    """Why the first refused call was refused."""
     ended: bool = False
     _blocked: Refusal | None = None
     _ids: MessageIds = field(default_factory=MessageIds)
@@ -75,40 +75,40 @@ class Channel:
 
     @property
     def budget_exhausted(self) -> bool:
-        """Whether what was used has reached a budget."""
+        """Whether the usage has reached the limit of tokens or dollars."""
         return self.limits.reached_by(self._spent())
 
     @property
     def exhausted_limit(self) -> Refusal | None:
-        """The limit that is reached, if one is."""
+        """The limit that is reached, if any; for tool calls, which need no further call of the model."""
         refusal = self._refusal()
-        # The tools of the last turn are part of it.
+        # Tool calls of the last turn belong to that turn.
         return None if refusal == "turns" else refusal
 
     @asynccontextmanager
     async def call(self, size: CallSize) -> AsyncIterator[Call]:
-        """Let one call through; raises `CallRefused`. Waits while others may use up the budget."""
+        """Admit one call; raises `CallRefused`. Waits while current calls may use up a limit."""
         call = await self._admit(size)
         try:
-            if (check_credit := await self._check_credit(call) or self._refusal()) is not None:
-                raise self._refuse(check_credit)
+            if (refusal := await self._check_credit(call) or self._refusal()) is not None:
+                raise self._refuse(refusal)
             yield call
         finally:
             self._calls.remove(call)
             self._notify_waiters()
 
     def close_message(self, message: MessageUsage) -> None:
-        """Note what a message used; the last word counts."""
+        """Record the usage of a message; a later call replaces the record."""
         self.messages[message.message_id] = message
         self.hooks.on_usage(message)
 
     def block(self, reason: Refusal) -> None:
-        """Let no more calls through, for this reason; those under way go on."""
+        """Refuse all further calls for this reason; current calls continue."""
         self._blocked = self._blocked or reason
         self.refused = self.refused or reason
 
     async def close(self) -> None:
-        """The run has ended: no more calls, and those under way end here. Nothing is noted later."""
+        """The run has ended: refuse further calls, end the current ones. Nothing is recorded afterwards."""
         self.ended = True
         self._notify_waiters()
         try:
@@ -116,7 +116,7 @@ class Channel:
                 while self._calls:
                     await self._change_event.wait()
         except TimeoutError:
-            log.warning("calls outlived their run", calls=len(self._calls))
+            log.warning("gateway.calls_cancelled", calls=len(self._calls))
         while self._calls:
             tasks = [call.task for call in self._calls if call.task is not None]
             for task in tasks:
@@ -143,28 +143,28 @@ class Channel:
 
     async def _check_credit(self, call: Call) -> Refusal | None:
         prompt = self.hooks.cost_of(call.size.model, call.size.estimate)
-        # One at a time: each answer is about all that the calls before it may cost.
+        # One at a time: each check includes the cost of the calls admitted before.
         async with self._credit_lock:
             while True:
                 change = self._change_event
                 covered = sum((other.reserved.usd for other in self._calls if other.covered), Decimal(0))
                 cost = CallCost(maximum=covered + call.reserved.usd, minimum=covered + prompt)
-                check_credit = await self.hooks.check_credit(cost)
-                if check_credit != "credit" or not covered or self._refusal() is not None:
+                refusal = await self.hooks.check_credit(cost)
+                if refusal != "credit" or not covered or self._refusal() is not None:
                     break
-                # The calls before it may cost less than was set aside for them.
+                # Current calls may cost less than was reserved for them.
                 await change.wait()
-            call.covered = check_credit is None
-        return check_credit
+            call.covered = refusal is None
+        return refusal
 
     def _notify_waiters(self) -> None:
-        """Wake everybody who waits: never waits itself, so no cancellation can lose it."""
+        """Wake all waiting calls; does not wait itself, so that no cancellation can prevent it."""
         self._change_event.set()
         self._change_event = asyncio.Event()
 
     def _refuse(self, refusal: Refusal) -> CallRefused:
         self.refused = self.refused or refusal
-        log.info("refused a call", reason=refusal)
+        log.info("gateway.call_refused", reason=refusal)
         return CallRefused(refusal)
 
     def _refusal(self) -> Refusal | None:
@@ -182,7 +182,7 @@ class Channel:
         return None
 
     def _must_wait(self) -> bool:
-        """Whether calls under way may use up what is left: then they come first."""
+        """Whether current calls may use up what is left of a limit: then wait for them."""
         spent, turns = self._spent(), self.limits.max_turns
         for call in self._calls:
             spent = spent.plus(call.reserved)

@@ -1,14 +1,14 @@
-"""What the gateway answers by itself, in the words of the Messages API."""
+"""The gateway's own error responses, in the format of the Messages API."""
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.server.loopback import Send
 
 
 class ErrorResponse(NamedTuple):
-    """An error as an agent reads it."""
+    """An error as the agent gets it."""
 
     status: int
     type: str
@@ -18,7 +18,7 @@ class ErrorResponse(NamedTuple):
 
 UNKNOWN = ErrorResponse(404, "not_found_error", "not found")
 ENDED = ErrorResponse(403, "permission_error", "this run has ended")
-REFUSED = ErrorResponse(402, "billing_error", "this run may not call any more")
+REFUSED = ErrorResponse(402, "billing_error", "this run may make no more calls")
 UNREACHABLE = ErrorResponse(502, "api_error", "the provider cannot be reached", retryable=True)
 UNUSABLE = ErrorResponse(502, "api_error", "the provider's answer cannot be used")
 TOO_LARGE = ErrorResponse(413, "request_too_large", "the request is too large")
@@ -29,18 +29,18 @@ BODY_ERRORS: Mapping[int, ErrorResponse] = {
     413: TOO_LARGE,
     529: ErrorResponse(529, "overloaded_error", "too much is being sent", retryable=True),
 }
-"""Why a body is not taken, by status."""
+"""The response to a refused body, by status."""
 
 
-async def send_error(send: Send, answer: ErrorResponse) -> None:
-    """Answer with an error."""
-    error: Mapping[str, Any] = {"type": "error", "error": {"type": answer.type, "message": answer.message}}
+async def send_error(send: Send, response: ErrorResponse) -> None:
+    """Send an error response."""
+    body = {"type": "error", "error": {"type": response.type, "message": response.message}}
     headers = [(b"content-type", b"application/json")]
-    if not answer.retryable:
-        # Another try would be refused as well.
+    if not response.retryable:
+        # A retry would be refused as well.
         headers.append((b"x-should-retry", b"false"))
-    if answer.status == BODY_ERRORS[408].status:
-        # The rest may never come.
+    if response.status == BODY_ERRORS[408].status:
+        # The rest of the body may never arrive.
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(error).encode()})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

@@ -1,7 +1,7 @@
-"""A request to the Messages API -> how much the call may use, before anybody has counted; pure.
+"""CallSize: estimates the usage of a call from its request body; pure.
 
-One estimate for all who need one: what a call may use at most is what credit and budgets are held
-against, what it uses about is charged where nobody else can say.
+The maximum is checked against credit and budgets. The estimate is charged if the provider neither
+reports nor counts the tokens.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,44 +15,44 @@ from app.storable import identifier
 from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
 LEAST_BYTES_PER_TOKEN = 2
-"""Of any text that people and programs write; what is denser is random."""
+"""A lower bound for text written by people and programs; only random data is denser."""
 
 MOST_IMAGE_TOKENS = 4_800
 IMAGE_TOKENS = 1_600
-"""An image is scaled down until it has so many, at most and in most models (width x height / 750)."""
+"""Images are scaled down to these sizes: at most, and in most models (width x height / 750)."""
 
 DOCUMENT_TOKENS = 200_000
-"""Of a document that is elsewhere: as long as a usual prompt may be."""
+"""Of a document given by URL or file id: the usual maximum of a prompt."""
 
 LONGEST_OUTPUT = 128_000
 SEARCHES = 10
-"""What a call may use that does not say how much it wants."""
+"""The maxima of a call that sets no limits of its own."""
 
 MOST_PARTS = 500_000
-"""Commas and opening brackets: more would take long to read, and a prompt of so many fits no model."""
+"""Commas and opening brackets: more would take long to parse, and no model accepts such a prompt."""
 
 
 _HERE = {"base64", "text", "content"}
 
 
 class PromptTooLarge(Exception):
-    """A request of so many parts that it is not read."""
+    """A request has too many JSON parts to be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSize:
-    """How much a call may use."""
+    """The usage of a call before it is made."""
 
     model: str
     maximum: TokenUsage
-    """At most."""
+    """The most it may use."""
     estimate: TokenUsage
-    """Its prompt, about; without an answer."""
+    """Its prompt, approximately; without an answer."""
 
 
 @dataclass(slots=True)
 class _Attached:
-    """What of a prompt is no text."""
+    """The parts of a prompt that are not text."""
 
     images: int = 0
     documents: int = 0
@@ -73,36 +73,36 @@ class _Attached:
 
 
 def size_of(body: bytes) -> CallSize:
-    """How much the call with this body may use; raises `PromptTooLarge`."""
+    """The size of the call with this body; raises `PromptTooLarge`."""
     if count_parts(body) > MOST_PARTS:
         raise PromptTooLarge
     try:
-        asked = from_json(body)
+        request = from_json(body)
     except ValueError:
-        asked = None
-    # What we do not understand the provider may: then it is as long as it can be.
-    asked = asked if isinstance(asked, dict) else {}
+        request = None
+    # The provider may understand a body that we do not: then assume the maximum.
+    request = request if isinstance(request, dict) else {}
     attached = _Attached()
-    for message in _objects(asked.get("messages")):
+    for message in _objects(request.get("messages")):
         attached.add(message.get("content"))
-    model, output = asked.get("model"), asked.get("max_tokens")
+    model, output = request.get("model"), request.get("max_tokens")
     text_bytes = max(0, len(body) - attached.encoded_bytes)
     return CallSize(
         model=identifier(model) if isinstance(model, str) and model else UNKNOWN_MODEL,
-        maximum=_written(
+        maximum=_priced(
             text_bytes // LEAST_BYTES_PER_TOKEN
             + attached.images * MOST_IMAGE_TOKENS
             + attached.documents * DOCUMENT_TOKENS,
             body,
             output_tokens=max(0, output) if isinstance(output, int) else LONGEST_OUTPUT,
-            searches=_searches(asked.get("tools")),
+            searches=_searches(request.get("tools")),
         ),
         estimate=TokenUsage(input_tokens=text_bytes // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS),
     )
 
 
 def text_size(model: str, texts: Iterable[str], *, images: int, output_tokens: int) -> CallSize:
-    """The same of a prompt that is not written as a request yet."""
+    """The size of a call that is not written as a request yet."""
     text_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
     at_most = text_bytes // LEAST_BYTES_PER_TOKEN + images * MOST_IMAGE_TOKENS
     about = text_bytes // BYTES_PER_TOKEN + images * IMAGE_TOKENS
@@ -110,8 +110,8 @@ def text_size(model: str, texts: Iterable[str], *, images: int, output_tokens: i
     return CallSize(model, longest, TokenUsage(input_tokens=about))
 
 
-def _written(prompt_tokens: int, body: bytes, *, output_tokens: int, searches: int) -> TokenUsage:
-    """A prompt that is written to the cache costs more than one that is not."""
+def _priced(prompt_tokens: int, body: bytes, *, output_tokens: int, searches: int) -> TokenUsage:
+    """Usage by price: tokens that are written to the cache cost more."""
     rest = {"output_tokens": output_tokens, "web_search_requests": searches}
     if b'"cache_control"' not in body:
         return TokenUsage(input_tokens=prompt_tokens, **rest)

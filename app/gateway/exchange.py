@@ -1,4 +1,4 @@
-"""One request of an agent and the provider's answer to it."""
+"""Exchange: forwards one request of an agent and records the usage of the response."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -20,19 +20,19 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 DRAIN_S = 0.02
-"""How long what is on its way is read after the agent hung up."""
+"""How long buffered data of the provider is read after the agent disconnected."""
 
 DRAIN_TICKS = 20
-"""And for how many turns of the event loop, each of which may read a chunk."""
+"""And for how many iterations of the event loop, each of which may read a chunk."""
 
 SMALL_BYTES = 1024 * 1024
-"""Of an answer that is no message: an error, or a number of tokens."""
+"""Of a response that is no message: an error, or a token count."""
 
 _DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(self, provider: Upstream, scope: Scope, receive: Receive, send: Send) -> None:
         self._provider = provider
@@ -41,7 +41,7 @@ class Exchange:
         self._send = send
 
     async def forward(self, path: str, body: bytes, *, call: Call | None) -> None:
-        """Ask, and pass the answer back; when the agent hangs up, hear out what is on its way."""
+        """Send the request and pass the response back; after a disconnect, read what is buffered."""
         request = self._provider.request(
             path,
             body,
@@ -54,12 +54,12 @@ class Exchange:
             await first_of(asyncio.wait({forwarding}), wait_for_disconnect(self._receive))
             if not forwarding.done():
                 await asyncio.wait({forwarding}, timeout=DRAIN_S)
-                # A loop that was busy for so long has yet to read what lies there.
+                # If the event loop was busy during the timeout, buffered data is still unread.
                 for _ in range(DRAIN_TICKS):
                     await asyncio.sleep(0)
         finally:
             forwarding.cancel()
-            # What a message used is noted before its call is over, whatever hurry others are in.
+            # The usage must be recorded before the call ends, even if we are cancelled meanwhile.
             await _run_to_completion(self._finish(forwarding, body, call))
         if not forwarding.cancelled() and (error := forwarding.exception()) is not None:
             raise error
@@ -67,17 +67,17 @@ class Exchange:
     async def _finish(self, forwarding: asyncio.Task[None], body: bytes, call: Call | None) -> None:
         await asyncio.wait({forwarding})
         if call is not None and call.unanswered:
-            call.abandoned(counted=await self._provider.count_prompt(body))
+            call.on_no_answer(counted=await self._provider.count_prompt(body))
 
     async def _forward_request(self, request: httpx.Request, call: Call | None) -> None:
         try:
             response = await self._provider.send(request)
         except httpx.HTTPError as error:
-            log.warning("the provider cannot be reached", reason=type(error).__name__)
+            log.warning("gateway.provider_unreachable", reason=type(error).__name__)
             await send_error(self._send, UNREACHABLE)
             return
         except AppError as error:
-            # That the prompt was sent could not be noted.
+            # It could not be recorded that the prompt was sent.
             raise DropConnection from error
         try:
             if call is not None and not response.is_success:
@@ -85,13 +85,12 @@ class Exchange:
             if _is_usable(response):
                 await self._forward_response(response, call)
             else:
-                self._block_run(call, "the provider's answer cannot be used")
+                self._block_run(call, "redirect or compressed")
                 await send_error(self._send, UNUSABLE)
         except (httpx.HTTPError, AppError, AnswerTooLarge) as error:
-            # The provider broke off in the middle of its answer, or it was too much, or could not be
-            # noted; so do we.
+            # The response was cut off, is too large, or could not be recorded: cut it off for the agent, too.
             if isinstance(error, AnswerTooLarge):
-                self._block_run(call, "the provider answers with more than is taken")
+                self._block_run(call, "too large")
             raise DropConnection from error
         finally:
             await response.aclose()
@@ -107,9 +106,9 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     def _block_run(self, call: Call | None, reason: str) -> None:
-        log.error(reason)
+        log.error("gateway.response_unusable", reason=reason)
         if call is not None:
-            # Another try would be answered alike.
+            # A retry would get the same response.
             call.block("answer")
 
     async def _forward_bytes(self, response: httpx.Response) -> None:
@@ -127,13 +126,13 @@ class Exchange:
         try:
             async for chunk in response.aiter_raw():
                 if fold.feed(chunk) and fold.message is not None:
-                    # Before the agent reads it: what somebody was shown is noted.
+                    # Record before the agent can read it.
                     (call.on_usage if fold.message.complete else call.on_start)(fold.message)
                 await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await time_slice.checkpoint()
         finally:
-            noted, message = fold.message, fold.cut_off()
-            if message is not None and message is not noted:
+            recorded, message = fold.message, fold.finish()
+            if message is not None and message is not recorded:
                 call.on_usage(message)
             if message is not None and not message.complete:
                 await _run_to_completion(self._count_output(response, fold, call))
@@ -141,16 +140,16 @@ class Exchange:
                 call.on_refused()
 
     async def _count_output(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
-        """What came of a message that was cut off, by the provider's own count."""
-        # Before anything else: nothing more is made for nobody.
+        """Record the output of a truncated message, counted by the provider."""
+        # First of all: the provider should generate no more output.
         await response.aclose()
-        message = fold.cut_off()
+        message = fold.finish()
         if message is not None:
             count = await self._provider.count(message.model, fold.received())
-            call.on_usage(fold.cut_off(counted=count) or message)
+            call.on_usage(fold.finish(counted=count) or message)
 
     async def _forward_json(self, response: httpx.Response, call: Call) -> None:
-        # An agent can do nothing with half a JSON object, so it gets the whole once it is noted.
+        # The agent cannot use half a JSON object, so it gets all of it once it is recorded.
         body, time_slice = bytearray(), TimeSlice()
         async for chunk in response.aiter_raw():
             body += chunk
@@ -159,14 +158,14 @@ class Exchange:
             await time_slice.checkpoint()
         message = parse_message(bytes(body), request_id=response.headers.get("request-id"))
         if message is None:
-            log.error("an answer nobody understands", request_id=response.headers.get("request-id"))
+            log.error("gateway.response_unparsable", request_id=response.headers.get("request-id"))
         else:
             call.on_usage(message)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
 
 
 def _is_usable(response: httpx.Response) -> bool:
-    """A redirect would send the agent elsewhere, and a small answer could be unpacked to a huge one."""
+    """Not a redirect, which would lead the agent elsewhere, nor compressed, which could be a bomb."""
     encoding = response.headers.get("content-encoding", "identity").lower()
     return encoding == "identity" and (response.is_success or response.is_error)
 
@@ -182,7 +181,7 @@ def _start_event(response: httpx.Response) -> dict[str, Any]:
 
 
 async def _run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do it all, however often we are cancelled meanwhile; then be cancelled."""
+    """Finish the work even if we are cancelled meanwhile; the cancellation is raised afterwards."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

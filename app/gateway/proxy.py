@@ -1,7 +1,7 @@
-"""The gateway: agents call it, it calls the Messages API.
+"""Gateway: the metering proxy that agents call instead of the Messages API.
 
-Bytes pass through untouched and at once. Each answer is folded on its way into what it used, and
-that is noted before the agent can read it.
+Bytes pass through unchanged and at once. The usage of each response is parsed on the way, and recorded
+before the agent can read it.
 """
 
 import secrets
@@ -22,7 +22,7 @@ from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 
 
 class ChannelAddress(NamedTuple):
-    """Where a lane is, or will be: its token, worth something there only, and its URL."""
+    """A channel's token, which is valid there only, and its URL; the channel may not be open yet."""
 
     token: str
     url: str
@@ -53,26 +53,26 @@ class Gateway:
         await self._stack.aclose()
 
     def new_address(self) -> ChannelAddress:
-        """An address that nothing is at yet."""
+        """An address for a channel that is opened later."""
         token = secrets.token_urlsafe(24)
         return ChannelAddress(token, f"{self._url}/{token}")
 
     def open_channel(
-        self, run_id: str, limits: ChannelLimits, links: MeteringHooks, *, at: ChannelAddress | None = None
+        self, run_id: str, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress | None = None
     ) -> Channel:
-        """A lane for one run."""
+        """Open a channel for one run."""
         address = at or self.new_address()
-        channel = Channel(run_id, address.token, address.url, limits, links)
+        channel = Channel(run_id, address.token, address.url, limits, hooks)
         self._channels[address.token] = channel
         return channel
 
     async def close_channel(self, channel: Channel) -> None:
-        """End a run's lane: its token is worth nothing from now on."""
+        """Close a run's channel: its token is invalid from now on."""
         self._channels.pop(channel.token, None)
         await channel.close()
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Decide by path and token; only for a run's own agent a byte of the body is read."""
+        """Check path and token before any byte of the body is read."""
         _, _, rest = scope["path"].partition("/")
         token, _, path = rest.partition("/")
         path = f"/{path}"

@@ -1,4 +1,4 @@
-"""The provider of the Messages API; the only holder of its key."""
+"""Upstream: the client for the provider's Messages API; the only holder of its key."""
 
 import asyncio
 import json
@@ -21,21 +21,21 @@ COUNT_TOKENS = "/v1/messages/count_tokens"
 _CONNECT_S = 10.0
 _COUNT_S = 2.0
 _COUNT_BYTES = 64 * 1024
-_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking")
-_SENT = "http11.send_request_body.complete"
-"""How httpcore calls the moment when all of a request has been written."""
+_COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking")
+_REQUEST_WRITTEN = "http11.send_request_body.complete"
+"""httpcore's trace event for a request that was written completely."""
 
-_KEPT_CONNECTIONS = 64
-_KEPT_S = 60.0
+_KEEPALIVE_CONNECTIONS = 64
+_KEEPALIVE_S = 60.0
 _REFUSED = {401, 403}
 _VERSION = {"anthropic-version": "2023-06-01"}
-_OURS = {
+_REPLACED_HEADERS = {
     *(b"host", b"content-length", b"accept-encoding"),
     *(b"x-api-key", b"authorization", b"proxy-authorization", b"cookie"),
     *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding"),
     *(b"upgrade", b"expect"),
 }
-"""Headers that are ours to say, whatever an agent says: ours is another connection and another key."""
+"""Headers of the agent that are replaced: we use another connection and another key."""
 
 
 class Upstream:
@@ -52,8 +52,8 @@ class Upstream:
             timeout=httpx.Timeout(None, connect=_CONNECT_S),
             limits=httpx.Limits(
                 max_connections=None,
-                max_keepalive_connections=_KEPT_CONNECTIONS,
-                keepalive_expiry=_KEPT_S,
+                max_keepalive_connections=_KEEPALIVE_CONNECTIONS,
+                keepalive_expiry=_KEEPALIVE_S,
             ),
         )
 
@@ -68,7 +68,7 @@ class Upstream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         await self._client.__aexit__(kind, error, trace)
 
     @property
@@ -85,18 +85,18 @@ class Upstream:
         query: bytes = b"",
         sent: Callable[[], None] | None = None,
     ) -> httpx.Request:
-        """An agent's request as the provider gets it; `sent` is called when it has all of it."""
-        passed = [(name, value) for name, value in headers if name.lower() not in _OURS]
+        """An agent's request as the provider gets it; `sent` is called once it was written completely."""
+        passed = [(name, value) for name, value in headers if name.lower() not in _REPLACED_HEADERS]
         ours = [(b"x-api-key", (self._api_key or "").encode()), (b"accept-encoding", b"identity")]
         url = f"{self._base_url}{path}" + (f"?{query.decode()}" if query else "")
-        # Not the client's own way: that would add its headers, and cookies of other runs.
-        extensions = {} if sent is None else {"trace": _told(sent)}
+        # Not `client.build_request`: that would add the client's headers, and cookies of other runs.
+        extensions = {} if sent is None else {"trace": _trace(sent)}
         return httpx.Request("POST", url, content=body, headers=passed + ours, extensions=extensions)
 
     async def problem(self) -> str | None:
-        """What is wrong with the key, in words for the operator; None when nothing is known to be.
+        """The problem with the key, for the operator; None if none is known.
 
-        Lists the provider's models, which costs nothing. A base URL without that list proves nothing.
+        Lists the provider's models, which is free. A base URL without that list counts as no problem.
         """
         if self._api_key is None:
             return "ANTHROPIC_API_KEY is not set: every run will end with provider_unavailable"
@@ -117,39 +117,41 @@ class Upstream:
         return None
 
     async def send(self, request: httpx.Request) -> httpx.Response:
-        """Ask; the answer's body is still to be read, and to be closed."""
+        """Send a request; the caller must read and close the response's body."""
         return await self._client.send(request, stream=True)
 
     async def count(self, model: str, text: str) -> int | None:
-        """How many tokens a text has, as the provider counts; None when it cannot be asked."""
+        """The number of tokens of a text, counted by the provider; None if it cannot be reached."""
         if not text:
             return 0
         try:
             async with asyncio.timeout(_COUNT_S):
                 if model not in self._overheads:
-                    # A message has a few tokens of its own; the shortest one shows how many.
+                    # A message has a few tokens besides its text; the shortest message shows how many.
                     self._overheads[model] = await self._counted(model, ".") - 1
                 return max(0, await self._counted(model, text) - self._overheads[model])
         except (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-            log.warning("could not count tokens at the provider", reason=type(error).__name__)
+            log.warning("gateway.count_failed", reason=type(error).__name__)
             return None
 
     async def count_prompt(self, body: bytes) -> int | None:
-        """How many tokens the prompt of a request has; None when the provider cannot be asked."""
+        """The number of tokens of a request's prompt; None if the provider cannot be reached."""
         try:
-            asked = json.loads(body)
+            request = json.loads(body)
             async with asyncio.timeout(_COUNT_S):
-                return await self._input_tokens({name: asked[name] for name in _COUNTED if name in asked})
+                return await self._input_tokens(
+                    {name: request[name] for name in _COUNTED_FIELDS if name in request}
+                )
         except (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError, RecursionError) as error:
-            log.warning("could not count a prompt at the provider", reason=type(error).__name__)
+            log.warning("gateway.count_failed", reason=type(error).__name__)
             return None
 
     async def _counted(self, model: str, text: str) -> int:
         return await self._input_tokens({"model": model, "messages": [{"role": "user", "content": text}]})
 
-    async def _input_tokens(self, asked: Mapping[str, Any]) -> int:
+    async def _input_tokens(self, fields: Mapping[str, Any]) -> int:
         headers = httpx.Headers({"content-type": "application/json", **_VERSION}).raw
-        response = await self.send(self.request(COUNT_TOKENS, json.dumps(asked).encode(), headers))
+        response = await self.send(self.request(COUNT_TOKENS, json.dumps(fields).encode(), headers))
         try:
             answer, time_slice = bytearray(), TimeSlice()
             async for chunk in response.raise_for_status().aiter_raw():
@@ -165,9 +167,9 @@ class Upstream:
         return count
 
 
-def _told(sent: Callable[[], None]) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+def _trace(sent: Callable[[], None]) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
     async def trace(event: str, _info: Mapping[str, Any]) -> None:
-        if event == _SENT:
+        if event == _REQUEST_WRITTEN:
             sent()
 
     return trace

@@ -1,9 +1,8 @@
-"""Messages API answers -> what the message used; pure.
+"""Responses of the Messages API -> the usage of their message; pure.
 
-Takes bytes in pieces of any size. A bounded part of the text is kept, in case a message is cut off and
-its output has to be counted.
-What nobody understands is skipped: it is the agent's to complain about, and the rest of it is still
-billed.
+Takes bytes in pieces of any size. A bounded part of the text is kept, in case the message is truncated
+and its output has to be counted. Data that cannot be parsed is skipped: the agent reports it, and the
+rest of the message is still billed.
 """
 
 import json
@@ -23,82 +22,82 @@ from app.usage import UNKNOWN_MODEL, TokenUsage, counted, estimated_tokens, merg
 log = structlog.get_logger(__name__)
 
 ANSWER_BYTES = 32 * 1024 * 1024
-"""Of one answer: twice what the longest message of any model takes, in the smallest pieces."""
+"""Of one response: twice the longest message of any model, in the smallest pieces."""
 
 MAX_JSON_BYTES = 8 * 1024 * 1024
-"""Of an answer in one piece."""
+"""Of a response that is not streamed."""
 
 LINE_BYTES = 4 * 1024 * 1024
-"""Of one line of a streamed answer."""
+"""Of one line of a streamed response."""
 
 KEPT_BYTES = 8 * 1024 * 1024
-"""Of a streamed answer, kept in case it is cut off; of what is longer the rest is estimated by this."""
+"""Of a streamed response, kept in case it is truncated; tokens of the rest are extrapolated."""
 
 MOST_PARTS = 200_000
-"""Commas and opening brackets of one JSON text: more would take long to read, and no message has so many."""
+"""Commas and opening brackets of one JSON text: more would take long to parse; no message has so many."""
 
 _MOST_DIGITS = 20
 
 
 class AnswerTooLarge(Exception):
-    """A provider answers with more than we take."""
+    """A response of the provider exceeds a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageUsage:
-    """One message as the wire tells it."""
+    """The usage of one message, from the provider's response."""
 
     message_id: MessageId
     model: str
     """The model that served it."""
     usage: TokenUsage
     complete: bool
-    """Whether the API said its last number."""
+    """Whether the API sent its last numbers."""
     stop_reason: str | None = None
     request_id: str | None = None
     whole_blocks: int = 0
-    """Content blocks that came to their end."""
+    """Complete content blocks."""
     output_estimated: bool = False
     note: str | None = None
-    """What is unusual about it."""
+    """What is unusual about it, for the receipt."""
     duplicate_of: MessageId | None = None
-    """The id the provider gave it, where another message has that already."""
+    """The id the provider gave it, if another message has the same id."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When it began."""
 
     @property
     def is_turn(self) -> bool:
-        """Whether it counts as an answer: an empty start that is tried again does not."""
+        """Whether it counts as a turn: an empty start that is retried does not."""
         return self.complete or self.whole_blocks > 0
 
 
 @dataclass(slots=True)
 class StreamFold:
-    """Feed it a streamed answer chunk by chunk."""
+    """Feed it a streamed response chunk by chunk."""
 
     request_id: str | None = None
     longest_output: int | None = None
-    """The tokens that were asked for at most: no estimate is larger."""
+    """The requested maximum of tokens: no estimate is larger."""
     message: MessageUsage | None = None
-    """The message as known so far."""
+    """The message as far as it is known."""
     failed: bool = False
-    """Whether the API gave an error instead of a message."""
+    """Whether the API sent an error instead of a message."""
     _bytes: int = 0
     _rest: bytearray = field(default_factory=bytearray)
     _event: bytes = b""
     _raw: dict[str, Any] = field(default_factory=dict)
     _received: list[str] = field(default_factory=list)
     _kept_bytes: int = 0
-    _unkept_bytes: int = 0
+    _dropped_bytes: int = 0
 
     def feed(self, chunk: bytes) -> bool:
-        """Take the next bytes; True when the message has begun or its last number has come.
+        """Process the next bytes; True if the message has begun or its last numbers have arrived.
 
-        Raises `AnswerTooLarge`, and has taken what came until then.
+        Raises `AnswerTooLarge`; everything before is processed.
         """
         *ends, rest = chunk.split(b"\n")
         news = self._lines([bytes(self._rest) + ends[0], *ends[1:]]) if ends else False
-        # In place: a line may come byte by byte.
+        # In place: a line may arrive byte by byte.
         if ends:
             self._rest.clear()
         self._rest += rest
@@ -120,15 +119,15 @@ class StreamFold:
         return news
 
     def received(self) -> str:
-        """Text, thinking and tool input that came through, as far as it is kept."""
+        """Text, thinking and tool input that was received, as far as it is kept."""
         return "".join(self._received)
 
-    def cut_off(self, *, counted: int | None = None) -> MessageUsage | None:
-        """The message when nothing more will come: complete, or partial with its output counted.
+    def finish(self, *, counted: int | None = None) -> MessageUsage | None:
+        """The message at the end of the stream: complete, or partial with its output counted.
 
-        `counted` is how many tokens were received, where somebody knows; else it is estimated.
+        `counted` is the number of received tokens, if the provider counted them; else it is estimated.
         """
-        # The last line may lack nothing but its end.
+        # The last line may be complete but for its line end.
         last = bytes(self._rest)
         self._rest.clear()
         self._lines([last])
@@ -136,8 +135,8 @@ class StreamFold:
         if message is None or message.complete:
             return message
         arrived = estimated_tokens(self.received()) if counted is None else counted
-        if self._unkept_bytes:
-            arrived = math.ceil(arrived * (1 + self._unkept_bytes / self._kept_bytes))
+        if self._dropped_bytes:
+            arrived = math.ceil(arrived * (1 + self._dropped_bytes / self._kept_bytes))
         if self.longest_output is not None:
             arrived = min(arrived, self.longest_output)
         known = token_usage(self._raw)
@@ -161,25 +160,25 @@ class StreamFold:
             case "error" if self.message is None:
                 self.failed = True
             case None | "message_start":
-                log.warning("an event nobody understands", request_id=self.request_id, bytes=len(data))
+                log.warning("gateway.event_unparsable", request_id=self.request_id, bytes=len(data))
             case _:
                 pass
         return False
 
     def _keep(self, data: bytes) -> None:
         if self._kept_bytes < KEPT_BYTES:
-            # Now: a long answer that is cut off would be read at once otherwise.
+            # Parse now: at the end of a long truncated answer it would block the event loop.
             delta = _object(_object(_parsed(data)).get("delta"))
             parts = (delta.get(kind) for kind in ("text", "thinking", "partial_json"))
             self._received += [part for part in parts if isinstance(part, str)]
             self._kept_bytes += len(data)
         else:
-            self._unkept_bytes += len(data)
+            self._dropped_bytes += len(data)
 
     def _started(self, message: Mapping[str, Any]) -> bool:
-        message_id = _name(message.get("id")) or _name(self.request_id)
+        message_id = _identifier(message.get("id")) or _identifier(self.request_id)
         if message_id is None:
-            log.error("a message without a name cannot be billed", model=_model_of(message))
+            log.error("gateway.message_without_id", model=_model_of(message))
             return False
         self._raw = counted(message.get("usage"))
         self.message = MessageUsage(
@@ -192,10 +191,10 @@ class StreamFold:
         return True
 
     def _delta(self, message: MessageUsage, event: Mapping[str, Any]) -> bool:
-        told = counted(event.get("usage"))
-        self._raw = merged(self._raw, told)
+        reported = counted(event.get("usage"))
+        self._raw = merged(self._raw, reported)
         usage = token_usage(self._raw)
-        if uncounted := _lost_output(event.get("usage"), told):
+        if uncounted := _lost_output(event.get("usage"), reported):
             usage = replace(usage, output_tokens=max(usage.output_tokens, estimated_tokens(self.received())))
         reason = _text(_object(event.get("delta")).get("stop_reason")) or message.stop_reason
         self.message = replace(
@@ -210,14 +209,14 @@ class StreamFold:
 
 
 def parse_message(body: bytes, *, request_id: str | None) -> MessageUsage | None:
-    """The message of an answer that was not streamed; None when it is none."""
+    """The message of a response that was not streamed; None if it is no message."""
     message = _object(_parsed(body))
-    message_id = _name(message.get("id")) or _name(request_id)
+    message_id = _identifier(message.get("id")) or _identifier(request_id)
     if message_id is None or not isinstance(message.get("usage"), dict):
         return None
-    content, told = message.get("content"), counted(message["usage"])
-    usage = token_usage(told)
-    if uncounted := _lost_output(message["usage"], told):
+    content, reported = message.get("content"), counted(message["usage"])
+    usage = token_usage(reported)
+    if uncounted := _lost_output(message["usage"], reported):
         usage = replace(
             usage, output_tokens=estimated_tokens(json.dumps(content) if isinstance(content, list) else "")
         )
@@ -233,20 +232,20 @@ def parse_message(body: bytes, *, request_id: str | None) -> MessageUsage | None
     )
 
 
-def _lost_output(usage: Any, told: Mapping[str, Any]) -> bool:
-    """Whether the API said how long its answer is, and nobody can count with that."""
-    return _object(usage).get("output_tokens") != told.get("output_tokens")
+def _lost_output(usage: Any, reported: Mapping[str, Any]) -> bool:
+    """Whether the API sent an output length that is not a valid count."""
+    return _object(usage).get("output_tokens") != reported.get("output_tokens")
 
 
 def _model_of(message: Mapping[str, Any]) -> str:
-    return _served_by(message.get("usage")) or _name(message.get("model")) or UNKNOWN_MODEL
+    return _served_by(message.get("usage")) or _identifier(message.get("model")) or UNKNOWN_MODEL
 
 
 def _served_by(usage: Any) -> str | None:
-    """The model of the last iteration, where the API fell back to another one on its side."""
+    """The model of the last iteration, if the API fell back to another model."""
     iterations = _object(usage).get("iterations")
     last = iterations[-1] if isinstance(iterations, list) and iterations else None
-    return _name(_object(last).get("model"))
+    return _identifier(_object(last).get("model"))
 
 
 def _parsed(data: bytes) -> Any:
@@ -259,7 +258,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _int(digits: str) -> int | None:
-    # Python refuses numbers of thousands of digits, and with them the whole event.
+    # Python refuses to parse numbers of thousands of digits, and with them the whole event.
     return int(digits) if len(digits) <= _MOST_DIGITS else None
 
 
@@ -267,8 +266,8 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _name(value: Any) -> str | None:
-    """An id that can be kept and written down anywhere."""
+def _identifier(value: Any) -> str | None:
+    """An id that can be stored anywhere."""
     text = _text(value)
     return None if text is None else identifier(text)
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from app.errors import NotFound, OperatorError
 from app.graphs.spec import GraphSpec
 from app.strict_yaml import StrictYamlLoader
-from app.tools.mcp_servers import secrets_of
+from app.tools.mcp_servers import secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent / "builtin"
@@ -129,7 +129,7 @@ def _read(
     except ValidationError as error:
         return None, [_field_error(path, detail) for detail in error.errors(include_input=False)]
     unknown = [tool for tool in graph.tools if tool not in known_tools]
-    unset = sorted(secrets_of(graph.mcp_servers).difference(known_secrets))
+    unset = sorted(secret_names(graph.mcp_servers).difference(known_secrets))
     return graph, [
         *(_error(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
         *(_error(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),

@@ -1,1 +1,1 @@
-"""A scripted Messages API: the demo's model and the tests' outside world."""
+"""A scripted Messages API for the demo and the tests."""

@@ -1,4 +1,4 @@
-"""The demo's model: answers sensibly, without a model."""
+"""DemoModel: a scripted model for the demo."""
 
 import json
 import re
@@ -30,20 +30,20 @@ _ZONES = {
     "sydney": "Australia/Sydney",
     "delhi": "Asia/Kolkata",
 }
-_ASKS_TIME = re.compile(r"\b(time|date|day|clock|today|now)\b", re.IGNORECASE)
-_LOOKED_AT_CHARS = 1_000
-"""The search goes back and forth: over a long text it would take long."""
+_TIME_WORDS = re.compile(r"\b(time|date|day|clock|today|now)\b", re.IGNORECASE)
+_SEARCHED_CHARS = 1_000
+"""The regular expression backtracks: on a long text it would take long."""
 _ARITHMETIC = re.compile(r"\(?-?\d[\d\s.()]*(?:(?:\*\*|//|[-+*/%])[\d\s.()]+)+")
 
 
 @dataclass(frozen=True, slots=True)
 class DemoModel:
-    """A responder: looks up the time and calculates with the tools it is offered, else chats."""
+    """A responder that calls the time and calculator tools if offered, and otherwise chats."""
 
     word_delay_s: float = 0.03
 
     def __call__(self, request: ApiRequest) -> Reply:
-        """Answer one request; usage follows from the lengths of what is said."""
+        """Answer one request; the usage is computed from the lengths of prompt and answer."""
         blocks = self._blocks(request)
         if _thinks(request):
             blocks = [Thinking("Let me see what is asked and what I can do about it."), *blocks]
@@ -61,27 +61,27 @@ class DemoModel:
         )
 
     def _blocks(self, request: ApiRequest) -> list[Block]:
-        if (schema := _wanted_schema(request)) is not None:
+        if (schema := _response_schema(request)) is not None:
             return [ToolUse("StructuredOutput", instance_of(schema))]
         if results := request.tool_results:
             found = "; ".join(text_of(result.get("content", "")) for result in results)
             return [Text(f"Here is what I found: {found}. Is there anything else?")]
-        asked = _human_text(request)
-        if call := _tool_call(request, asked):
+        text = _last_user_text(request)
+        if call := _tool_call(request, text):
             return [Text("Let me look that up."), call]
         return [
             Text(
-                f"You said: “{asked.strip()[:200]}”. I am a simulated model, so this answer follows "
+                f"You said: “{text.strip()[:200]}”. I am a simulated model, so this answer follows "
                 "a script, but it streams word by word and its tokens are counted like any other's."
             )
         ]
 
 
-def _tool_call(request: ApiRequest, asked: str) -> ToolUse | None:
+def _tool_call(request: ApiRequest, text: str) -> ToolUse | None:
     clock, calculator = _offered(request, CLOCK), _offered(request, CALCULATOR)
-    if clock and _ASKS_TIME.search(asked):
-        return ToolUse(clock, {"timezone": _zone(asked)})
-    if calculator and (arithmetic := _ARITHMETIC.search(asked[:_LOOKED_AT_CHARS])):
+    if clock and _TIME_WORDS.search(text):
+        return ToolUse(clock, {"timezone": _zone(text)})
+    if calculator and (arithmetic := _ARITHMETIC.search(text[:_SEARCHED_CHARS])):
         return ToolUse(calculator, {"expression": arithmetic.group().strip()})
     return None
 
@@ -103,7 +103,7 @@ def instance_of(schema: dict[str, Any]) -> Any:
     return "simulated".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
 
 
-def _wanted_schema(request: ApiRequest) -> dict[str, Any] | None:
+def _response_schema(request: ApiRequest) -> dict[str, Any] | None:
     tools: list[dict[str, Any]] = request.body.get("tools", [])
     return next((t["input_schema"] for t in tools if t["name"] == "StructuredOutput"), None)
 
@@ -117,8 +117,8 @@ def _offered(request: ApiRequest, tool_id: str) -> str | None:
     return next((name for name in request.tool_names if name.endswith(tool_id)), None)
 
 
-def _human_text(request: ApiRequest) -> str:
-    """What the person said last: the last text block of the last message that is no tool result."""
+def _last_user_text(request: ApiRequest) -> str:
+    """The last text block of the last user message that is no tool result."""
     for message in reversed(request.messages):
         if message["role"] != "user" or blocks_of(message, "tool_result"):
             continue
@@ -129,8 +129,8 @@ def _human_text(request: ApiRequest) -> str:
     return ""
 
 
-def _zone(asked: str) -> str:
-    lowered = asked.lower()
+def _zone(text: str) -> str:
+    lowered = text.lower()
     return next((zone for place, zone in _ZONES.items() if place in lowered), "UTC")
 
 

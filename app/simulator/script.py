@@ -1,4 +1,4 @@
-"""What the scripted model says: replies are data."""
+"""Replies of the scripted model, as data."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ _message_numbers = itertools.count(1)
 
 
 def new_message_id() -> str:
-    """An id nobody else has, in the API's form."""
+    """A unique message id in the API's format."""
     return f"msg_sim{next(_message_numbers):020d}"
 
 
@@ -51,7 +51,7 @@ Block: TypeAlias = Text | Thinking | ToolUse
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Wait before the event with this index until `until` is set; `reached` says we are there."""
+    """Wait before the event with this index until `until` is set; `reached` is set when waiting begins."""
 
     index: int
     until: asyncio.Event = field(default_factory=asyncio.Event)
@@ -60,19 +60,18 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One message of the model and how it travels.
+    """One message of the model and how it is sent.
 
-    `usage` is what `message_start` says, `final_usage` what `message_delta` says; both are raw
-    objects of the API.
+    `usage` is sent in `message_start`, `final_usage` in `message_delta`; both are raw objects of the API.
     """
 
     blocks: Sequence[Block] = ()
     stop_reason: str | None = None
-    """Left out: `tool_use` when the last block is one, else `end_turn`."""
+    """None: `tool_use` if the last block is one, else `end_turn`."""
     usage: dict[str, Any] = field(default_factory=lambda: {"input_tokens": 10, "output_tokens": 1})
     final_usage: dict[str, Any] = field(default_factory=lambda: {"output_tokens": 20})
     model: str | None = None
-    """The model that serves, when it is not the one asked for."""
+    """The serving model, if it is not the requested one."""
     message_id: str = field(default_factory=new_message_id)
     headers_delay_s: float = 0
     delta_delay_s: float = 0
@@ -98,14 +97,14 @@ Answer: TypeAlias = Reply | HttpError
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request to the Messages API, as it came in."""
+    """A request to the Messages API, as received."""
 
     headers: dict[str, str]
     body: dict[str, Any]
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation, without the notes that the CLI gives newer models as system messages."""
+        """The conversation, without the system messages that the CLI sends to newer models."""
         return [message for message in self.body["messages"] if message["role"] != "system"]
 
     @property
@@ -146,7 +145,7 @@ def blocks_of(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def in_turn(*answers: Answer) -> Responder:
-    """Give these answers one after the other; asking once more is a 500."""
+    """Give these answers one after the other; further requests get a 500."""
     waiting = iter(answers)
 
     def respond(_request: ApiRequest) -> Answer:

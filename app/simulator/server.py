@@ -1,4 +1,4 @@
-"""The scripted Messages API on a loopback port, and a record of everything it said."""
+"""Simulator: a scripted Messages API on a loopback port that records everything it sent."""
 
 import asyncio
 import inspect
@@ -31,19 +31,19 @@ _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
 
 @dataclass(slots=True)
 class RecordedMessage:
-    """What left the simulator of one message: the truth that receipts are held against."""
+    """What the simulator sent of one message; receipts are compared with it."""
 
     message_id: str
     model: str
     start_usage: dict[str, Any]
     final_usage: dict[str, Any] | None = None
-    """None until the last number was written."""
+    """None until the last numbers were sent."""
     sent_output: str = ""
-    """Text, thinking and tool input that were written."""
+    """Text, thinking and tool input that were sent."""
     first_byte_at: float | None = None
-    """When its id was written, in seconds of the monotonic clock; None until then."""
+    """When its id was sent, in seconds of the monotonic clock; None until then."""
     disconnected: bool = False
-    """The client left before the end."""
+    """Whether the client disconnected before the end."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Simulator:
 
     responder: Responder
     accepted_keys: frozenset[str] | None = None
-    """Which keys it accepts; None accepts any."""
+    """The accepted keys; None accepts any."""
     requests: list[ApiRequest] = field(default_factory=list)
     sent: list[RecordedMessage] = field(default_factory=list)
     url: str = ""
@@ -60,7 +60,7 @@ class Simulator:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self.url = await self._stack.enter_async_context(serve_on_loopback(self._answer))
+        self.url = await self._stack.enter_async_context(serve_on_loopback(self._handle))
         return self
 
     async def __aexit__(
@@ -69,10 +69,10 @@ class Simulator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop listening; whoever still reads is cut off."""
+        """Stop listening; open responses are cut off."""
         await self._stack.aclose()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
@@ -87,12 +87,12 @@ class Simulator:
         elif method == "POST" and path.endswith("/v1/messages"):
             request = ApiRequest(headers, json.loads(body))
             self.requests.append(request)
-            await self._say(request, receive, send)
+            await self._respond(request, receive, send)
         else:
             await _send_error(send, _UNKNOWN_PATH)
 
-    async def _say(self, request: ApiRequest, receive: Receive, send: Send) -> None:
-        answer = await _asked(self.responder, request)
+    async def _respond(self, request: ApiRequest, receive: Receive, send: Send) -> None:
+        answer = await _call_responder(self.responder, request)
         if isinstance(answer, HttpError):
             await _send_error(send, answer)
             return
@@ -139,14 +139,14 @@ async def _stream(
 
 @asynccontextmanager
 async def _until_disconnected(receive: Receive, sent: RecordedMessage) -> AsyncIterator[None]:
-    """Stop generating when the client leaves, as the API does."""
-    speaking = asyncio.current_task()
+    """Stop generating when the client disconnects, as the API does."""
+    sending = asyncio.current_task()
 
     async def watch() -> None:
         await wait_for_disconnect(receive)
         sent.disconnected = True
-        if speaking is not None:
-            speaking.cancel()
+        if sending is not None:
+            sending.cancel()
 
     watching = asyncio.create_task(watch())
     try:
@@ -158,7 +158,7 @@ async def _until_disconnected(receive: Receive, sent: RecordedMessage) -> AsyncI
         watching.cancel()
 
 
-async def _asked(responder: Responder, request: ApiRequest) -> Answer:
+async def _call_responder(responder: Responder, request: ApiRequest) -> Answer:
     answer = responder(request)
     return await answer if inspect.isawaitable(answer) else answer
 

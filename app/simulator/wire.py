@@ -1,4 +1,4 @@
-"""A reply in the words of the Messages API; pure."""
+"""A reply in the format of the Messages API; pure."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from app.simulator.script import Block, HttpError, Reply, Text, Thinking, ToolUs
 TOKENS_PER_MESSAGE = 7
 
 JSON_PIECE = 12
-"""Tool input is streamed in pieces of this many characters, or longer ones where those were too many."""
+"""Tool input is streamed in pieces of this many characters, or longer ones if there were too many."""
 
 MOST_PIECES = 5000
 
@@ -53,9 +53,9 @@ def stop_reason(reply: Reply) -> str:
     return "tool_use" if reply.blocks and isinstance(reply.blocks[-1], ToolUse) else "end_turn"
 
 
-def count_tokens(asked: dict[str, Any]) -> int:
-    """How many tokens a request has: one a word, and a few for each message."""
-    texts = [text_of(message["content"]) for message in asked["messages"]]
+def count_tokens(request: dict[str, Any]) -> int:
+    """The number of tokens of a request: one per word, and a few per message."""
+    texts = [text_of(message["content"]) for message in request["messages"]]
     return sum(TOKENS_PER_MESSAGE + len(text.split()) for text in texts)
 
 

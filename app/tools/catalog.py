@@ -1,4 +1,4 @@
-"""ToolCatalog: every tool there is, the shipped ones and the operator's."""
+"""ToolCatalog: all tools, shipped and the operator's."""
 
 import importlib
 import pkgutil
@@ -11,7 +11,7 @@ from app.tools import builtin
 from app.tools.tool import Tool
 
 ENTRY_POINTS = "runtally.tools"
-"""The group of entry points by which installed packages bring tools."""
+"""The entry point group by which installed packages provide tools."""
 
 
 class ToolCatalogError(OperatorError):
@@ -34,7 +34,7 @@ class ToolCatalog:
             if self._tools.setdefault(tool.id, tool) is not tool:
                 message = (
                     f"Two tools have the id {tool.id!r}: one is in the module "
-                    f"{_home(self._tools[tool.id])!r}, one in {_home(tool)!r}."
+                    f"{_module_name(self._tools[tool.id])!r}, one in {_module_name(tool)!r}."
                 )
                 raise ToolCatalogError(message)
 
@@ -42,10 +42,10 @@ class ToolCatalog:
     def load(cls, modules: Iterable[str]) -> "ToolCatalog":
         """Import the shipped tools, those of installed packages and these modules.
 
-        Every `Tool` at a module's level joins. A package names its module by an entry point of the
+        Every `Tool` at module level is added. A package names its module by an entry point of the
         group `runtally.tools`.
         """
-        names = dict.fromkeys([*_shipped(), *_installed(), *modules])
+        names = dict.fromkeys([*_shipped_modules(), *_installed_modules(), *modules])
         return cls(tool for name in names for tool in _tools_of(_imported(name)))
 
     def get(self, tool_id: str) -> Tool:
@@ -64,11 +64,11 @@ class ToolCatalog:
         return tuple(self._tools[tool_id] for tool_id in sorted(self._tools))
 
 
-def _shipped() -> list[str]:
+def _shipped_modules() -> list[str]:
     return [f"{builtin.__name__}.{found.name}" for found in pkgutil.iter_modules(builtin.__path__)]
 
 
-def _installed() -> list[str]:
+def _installed_modules() -> list[str]:
     return sorted(point.module for point in entry_points(group=ENTRY_POINTS))
 
 
@@ -91,5 +91,5 @@ def _tools_of(module: ModuleType) -> list[Tool]:
     return tools
 
 
-def _home(tool: Tool) -> str:
+def _module_name(tool: Tool) -> str:
     return tool.handler.__module__

@@ -1,4 +1,4 @@
-"""What of an MCP server's words reaches the library that speaks its protocol: what somebody asked for."""
+"""McpMessageFilter: drops messages of an MCP server that no request needs, before the library gets them."""
 
 import contextvars
 from collections.abc import Collection
@@ -13,28 +13,28 @@ from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 _MAX_REQUESTS = 1_000
 _MAX_MESSAGES = 10_000
-"""Of one connection, including invalid ones and those that answer no request; more end the connection."""
+"""Of one connection, including invalid messages and responses without a request; more end it."""
 
 _Incoming = SessionMessage | Exception
 
 
 class McpMessageFilter(Transport):
-    """A transport that holds back what nobody here needs.
+    """A transport that filters incoming messages.
 
-    Tools that no run may use are left out of lists. Output schemas are taken out of them and kept
-    here: the library would check results against them in this process, without any limit.
+    Tools that the run may not use are removed from lists. Output schemas are removed from them and kept
+    here: the library would validate results against them in this process, without any limit.
     """
 
-    def __init__(self, transport: AbstractAsyncContextManager[Any], wanted: Collection[str]) -> None:
-        """`wanted` are the names of the tools to keep."""
+    def __init__(self, transport: AbstractAsyncContextManager[Any], tool_names: Collection[str]) -> None:
+        """`tool_names` are the tools to keep."""
         self._transport = transport
-        self._wanted = frozenset(wanted)
-        self._heard = self._requests = 0
+        self._tool_names = frozenset(tool_names)
+        self._received = self._requests = 0
         self.output_schemas: dict[str, dict[str, Any]] = {}
 
     async def __aenter__(self) -> Any:
         reading, writing = await self._transport.__aenter__()
-        return _Filtered(reading, self), writing
+        return _FilteredStream(reading, self), writing
 
     async def __aexit__(
         self,
@@ -45,9 +45,9 @@ class McpMessageFilter(Transport):
         return await self._transport.__aexit__(kind, error, trace)
 
     def passes(self, item: _Incoming) -> bool:
-        """Whether the library gets this; it may be changed on the way. Raises `EndOfStream` at a flood."""
-        self._heard += 1
-        if self._heard > _MAX_MESSAGES:
+        """Whether the library gets this message; may change it. Raises `EndOfStream` at too many."""
+        self._received += 1
+        if self._received > _MAX_MESSAGES:
             raise anyio.EndOfStream
         if isinstance(item, Exception):
             return True
@@ -56,7 +56,7 @@ class McpMessageFilter(Transport):
                 return False
             case JSONRPCRequest() as request:
                 self._requests += 1
-                # Each is answered with a refusal, or a pong; what it asks is of no interest.
+                # The library refuses each, or answers a ping; parameters are not needed.
                 request.params = None
                 return self._requests <= _MAX_REQUESTS
             case JSONRPCResponse(result={"tools": list(tools)} as result):
@@ -65,7 +65,7 @@ class McpMessageFilter(Transport):
 
     def _keep(self, tool: Any) -> bool:
         match tool:
-            case {"name": str(name)} if name in self._wanted:
+            case {"name": str(name)} if name in self._tool_names:
                 schema = tool.pop("outputSchema", None)
                 if isinstance(schema, dict):
                     self.output_schemas[name] = schema
@@ -74,24 +74,24 @@ class McpMessageFilter(Transport):
                 return False
 
 
-class _Filtered:
-    """The stream the library reads."""
+class _FilteredStream:
+    """The stream that the library reads."""
 
-    def __init__(self, inner: Any, inbox: McpMessageFilter) -> None:
+    def __init__(self, inner: Any, messages: McpMessageFilter) -> None:
         self._inner = inner
-        self._inbox = inbox
+        self._filter = messages
 
     @property
     def last_context(self) -> contextvars.Context | None:
-        """Of the message before: the library continues in it, where the stream has it."""
+        """The context of the last message, in which the library continues."""
         context: contextvars.Context | None = getattr(self._inner, "last_context", None)
         return context
 
     async def receive(self) -> _Incoming:
-        """The next message that passes."""
+        """The next message that passes the filter."""
         while True:
             item: _Incoming = await self._inner.receive()
-            if self._inbox.passes(item):
+            if self._filter.passes(item):
                 return item
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""HTTP to MCP servers, with bounds on what one answer may hold and how long it may take."""
+"""BoundedTransport: HTTP to MCP servers, with limits on the size and duration of a response."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,42 +9,42 @@ from app.concurrency.time_slice import TimeSlice
 from app.tools.mcp_limits import MAX_VALUES, ResponseLimit, count_values
 
 _RECONNECT_S = 1.0
-"""The least time between two attempts to pick up a broken answer, whatever the server asks for."""
+"""The minimum time between two attempts to resume a response, whatever the server requests."""
 
 
-class AnswerRefused(httpx2.StreamError):
-    """An answer is larger, or takes longer, than it may."""
+class McpResponseRefused(httpx2.StreamError):
+    """A response is too large or takes too long."""
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Passes requests on, and answers back up to their limits."""
+    """Forwards requests, and responses up to their limits."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: ResponseLimit, *, answer_s: float) -> None:
-        """`answer_s` is the longest an answer may take from its first byte to its last."""
+    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: ResponseLimit, *, response_s: float) -> None:
+        """`response_s` is the longest a response may take from its first byte to its last."""
         self._inner = inner
         self._limit = limit
-        self._answer_s = answer_s
-        self._turn = asyncio.Lock()
+        self._response_s = response_s
+        self._reconnecting = asyncio.Lock()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx."""
         if request.method == "GET" and "last-event-id" not in request.headers:
-            # A stream of what the server says unasked: nobody here would listen to it.
+            # The stream of messages that are not responses; we do not use it.
             return httpx2.Response(405, request=request)
         if request.method == "GET":
-            async with self._turn:
+            async with self._reconnecting:
                 await asyncio.sleep(_RECONNECT_S)
-        # A small answer could be unpacked to a huge one.
+        # A small response could be unpacked to a huge one.
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            message = "The MCP server compresses its answer, though it was asked not to."
-            raise AnswerRefused(message)
+            message = "The MCP server compresses its response, though the request forbids it."
+            raise McpResponseRefused(message)
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
-            stream=_BoundedStream(response, self._limit, self._answer_s),
+            stream=_BoundedStream(response, self._limit, self._response_s),
             extensions=response.extensions,
         )
 
@@ -54,12 +54,12 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """Whole lines of an answer, each looked at before anybody parses it."""
+    """Complete lines of a response, each checked before it is parsed."""
 
-    def __init__(self, response: httpx2.Response, limit: ResponseLimit, answer_s: float) -> None:
+    def __init__(self, response: httpx2.Response, limit: ResponseLimit, response_s: float) -> None:
         self._response = response
         self._limit = limit
-        self._answer_s = answer_s
+        self._response_s = response_s
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         held = values = 0
@@ -71,7 +71,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 raise self._too_large()
             await time_slice.checkpoint()
             line += chunk
-            # Only in what is new: an answer may come byte by byte.
+            # Search only the new chunk: a response may arrive byte by byte.
             if end := max(line.rfind(mark, len(line) - len(chunk)) for mark in (b"\n", b"\r")) + 1:
                 values += count_values(line[:end])
                 if values > MAX_VALUES:
@@ -86,10 +86,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
         await self._response.aclose()
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        """As they come, until the answer has taken too long."""
+        """The chunks of the response; raises `McpResponseRefused` when it takes too long."""
         assert isinstance(self._response.stream, httpx2.AsyncByteStream)  # noqa: S101 - an async client's
         chunks = aiter(self._response.stream)
-        deadline = asyncio.get_running_loop().time() + self._answer_s
+        deadline = asyncio.get_running_loop().time() + self._response_s
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -97,10 +97,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
             except StopAsyncIteration:
                 return
             except TimeoutError as error:
-                message = "The MCP server's answer took too long."
-                raise AnswerRefused(message) from error
+                message = "The MCP server's response took too long."
+                raise McpResponseRefused(message) from error
             yield chunk
 
-    def _too_large(self) -> AnswerRefused:
+    def _too_large(self) -> McpResponseRefused:
         self._limit.exceeded = True
-        return AnswerRefused("The MCP server's answer is too large.")
+        return McpResponseRefused("The MCP server's response is too large.")

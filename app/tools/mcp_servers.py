@@ -1,7 +1,7 @@
-"""Tools of other people's MCP servers, as tools of ours.
+"""McpConnections: the tools of external MCP servers as tools of a run.
 
-We are the client, not the agent's CLI: so their calls pass through the same tool runner as every
-other, with its policy, time and size limits and redaction, and no secret of theirs comes near it.
+The server is the MCP client, not the agent's CLI: so calls pass through the tool runner like all others,
+with its policy, limits and redaction, and the CLI never gets the servers' secrets.
 """
 
 import asyncio
@@ -29,28 +29,28 @@ from app.tools.tool import Effect, Tool
 log = structlog.get_logger(__name__)
 
 CONNECT_S = 10.0
-"""How long a server may take to say what it has."""
+"""How long a server may take to connect and list its tools."""
 
 MAX_PAGES = 50
-"""How many pages of tools are read in search of those that are named."""
+"""How many pages of tools are read to find the configured ones."""
 
 _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
 class McpServerUnavailable(Exception):
-    """An MCP server that a run needs does not answer, or lacks a tool it should have."""
+    """An MCP server that a run needs does not respond, or lacks a configured tool."""
 
 
 class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tools: Annotated[dict[str, Effect], Field(min_length=1)]
-    """Which of its tools may be used, and what each does; nothing else it offers ever is."""
+    """The tools that may be used, with the effect of each; no other tool of the server is ever used."""
     optional: Annotated[bool, Field(strict=True)] = False
-    """Whether a run goes on without it."""
+    """Whether runs continue without it."""
     show_results: Annotated[bool, Field(strict=True)] = False
-    """Whether clients see what its tools answer."""
+    """Whether clients see the results of its tools."""
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30
     max_result_bytes: Annotated[int, Field(ge=1, le=1_000_000)] = 50_000
 
@@ -64,7 +64,7 @@ class HttpServer(_Spec):
 
 
 class StdioServer(_Spec):
-    """A server that is a program, started anew for each run."""
+    """A server that is a program, started for each run."""
 
     type: Literal["stdio"]
     command: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -75,18 +75,18 @@ McpServer: TypeAlias = Annotated[HttpServer | StdioServer, Field(discriminator="
 
 
 def remote_id(server: str, name: str) -> str:
-    """Our id for a server's tool: in the form of every tool's id, whatever the server calls it."""
+    """Our id for a server's tool, in the format of all tool ids."""
     return f"{server}__{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}"
 
 
 def remote_ids(servers: Mapping[str, HttpServer | StdioServer]) -> Iterator[str]:
-    """The ids of every tool that may be used of these servers."""
+    """The ids of all tools that may be used of these servers."""
     for server, spec in servers.items():
         yield from (remote_id(server, name) for name in spec.tools)
 
 
 def check_names(servers: Mapping[str, HttpServer | StdioServer]) -> None:
-    """Raise `ValueError` where two tools would have one id, or one none."""
+    """Raise `ValueError` if two tools would have the same id, or a tool no valid one."""
     ids = list(remote_ids(servers))
     for tool_id in ids:
         server, _, name = tool_id.partition("__")
@@ -94,29 +94,31 @@ def check_names(servers: Mapping[str, HttpServer | StdioServer]) -> None:
             message = f"{tool_id!r} is no id of a tool: use lower case letters, digits and single _"
             raise ValueError(message)
     if len(set(ids)) < len(ids):
-        message = "two tools would have one id"
+        message = "two tools would have the same id"
         raise ValueError(message)
 
 
-def secrets_of(servers: Mapping[str, HttpServer | StdioServer]) -> set[str]:
-    """The names of the secrets that headers and environments mention."""
+def secret_names(servers: Mapping[str, HttpServer | StdioServer]) -> set[str]:
+    """The names of the secrets used in headers and environments."""
     values = [value for spec in servers.values() for value in _values(spec).values()]
     return {name for value in values for name in _SECRET.findall(value)}
 
 
 @dataclass(frozen=True, slots=True)
 class McpConnector:
-    """What is needed to connect to servers: their secrets, and what checks their schemas."""
+    """Connects to servers; fills in their secrets and checks their schemas."""
 
     secrets: Mapping[str, SecretStr]
     schemas: SchemaChecker
 
     async def connect(
-        self, servers: Mapping[str, HttpServer | StdioServer], wanted: Sequence[str]
+        self, servers: Mapping[str, HttpServer | StdioServer], tool_ids: Sequence[str]
     ) -> "McpConnections":
-        """Connect to the servers that have the wanted tools; raises `McpServerUnavailable`."""
-        needed = {name: spec for name, spec in servers.items() if set(remote_ids({name: spec})) & set(wanted)}
-        connections = McpConnections(self, needed, frozenset(wanted))
+        """Connect to the servers that have these tools; raises `McpServerUnavailable`."""
+        needed = {
+            name: spec for name, spec in servers.items() if set(remote_ids({name: spec})) & set(tool_ids)
+        }
+        connections = McpConnections(self, needed, frozenset(tool_ids))
         try:
             await connections.open()
         except BaseException:
@@ -126,21 +128,21 @@ class McpConnector:
 
 
 class McpConnections:
-    """One run's connections, held by a task of their own: the client's scopes belong to one task."""
+    """One run's connections, each owned by a task, because the client's cancel scopes belong to one task."""
 
     def __init__(
         self,
         connector: McpConnector,
         servers: Mapping[str, HttpServer | StdioServer],
-        wanted: frozenset[str],
+        tool_ids: frozenset[str],
     ) -> None:
         self._connector = connector
         self._servers = servers
-        self._wanted = wanted
+        self._tool_ids = tool_ids
         self._holders: list[asyncio.Task[None]] = []
         self.tools: list[Tool] = []
         self.unusable: dict[str, str] = {}
-        """Tools that are there and described in a way that cannot be used, and what is wrong with them."""
+        """Tools whose description or schema is unusable, with the reason."""
 
     async def open(self) -> None:
         """Connect to all at once; raises `McpServerUnavailable` for one that is not optional."""
@@ -153,10 +155,10 @@ class McpConnections:
             except McpServerUnavailable:
                 if not spec.optional:
                     raise
-                log.warning("a run goes on without an MCP server", server=name)
+                log.warning("mcp_server.skipped", server=name)
 
     async def aclose(self) -> None:
-        """Hang up, also on a server that has not answered yet."""
+        """Close all connections, including those being opened."""
         for holder in self._holders:
             holder.cancel()
         if self._holders:
@@ -168,29 +170,29 @@ class McpConnections:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(CONNECT_S):
-                    tools = await self._connected(name, spec, stack)
+                    tools = await self._connect(name, spec, stack)
                 ready.set_result(tools)
                 # Until cancelled: the connection is left by the task that made it.
                 await asyncio.get_running_loop().create_future()
         except Exception as error:  # noqa: BLE001 - whatever it is, the server cannot be used
-            log.warning("an MCP server cannot be used", server=name, reason=type(error).__name__)
+            log.warning("mcp_server.failed", server=name, reason=type(error).__name__)
             if not ready.done():
                 ready.set_exception(McpServerUnavailable(name))
 
-    async def _connected(
+    async def _connect(
         self, server: str, spec: HttpServer | StdioServer, stack: AsyncExitStack
     ) -> list[Tool]:
-        """The tools that are wanted of a server, once it is connected until the stack is closed."""
+        """Connect to a server until the stack is closed; returns its configured tools."""
         limit = ResponseLimit.of_results(spec.max_result_bytes)
         wanted = {
-            name: effect for name, effect in spec.tools.items() if remote_id(server, name) in self._wanted
+            name: effect for name, effect in spec.tools.items() if remote_id(server, name) in self._tool_ids
         }
-        inbox = McpMessageFilter(await self._transport(spec, stack, limit), wanted)
-        # Its own cache would hold what it has read, page by page.
-        client = await stack.enter_async_context(Client(inbox, cache=None))
-        found = await _listed(client, frozenset(wanted))
+        messages = McpMessageFilter(await self._transport(spec, stack, limit), wanted)
+        # Its own cache would hold every page it has read.
+        client = await stack.enter_async_context(Client(messages, cache=None))
+        found = await _list_tools(client, frozenset(wanted))
         if missing := wanted.keys() - found.keys():
-            log.error("an MCP server lacks tools that a graph names", server=server, tools=sorted(missing))
+            log.error("mcp_server.tools_missing", server=server, tools=sorted(missing))
             raise McpServerUnavailable(server)
         maker = ToolMaker(
             server=server,
@@ -204,42 +206,42 @@ class McpConnections:
         return [
             tool
             for name, effect in wanted.items()
-            if (tool := await self._made(maker, found[name], effect, inbox)) is not None
+            if (tool := await self._make_tool(maker, found[name], effect, messages)) is not None
         ]
 
     async def _transport(
         self, spec: HttpServer | StdioServer, stack: AsyncExitStack, limit: ResponseLimit
     ) -> AbstractAsyncContextManager[object]:
-        values = {name: self._filled(value) for name, value in _values(spec).items()}
+        values = {name: self._with_secrets(value) for name, value in _values(spec).items()}
         if isinstance(spec, StdioServer):
             return bounded_stdio(spec.command, values, limit=limit)
         transport = BoundedTransport(
-            httpx2.AsyncHTTPTransport(trust_env=False), limit, answer_s=spec.timeout_s
+            httpx2.AsyncHTTPTransport(trust_env=False), limit, response_s=spec.timeout_s
         )
         http = await stack.enter_async_context(
             httpx2.AsyncClient(headers=values, timeout=spec.timeout_s, trust_env=False, transport=transport)
         )
         return streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes)
 
-    async def _made(
-        self, maker: ToolMaker, remote: types.Tool, effect: Effect, inbox: McpMessageFilter
+    async def _make_tool(
+        self, maker: ToolMaker, remote: types.Tool, effect: Effect, messages: McpMessageFilter
     ) -> Tool | None:
         tool_id = remote_id(maker.server, remote.name)
         try:
-            schema = inbox.output_schemas.get(remote.name)
+            schema = messages.output_schemas.get(remote.name)
             return await maker.make(tool_id, remote, effect, output_schema=schema)
         except SchemaUnusable as error:
             self.unusable[tool_id] = str(error)
             log.error("mcp_tool.unusable", tool_id=tool_id, reason=str(error))  # noqa: TRY400
             return None
 
-    def _filled(self, value: str) -> str:
+    def _with_secrets(self, value: str) -> str:
         secrets = self._connector.secrets
         return _SECRET.sub(lambda match: secrets[match[1]].get_secret_value(), value)
 
 
-async def _listed(client: Client, wanted: frozenset[str]) -> dict[str, types.Tool]:
-    """The wanted tools a server has, by their names; the rest of its list is not read."""
+async def _list_tools(client: Client, wanted: frozenset[str]) -> dict[str, types.Tool]:
+    """A server's tools with these names; the rest of its list is not read."""
     found: dict[str, types.Tool] = {}
     cursor: str | None = None
     for _ in range(MAX_PAGES):

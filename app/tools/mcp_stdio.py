@@ -1,4 +1,4 @@
-"""MCP servers that are programs: as the library's own transport, with a bound on the length of a line."""
+"""bounded_stdio: the library's transport for MCP servers that are programs, with a limit per line."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -14,7 +14,7 @@ from mcp.types import jsonrpc_message_adapter
 from app.tools.mcp_limits import MAX_VALUES, ResponseLimit, count_values
 
 _EXIT_S = 2.0
-"""How long a program may take to end by itself once nobody writes to it; again after SIGTERM."""
+"""How long a program may take to end once its input is closed, and again after SIGTERM."""
 _FLUSH_S = 0.5
 
 _Incoming = SessionMessage | Exception
@@ -25,9 +25,9 @@ _Streams = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[Se
 async def bounded_stdio(
     command: Sequence[str], env: Mapping[str, str], *, limit: ResponseLimit
 ) -> AsyncGenerator[_Streams]:
-    """Run the program, with nothing of our environment but what programs need; raises `OSError`.
+    """Run the program with a minimal environment; raises `OSError`.
 
-    A line over the limit ends the conversation: what comes after it answers nobody knows what.
+    A line over the limit ends the connection: later lines cannot be matched to requests.
     """
     process = await anyio.open_process(
         list(command), env=get_default_environment() | dict(env), stderr=None, start_new_session=True
@@ -60,7 +60,7 @@ async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], l
 
 
 async def _lines(process: Process, limit: ResponseLimit) -> AsyncGenerator[bytes]:
-    """Whole lines, until one is too long."""
+    """Complete lines, until one is too long."""
     assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
     line = bytearray()
     async for chunk in process.stdout:
@@ -73,14 +73,14 @@ async def _lines(process: Process, limit: ResponseLimit) -> AsyncGenerator[bytes
             yield bytes(line)
             line.clear()
         line += rest
-        # No more than a chunk beyond the limit, for a line that ended within the chunk.
+        # At most one chunk beyond the limit, for a line that ends within the chunk.
         if len(line) > limit.max_bytes:
             limit.exceeded = True
             return
 
 
 async def _drain(process: Process) -> None:
-    """Read on, so that the program can hear that it should end; ends when the pipe is closed."""
+    """Keep reading, so that the program does not block on output and can end; until the pipe is closed."""
     assert process.stdout is not None  # noqa: S101
     with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
         while True:
@@ -100,7 +100,7 @@ async def _write(
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{text}\n".encode())
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-        # Nothing will be answered any more: whoever waits learns that.
+        # No more responses will arrive: let waiting requests fail.
         await incoming.aclose()
     finally:
         written.set()
@@ -125,7 +125,7 @@ async def _stop(process: Process) -> None:
 
 
 async def _exited(process: Process) -> bool:
-    # Not `wait`: that waits for the pipes, too, which a child of the program may hold open.
+    # Not `wait`: that also waits for the pipes, which a child of the program may hold open.
     with anyio.move_on_after(_EXIT_S):
         while process.returncode is None:
             await anyio.sleep(0.01)

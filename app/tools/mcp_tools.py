@@ -1,4 +1,4 @@
-"""One tool of somebody else's MCP server, as a tool of ours."""
+"""ToolMaker: makes a tool of the run from a tool of an external MCP server."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,20 +23,20 @@ MAX_DESCRIPTION_CHARS = 20_000
 
 
 class _Answer(BaseModel):
-    """What a remote tool answered."""
+    """The result of a remote tool."""
 
     text: str
 
 
 class _Arguments(BaseModel):
-    """Arguments as the server's own schema wants them."""
+    """Arguments; the server's own schema validates them."""
 
     model_config = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolMaker:
-    """Makes tools of ours of one connected server's."""
+    """Makes tools from those of one connected server."""
 
     server: str
     client: Client
@@ -49,7 +49,7 @@ class ToolMaker:
     async def make(
         self, tool_id: str, remote: types.Tool, effect: Effect, *, output_schema: dict[str, Any] | None
     ) -> Tool:
-        """The tool; raises `SchemaUnusable` where it is described in a way that cannot be used."""
+        """The tool; raises `SchemaUnusable` if its description or a schema cannot be used."""
         description = remote.description or remote.title or remote.name
         if len(description) > MAX_DESCRIPTION_CHARS:
             reason = f"its description is longer than {MAX_DESCRIPTION_CHARS} characters"
@@ -88,15 +88,15 @@ class ToolMaker:
         text = "\n\n".join(map(_text, result.content))
         if result.is_error:
             raise ToolFailed(text or "The tool failed.")
-        if results is not None and not await results.is_met_by(result.structured_content):
-            message = "The tool's result is not what its own schema says."
+        if results is not None and not await results.matches(result.structured_content):
+            message = "The tool's result does not match its own schema."
             raise ToolFailed(message)
         return text
 
 
 @dataclass(frozen=True, slots=True)
 class _RemoteSchema:
-    """A server's schema; decides about arguments, and about structured results."""
+    """A schema of the server, for arguments or structured results."""
 
     document: dict[str, Any]
     schemas: SchemaChecker
@@ -111,8 +111,8 @@ class _RemoteSchema:
         if mismatch is not None:
             raise ArgumentsRefused(".".join(mismatch.path), mismatch.reason)
 
-    async def is_met_by(self, result: object) -> bool:
-        """Whether it matches; what cannot be checked does not."""
+    async def matches(self, result: object) -> bool:
+        """Whether a result matches; False if it cannot be checked."""
         try:
             return await self.schemas.mismatch(self.document, result, owner=self.owner) is None
         except (SchemaUnusable, ValueUncheckable):

@@ -1,4 +1,4 @@
-"""Which tools a run may call, and with whose consent."""
+"""ToolPolicy: which tools a run may call, and which calls need approval."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -8,33 +8,30 @@ from app.tools.tool import Tool, ToolContext
 
 
 class ToolCallDenied(Exception):
-    """A call may not be made; the text is for the model."""
+    """A tool call is denied; the text is for the model."""
 
 
 Review: TypeAlias = Callable[[Tool, object, ToolContext], Awaitable[object]]
-"""Asks whether a call with these arguments may be made, and returns those to make it with.
-
-Raises `ToolCallDenied`.
-"""
+"""Returns the arguments to make a call with; raises `ToolCallDenied`. May wait for a person's approval."""
 
 
-def _none() -> None:
+def _allow_all() -> None:
     return None
 
 
-async def _as_asked(_tool: Tool, args: object, _context: ToolContext) -> object:
+async def _unchanged(_tool: Tool, args: object, _context: ToolContext) -> object:
     return args
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """Denies by default."""
+    """Decides about tool calls; denies by default."""
 
     allowed: frozenset[str] = frozenset()
-    objection: Callable[[], str | None] = _none
-    """Why no tool may run now, in words for the model; None when nothing is against it."""
-    review: Review = _as_asked
-    """The last word on a call that is otherwise in order; it may take as long as a person does."""
+    denial_reason: Callable[[], str | None] = _allow_all
+    """Why no tool may be called now, for the model; None if tools may be called."""
+    review: Review = _unchanged
+    """The last check of a valid call."""
 
     def permits(self, tool_id: str) -> bool:
         """Whether this tool may be called."""

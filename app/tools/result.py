@@ -1,4 +1,4 @@
-"""How a tool call ended."""
+"""ToolResult: the result of a tool call."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ ToolErrorCode = Literal["unknown_tool", "policy_denied", "invalid_args", "timeou
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """How a tool call ended. The model sees `markdown`, clients see `visible`."""
+    """The result of a tool call. The model sees `markdown`, clients see `visible`."""
 
     markdown: str
     visible: JsonValue

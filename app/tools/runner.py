@@ -1,4 +1,4 @@
-"""ToolRunner: find → allow → validate → review → run → check → redact → report."""
+"""ToolRunner: executes tool calls: find, check policy, validate, review, run, check, redact."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from app.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, Tool
 log = structlog.get_logger(__name__)
 
 _MAX_FAULTS = 10
-"""How many wrong arguments are named at once."""
+"""How many invalid arguments are reported at once."""
 
 
 class _CallFailed(Exception):
@@ -27,7 +27,7 @@ class _CallFailed(Exception):
 
 
 class ToolRunner:
-    """Runs tool calls; whatever a tool does, its caller gets a `ToolResult`."""
+    """Executes tool calls; always returns a `ToolResult`, whatever the tool does."""
 
     def __init__(self, tools: Mapping[str, Tool], policy: ToolPolicy) -> None:
         """`tools` by id."""
@@ -35,37 +35,38 @@ class ToolRunner:
         self._policy = policy
 
     async def run(self, tool_id: str, raw_args: object, context: ToolContext) -> ToolResult:
-        """Run one call with arguments as the model wrote them.
+        """Execute one call with arguments as the model wrote them.
 
-        Never raises but for cancellation, which is passed on to the tool and out again.
+        Raises nothing but a cancellation, which also cancels the tool.
         """
-        logger = log.bind(tool_id=tool_id, tool_call_id=context.tool_call_id)
         try:
-            tool, args = await self._admitted(tool_id, raw_args, context)
-            output = _checked(tool, await _called(tool, args, context))
-            return ToolResult(output.markdown, _redacted(tool, output.structured))
+            tool, args = await self._authorize(tool_id, raw_args, context)
+            output = _check_output(tool, await _call(tool, args, context))
+            return ToolResult(output.markdown, _visible_fields(tool, output.structured))
         except _CallFailed as failure:
-            logger.warning("tool call failed", code=failure.code)
+            log.warning("tool.failed", tool_id=tool_id, tool_call_id=context.tool_call_id, code=failure.code)
             return ToolResult(failure.text, {"error": failure.code}, failure.code)
         except asyncio.CancelledError:
             if _being_cancelled():
                 raise
-            # The tool awaited something that somebody else had cancelled.
-            logger.exception("tool call failed", code="failed")
+            # The tool awaited a task that was cancelled elsewhere.
+            log.exception("tool.crashed", tool_id=tool_id, tool_call_id=context.tool_call_id)
         except (Exception, SystemExit):
-            logger.exception("tool call failed", code="failed")
+            log.exception("tool.crashed", tool_id=tool_id, tool_call_id=context.tool_call_id)
         return ToolResult("The tool failed.", {"error": "failed"}, "failed")
 
-    async def _admitted(self, tool_id: str, raw_args: object, context: ToolContext) -> tuple[Tool, BaseModel]:
+    async def _authorize(
+        self, tool_id: str, raw_args: object, context: ToolContext
+    ) -> tuple[Tool, BaseModel]:
         tool = self._find(tool_id)
-        args = await _validated(tool, raw_args)
+        args = await _validate(tool, raw_args)
         try:
             reviewed = await self._policy.review(tool, raw_args, context)
         except ToolCallDenied as denied:
             raise _CallFailed("policy_denied", str(denied)) from denied
-        # The review may have taken its time, and it may have changed the arguments.
+        # The review may have taken long, and it may have changed the arguments.
         found = self._find(tool_id)
-        return found, args if reviewed is raw_args else await _validated(tool, reviewed)
+        return found, args if reviewed is raw_args else await _validate(tool, reviewed)
 
     def _find(self, tool_id: str) -> Tool:
         tool = self._tools.get(tool_id)
@@ -73,12 +74,12 @@ class ToolRunner:
             raise _CallFailed("unknown_tool", "There is no such tool.")
         if not self._policy.permits(tool_id):
             raise _CallFailed("policy_denied", "This tool is not allowed in this run.")
-        if (objection := self._policy.objection()) is not None:
-            raise _CallFailed("policy_denied", objection)
+        if (reason := self._policy.denial_reason()) is not None:
+            raise _CallFailed("policy_denied", reason)
         return tool
 
 
-async def _validated(tool: Tool, raw_args: object) -> BaseModel:
+async def _validate(tool: Tool, raw_args: object) -> BaseModel:
     try:
         return await tool.arguments(raw_args)
     except PydanticSerializationError as error:
@@ -96,13 +97,13 @@ def _fault(detail: ErrorDetails) -> str:
     return f"{where}: {detail['msg'].removeprefix('Value error, ')}"
 
 
-async def _called(tool: Tool, args: BaseModel, context: ToolContext) -> object:
+async def _call(tool: Tool, args: BaseModel, context: ToolContext) -> object:
     deadline = asyncio.timeout(tool.timeout_s)
     try:
         async with deadline:
             return await tool.handler(args, context)
     except ToolFailed as failure:
-        _weigh(tool, str(failure).encode())
+        _check_size(tool, str(failure).encode())
         code: ToolErrorCode = "too_large" if isinstance(failure, ToolResultTooLarge) else "failed"
         raise _CallFailed(code, str(failure)) from failure
     except Exception as error:
@@ -113,32 +114,32 @@ async def _called(tool: Tool, args: BaseModel, context: ToolContext) -> object:
         raise _CallFailed("timeout", text) from error
 
 
-def _checked(tool: Tool, output: object) -> ToolOutput[BaseModel]:
+def _check_output(tool: Tool, output: object) -> ToolOutput[BaseModel]:
     if not isinstance(output, ToolOutput) or not isinstance(output.structured, tool.output_model):
         message = f"{tool.id} did not return ToolOutput[{tool.output_model.__name__}]"
         raise TypeError(message)
-    _weigh(tool, output.markdown.encode())
+    _check_size(tool, output.markdown.encode())
     return output
 
 
-def _redacted(tool: Tool, structured: BaseModel) -> JsonValue:
-    """The visible fields as JSON, named as the model names them when it is serialized."""
+def _visible_fields(tool: Tool, structured: BaseModel) -> JsonValue:
+    """The fields that clients may see, with their JSON names."""
     written = structured.model_dump_json(by_alias=True, include=set(tool.redact), warnings="error")
     fields: dict[str, JsonValue] = from_json(written)
-    # A model with a serializer of its own may have ignored `include`.
-    allowed = {_written_name(tool.output_model, name) for name in tool.redact}
+    # A model with its own serializer may have ignored `include`.
+    allowed = {_json_name(tool.output_model, name) for name in tool.redact}
     visible = {name: value for name, value in fields.items() if name in allowed}
-    _weigh(tool, to_json(visible))
+    _check_size(tool, to_json(visible))
     return visible
 
 
-def _written_name(model: type[BaseModel], field: str) -> str:
+def _json_name(model: type[BaseModel], field: str) -> str:
     if field in model.model_computed_fields:
         return model.model_computed_fields[field].alias or field
     return model.model_fields[field].serialization_alias or field
 
 
-def _weigh(tool: Tool, result: bytes) -> None:
+def _check_size(tool: Tool, result: bytes) -> None:
     if len(result) > tool.max_result_bytes:
         text = f"The result is larger than {tool.max_result_bytes} bytes; ask for less."
         raise _CallFailed("too_large", text)

@@ -1,4 +1,4 @@
-"""The tool contract: what an extension author writes and what the app gets from it."""
+"""Tool and the `tool` decorator: the interface for authors of tools."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from app.ids import RunKey
 Effect = Literal["read_only", "state_change", "external_side_effect"]
 
 MAX_ID_CHARS = 64
-"""Executors put a prefix before the id; the Messages API takes 128 characters in all."""
+"""Executors add a prefix to the id; the Messages API allows 128 characters in all."""
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_]*__[a-z0-9][a-z0-9_]*")
 
@@ -24,14 +24,14 @@ StructuredT_co = TypeVar("StructuredT_co", bound=BaseModel, covariant=True)
 
 
 class ToolDefinitionError(OperatorError):
-    """A tool is defined wrongly; the text names the tool and what is wrong with it."""
+    """The definition of a tool is invalid; the text names the tool and the problem."""
 
     def __init__(self, tool_id: object, fault: str) -> None:
         super().__init__(f"The tool {tool_id!r} {fault}.")
 
 
 class ArgumentsRefused(Exception):
-    """Arguments a tool does not take: the dotted path of the one that is wrong, empty for all, and why."""
+    """Invalid arguments: the dotted path of the invalid one, empty for all, and the reason."""
 
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
@@ -40,7 +40,7 @@ class ArgumentsRefused(Exception):
 
 
 class ArgumentSchema(Protocol):
-    """A schema that decides about arguments, beside the input model."""
+    """A schema that validates arguments in addition to the input model."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -48,21 +48,21 @@ class ArgumentSchema(Protocol):
         ...
 
     async def check(self, args: object) -> None:
-        """Raise `ArgumentsRefused` for what does not match."""
+        """Raise `ArgumentsRefused` for arguments that do not match."""
         ...
 
 
 class ToolFailed(Exception):
-    """What a tool raises to tell the model why it failed; the text is shown to the model as it is."""
+    """Raised by a tool that failed; the model gets the text unchanged."""
 
 
 class ToolResultTooLarge(ToolFailed):
-    """A tool has more to say than it may."""
+    """The result of a tool exceeds its limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know of the run that calls it."""
+    """What a tool gets to know about the run that calls it."""
 
     run: RunKey
     tool_call_id: str
@@ -71,7 +71,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput(Generic[StructuredT_co]):
-    """What a tool answers: `markdown` to the model, fields of `structured` to clients."""
+    """The output of a tool: `markdown` for the model, fields of `structured` for clients."""
 
     markdown: str
     structured: StructuredT_co
@@ -83,7 +83,7 @@ ToolFunction: TypeAlias = Callable[[Any, ToolContext], Awaitable[ToolOutput[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool as the app knows it; made by the `tool` decorator, which checks it."""
+    """A tool; created by the `tool` decorator, which validates it."""
 
     id: str
     description: str
@@ -94,26 +94,26 @@ class Tool:
     """The output fields a client may see."""
     timeout_s: float
     max_result_bytes: int
-    """The most that either half of the output may take, in UTF-8."""
+    """The limit for each half of the output, in UTF-8."""
     handler: ToolFunction = field(repr=False)
     schema: ArgumentSchema | None = None
-    """Of tools whose arguments are described elsewhere."""
+    """For tools whose arguments are described by an external schema."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments; always an object."""
+        """The JSON schema of the arguments; always an object's."""
         return self.input_model.model_json_schema() if self.schema is None else self.schema.document
 
     async def arguments(self, raw: object) -> BaseModel:
-        """The arguments as the tool takes them; raises `ArgumentsRefused` and pydantic's errors."""
+        """Parse and validate arguments; raises `ArgumentsRefused` and pydantic's errors."""
         if self.schema is not None:
             await self.schema.check(raw)
-        # As JSON, not as Python objects: a strict model then still takes a date from a string.
+        # As JSON, not as Python objects: then a strict model still parses a date from a string.
         return self.input_model.model_validate_json(to_json(raw))
 
     @property
     def read_only(self) -> bool:
-        """Whether calls may run side by side and be repeated without harm."""
+        """Whether calls may run in parallel and be repeated without harm."""
         return self.effect == "read_only"
 
 
@@ -126,9 +126,9 @@ def tool(
     timeout_s: float = 30.0,
     max_result_bytes: int = 50_000,
 ) -> Callable[[ToolFunction], Tool]:
-    """Make a tool of an async function; raises `ToolDefinitionError` where that cannot be.
+    """Make a tool of an async function; raises `ToolDefinitionError` if it is invalid.
 
-    `redact` lists the output fields a client may see and must be given; `()` hides all.
+    `redact` lists the output fields that clients may see; `()` hides all.
     """
     _check_settings(id, description, effect, timeout_s=timeout_s, max_result_bytes=max_result_bytes)
 
@@ -175,7 +175,7 @@ def _check_settings(
 
 
 def _models(tool_id: str, handler: ToolFunction) -> tuple[type[BaseModel], type[BaseModel]]:
-    """The input and the output model a handler is annotated with."""
+    """The input and output model from a handler's annotations."""
     if not inspect.iscoroutinefunction(handler):
         raise ToolDefinitionError(tool_id, "must be an async function")
     try:
@@ -223,7 +223,7 @@ def _visible_fields(
     output_model: type[BaseModel],
 ) -> tuple[str, ...]:
     if redact is None or isinstance(redact, str):
-        fault = "must say in redact, as a tuple, which output fields a client may see; () hides all"
+        fault = "must list in redact, as a tuple, the output fields that a client may see; () hides all"
         raise ToolDefinitionError(tool_id, fault)
     known = {*output_model.model_fields, *output_model.model_computed_fields}
     for name in redact:

@@ -158,7 +158,7 @@ async def test_an_answer_that_comes_byte_by_byte_keeps_nobody_waiting() -> None:
             await asyncio.sleep(0)
             worst = max(worst, time.monotonic() - began)
 
-    transport = BoundedTransport(Bytewise(), ResponseLimit(2 * MB), answer_s=30)
+    transport = BoundedTransport(Bytewise(), ResponseLimit(2 * MB), response_s=30)
     watching = asyncio.create_task(watch())
     async with httpx2.AsyncClient(transport=transport) as http:
         began = time.monotonic()

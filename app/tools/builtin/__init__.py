@@ -1,1 +1,1 @@
-"""The tools that ship, one file each."""
+"""The tools that ship with the app, one file each."""

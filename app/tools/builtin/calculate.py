@@ -1,8 +1,7 @@
 """core__calculate: arithmetic without rounding errors, safe to offer to a model.
 
-The expression is parsed, never evaluated as Python: only numbers, operators and parentheses have
-a meaning. Length, digits, exponents and magnitude are bounded, so no expression can keep the
-server busy.
+The expression is parsed, never evaluated as Python: only numbers, operators and parentheses are
+allowed. Length, digits, exponents and magnitude are bounded, so no expression can block the server.
 """
 
 import ast
@@ -27,15 +26,15 @@ from app.tools.tool import ToolContext, ToolOutput, tool
 MAX_LENGTH = 300
 MAX_DEPTH = 60
 MAX_EXPONENT = 1000
-"""Of a power, and of ten in any number on the way."""
+"""Of a power, and of ten in any intermediate number."""
 WORKING_DIGITS = 100
 ROUNDED_DIGITS = 30
-"""What is shown of a result that is not exact; the digits beyond it take up the rounding."""
+"""Shown digits of a result that is not exact; the other digits absorb rounding errors."""
 
 _ALPHABET = re.compile(r"[0-9eE_.+\-*/%() \t]*")
 _NUMBER = re.compile(r"(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eE][+-]?\d+)?")
 _PLAIN_ZEROS = 40
-"""Numbers further than this many places from the point are written with an exponent."""
+"""Numbers with more zeros than this are written with an exponent."""
 _BY_ZERO = "divides by zero"
 
 
@@ -73,7 +72,7 @@ def calculate(expression: str) -> Calculated:
         raise NotCalculable(message) from error
 
 
-def written(value: Decimal) -> str:
+def format_decimal(value: Decimal) -> str:
     """The shortest way to write a number: without superfluous zeros or exponent."""
     if not value:
         return "0"
@@ -99,7 +98,7 @@ def _parsed(expression: str) -> ast.expr:
     if len(expression) > MAX_LENGTH:
         message = f"is longer than {MAX_LENGTH} characters"
         raise NotCalculable(message)
-    # Checked first: the parser warns about, or gives meaning to, much that is no arithmetic.
+    # Checked first: the parser accepts, or warns about, much that is no arithmetic.
     if not _ALPHABET.fullmatch(expression):
         message = "may hold only numbers, + - * / // % ** and parentheses"
         raise NotCalculable(message)
@@ -207,8 +206,10 @@ async def calculate_expression(
     args: CalculateArgs,
     _context: ToolContext,
 ) -> ToolOutput[Calculation]:
-    """Tell what the expression comes to."""
+    """Calculate the expression."""
     value, exact = calculate(args.expression)
-    told = Calculation(expression=args.expression, result=written(value), exact=exact)
+    calculation = Calculation(expression=args.expression, result=format_decimal(value), exact=exact)
     relation = "=" if exact else "≈"
-    return ToolOutput(markdown=f"{told.expression} {relation} {told.result}", structured=told)
+    return ToolOutput(
+        markdown=f"{calculation.expression} {relation} {calculation.result}", structured=calculation
+    )

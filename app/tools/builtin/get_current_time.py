@@ -1,4 +1,4 @@
-"""core__get_current_time: what time it is, anywhere."""
+"""core__get_current_time: the current time in any time zone."""
 
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
@@ -10,7 +10,7 @@ from app.tools.tool import ToolContext, ToolOutput, tool
 
 
 class CurrentTimeArgs(BaseModel):
-    """Where to tell the time."""
+    """A time zone."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -28,7 +28,7 @@ class CurrentTimeArgs(BaseModel):
 
 
 class CurrentTime(BaseModel):
-    """A moment and the zone it is told in."""
+    """A time and its time zone."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
 
@@ -52,22 +52,22 @@ async def get_current_time(
     args: CurrentTimeArgs,
     _context: ToolContext,
 ) -> ToolOutput[CurrentTime]:
-    """Tell the time to the second."""
+    """The current time, to the second."""
     now = datetime.now(_zone(args.timezone))
     written = now.isoformat(timespec="seconds")
-    told = CurrentTime(
+    current = CurrentTime(
         iso8601=written,
         timezone=args.timezone,
         utc_offset=written[len("YYYY-MM-DDTHH:MM:SS") :],
     )
     return ToolOutput(
-        markdown=f"It is {told.iso8601} ({now:%A}) in the time zone {told.timezone}.",
-        structured=told,
+        markdown=f"It is {current.iso8601} ({now:%A}) in the time zone {current.timezone}.",
+        structured=current,
     )
 
 
 def _zone(name: str) -> tzinfo:
-    # UTC is known also where no time zone database is installed.
+    # UTC also works without a time zone database.
     if name == "UTC":
         return UTC
     try:

@@ -53,8 +53,8 @@ async def test_a_prompt_nobody_answers_is_closed_with_what_is_known_of_it() -> N
     billing = Billing()
     channel = a_channel(billing)
 
-    await in_a_call(channel, sent, lambda call: call.abandoned(counted=None))
-    await in_a_call(channel, sent, lambda call: call.abandoned(counted=77))
+    await in_a_call(channel, sent, lambda call: call.on_no_answer(counted=None))
+    await in_a_call(channel, sent, lambda call: call.on_no_answer(counted=77))
 
     estimated, counted = channel.messages.values()
     assert (estimated.message_id, estimated.usage, estimated.note) == (
@@ -74,8 +74,8 @@ async def test_a_prompt_that_was_refused_or_never_sent_costs_nothing() -> None:
     billing = Billing()
     channel = a_channel(billing)
 
-    await in_a_call(channel, sent, Call.on_refused, lambda call: call.abandoned(counted=77))
-    await in_a_call(channel, lambda call: call.abandoned(counted=77))
+    await in_a_call(channel, sent, Call.on_refused, lambda call: call.on_no_answer(counted=77))
+    await in_a_call(channel, lambda call: call.on_no_answer(counted=77))
 
     assert channel.messages == {}
     assert billing.noted == [("opened", "unanswered-1"), ("voided", "unanswered-1")]

@@ -45,7 +45,7 @@ def of(events: list[dict[str, Any]]) -> StreamFold:
 
 def told(fold: StreamFold) -> tuple[Any, ...]:
     """Everything a fold knows at the end, but the time of day."""
-    message = fold.cut_off()
+    message = fold.finish()
     assert message is not None
     names = (
         "message_id",
@@ -64,7 +64,7 @@ def ended(*events: dict[str, Any], usage: dict[str, Any] | None = None) -> Messa
     """The message of a stream that says these events after it began."""
     message = {"id": "msg_1", "model": MODEL, "usage": {"input_tokens": 10, "output_tokens": 1}}
     start = {"type": "message_start", "message": message if usage is None else {**message, "usage": usage}}
-    found = of([start, *events]).cut_off()
+    found = of([start, *events]).finish()
     assert found is not None
     return found
 
@@ -129,7 +129,7 @@ def test_byte_by_byte_the_news_come_with_the_byte_that_ends_the_line(*, ends: st
 @pytest.mark.parametrize("said", range(1, len(EVENTS) + 1))
 def test_a_stream_may_end_after_any_event(*, said: int, raw_json: bool) -> None:
     fold = folded(*(framed(event, ascii_only=not raw_json) for event in EVENTS[:said]))
-    message = fold.cut_off()
+    message = fold.finish()
 
     assert message is not None
     deltas = [event["delta"] for event in EVENTS[:said] if event["type"] == "content_block_delta"]
@@ -147,7 +147,7 @@ def test_a_stream_may_end_after_any_event(*, said: int, raw_json: bool) -> None:
 def test_before_it_begins_there_is_no_message() -> None:
     fold = folded(b"event: ping\ndata: {}\n\n")
 
-    assert (fold.message, fold.cut_off(), fold.received()) == (None, None, "")
+    assert (fold.message, fold.finish(), fold.received()) == (None, None, "")
 
 
 @pytest.mark.parametrize("event", [0, LAST_NUMBER])
@@ -160,7 +160,7 @@ def test_a_line_that_lacks_only_its_end_counts(event: int) -> None:
 def test_a_counted_message_is_believed_but_never_below_what_the_api_said() -> None:
     fold = of(EVENTS[:-2])
 
-    counts = [fold.cut_off(counted=count) for count in (0, 1, 12)]
+    counts = [fold.finish(counted=count) for count in (0, 1, 12)]
 
     assert [message and message.usage.output_tokens for message in counts] == [1, 1, 12]
     assert all(message and message.output_estimated for message in counts)
@@ -169,7 +169,7 @@ def test_a_counted_message_is_believed_but_never_below_what_the_api_said() -> No
 def test_a_count_changes_nothing_of_a_complete_message() -> None:
     fold = of(EVENTS)
 
-    assert fold.cut_off(counted=5) is fold.message
+    assert fold.finish(counted=5) is fold.message
 
 
 def test_usage_grows_with_every_delta_and_the_last_number_counts() -> None:
@@ -188,7 +188,7 @@ def test_what_follows_the_last_number_corrects_it_and_reopens_nothing() -> None:
     fold = of([*EVENTS[:-1]])
 
     assert fold.feed(wire.sse(delta(None, output_tokens=120)))
-    message = fold.cut_off()
+    message = fold.finish()
 
     assert message is not None
     assert (message.usage.output_tokens, message.complete, message.stop_reason) == (120, True, "tool_use")
@@ -251,7 +251,7 @@ def test_an_error_event_leaves_the_message_partial(at: int) -> None:
 
     fold = folded(*map(wire.sse, EVENTS[:at]), failure)
 
-    message = fold.cut_off()
+    message = fold.finish()
     assert message is not None
     assert message.complete == (at > LAST_NUMBER)
     assert told(fold) == told(of(EVENTS[:at]))
@@ -302,7 +302,7 @@ def test_a_message_without_a_model_gets_a_name_without_a_price() -> None:
         b'data: {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3}}}\n'
     )
 
-    message = fold.cut_off()
+    message = fold.finish()
 
     assert message is not None
     assert (message.message_id, message.model, message.usage.input_tokens) == ("msg_1", UNKNOWN_MODEL, 3)
@@ -312,19 +312,19 @@ def test_a_message_without_an_id_goes_by_its_requests() -> None:
     start = b'data: {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3}}}\n'
     nameless = StreamFold()
 
-    message = folded(start).cut_off()
+    message = folded(start).finish()
 
     assert message is not None
     assert (message.message_id, message.usage.input_tokens) == ("req_1", 3)
     assert not nameless.feed(start)
-    assert nameless.cut_off() is None
+    assert nameless.finish() is None
 
 
 @given(st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([*map(wire.sse, EVENTS), *MALFORMED]))))
 def test_no_bytes_break_the_fold(chunks: list[bytes]) -> None:
     fold = folded(*chunks)
 
-    message = fold.cut_off()
+    message = fold.finish()
 
     assert (message is None) == (fold.message is None)
     assert isinstance(fold.received(), str)

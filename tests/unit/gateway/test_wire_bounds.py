@@ -40,7 +40,7 @@ def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: by
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    message = fold.cut_off()
+    message = fold.finish()
     assert message is not None
     assert (message.message_id, message.complete) == ("msg_1", False)
     assert peak < most
@@ -80,7 +80,7 @@ def test_what_was_received_is_known_at_once_when_an_answer_is_cut_off() -> None:
     for _ in range(500):
         fold.feed(delta * 100)
     cut = time.perf_counter()
-    message = fold.cut_off()
+    message = fold.finish()
 
     assert message is not None
     assert message.usage.output_tokens == 12_500
@@ -93,7 +93,7 @@ def test_an_estimate_is_not_larger_than_what_was_asked_for() -> None:
     for asked, charged in ((None, 1_000), (600, 600), (2_000, 1_000)):
         fold = StreamFold(None, asked)
         fold.feed(wire.sse(EVENTS[0]) + wire.sse(text))
-        estimated, counted = fold.cut_off(), fold.cut_off(counted=10_000)
+        estimated, counted = fold.finish(), fold.finish(counted=10_000)
         assert estimated is not None
         assert counted is not None
         assert estimated.usage.output_tokens == charged
@@ -132,6 +132,6 @@ def test_an_error_instead_of_a_message_is_told_apart_from_one_within() -> None:
 
 
 def ended_as(message: dict[str, Any]) -> MessageUsage:
-    found = of([{"type": "message_start", "message": message}]).cut_off()
+    found = of([{"type": "message_start", "message": message}]).finish()
     assert found is not None
     return found

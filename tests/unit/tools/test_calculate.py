@@ -15,7 +15,7 @@ from app.tools.builtin.calculate import (
     NotCalculable,
     calculate,
     calculate_expression,
-    written,
+    format_decimal,
 )
 from app.tools.policy import ToolPolicy
 from app.tools.result import ToolResult
@@ -82,7 +82,7 @@ def test_arithmetic_looking_text_has_a_value_or_is_refused(text: str) -> None:
     value = value_of(text)
     if value is not None:
         assert value.is_finite()
-        assert Decimal(written(value)) == value
+        assert Decimal(format_decimal(value)) == value
 
 
 @given(st.text())
@@ -110,7 +110,7 @@ def test_any_text_has_a_value_or_is_refused(text: str) -> None:
     ],
 )
 def test_values_are_written_plainly(expression: str, value: str) -> None:
-    assert written(calculate(expression).value) == value
+    assert format_decimal(calculate(expression).value) == value
 
 
 @pytest.mark.parametrize(

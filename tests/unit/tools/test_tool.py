@@ -129,8 +129,8 @@ def test_an_id_too_long_for_the_model_is_refused() -> None:
         ({"timeout_s": 0}, "timeout_s above zero"),
         ({"timeout_s": float("nan")}, "timeout_s above zero"),
         ({"max_result_bytes": 0}, "max_result_bytes above zero"),
-        ({"redact": None}, "must say in redact"),
-        ({"redact": "summary"}, "must say in redact"),
+        ({"redact": None}, "must list in redact"),
+        ({"redact": "summary"}, "must list in redact"),
         (
             {"redact": ("summary", "nothing")},
             "lists 'nothing' in redact, but Out has no such field",

@@ -1,9 +1,9 @@
-"""The jail: what of this machine a CLI with native tools can see and use; pure but for what `/` looks like.
+"""The bubblewrap sandbox of a CLI with native tools: its arguments and settings; reads `/`, no other I/O.
 
-The CLI's own sandbox confines its commands, not its file tools: those are held by rules alone, and
-a command that swaps a file for a link at the right moment gets past a rule. So the whole CLI lives in
-a file system that holds the system's programs, its own few files and the workspace, and nothing else.
-Everything that can be written to is in memory and has a size; nothing of this machine's paths shows.
+The CLI's own command sandbox confines commands, but not its file tools: only permission rules hold those,
+and a command that swaps a file for a link at the right moment gets past a rule. So the whole CLI runs in
+a file system that contains the system's programs, its own few files and the workspace, and nothing else.
+Every writable directory is in memory and has a size limit; no path of this machine is visible.
 """
 
 import json
@@ -17,7 +17,7 @@ from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
 from app.workspaces.spec import WorkspaceSpec
 
 AGENT = Path("/agent")
-"""Where the CLI finds what is its own."""
+"""The CLI's own files."""
 
 CLI = AGENT / "claude"
 CONFIG = AGENT / "config"
@@ -25,45 +25,45 @@ COMMAND_SANDBOX = AGENT / "bin" / "bwrap"
 SYSCALL_FILTER = AGENT / "syscalls"
 FIRST_FILE = 4
 SANDBOX_PATH = f"{COMMAND_SANDBOX.parent}:{PROGRAM_PATH}"
-"""The CLI starts its commands' sandbox by the name `bwrap`: the first one is ours."""
+"""The CLI starts its command sandbox by the name `bwrap`: ours comes first."""
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
 _ALTERNATIVES = "/etc/alternatives"
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the jail's own
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
 _USER = "1000"
 
 TEMPORARY_DIRECTORIES = 4
-"""How many times `max_temporary_bytes` all directories besides the workspace may hold together."""
+"""All directories besides the workspace together may hold this many times `max_temporary_bytes`."""
 
 CLI_TASKS = 64 + 2 * (os.cpu_count() or 1)
-"""Processes and threads of the CLI itself, which the kernel counts as well."""
+"""Processes and threads of the CLI itself, which the kernel counts, too."""
 
 _ENVIRONMENT = ("HOME", "LANG", "PWD", "SHELL", "TMPDIR", "CLAUDECODE", "GIT_EDITOR")
-"""What a command gets of the CLI's environment: nothing by which the CLI reaches its model."""
+"""The CLI's variables that a command gets: none by which the CLI reaches its model."""
 
 
 def bubblewrap_arguments(
     *, cli: Path, files: Sequence[Path], config_bytes: int, spec: WorkspaceSpec
 ) -> list[str]:
-    """Bubblewrap's arguments for a CLI that finds copies of files in these places.
+    """Bubblewrap's arguments for a CLI that gets copies of files at these paths.
 
-    They come by the descriptors from `FIRST_FILE` on: a mount would show where they are on this
-    machine. `config_bytes` is what the CLI may keep of its conversation, and of long results.
-    The network is the machine's: the CLI must reach the gateway. Its commands have none, see below.
+    The files are read from the descriptors from `FIRST_FILE` on: a mount would show their path on this
+    machine. `config_bytes` limits the CLI's transcript and stored results. The network is the machine's,
+    because the CLI must reach the gateway; its commands have none, see `sandbox_settings`.
     """
     own = AGENT.as_posix()
     scratch = spec.max_temporary_bytes
     return [
-        # Without any privilege over the machine, also where the server is root; no process outlives it.
+        # No privileges on the machine, even if the server is root; no process outlives the sandbox.
         *("--unshare-user", "--uid", _USER, "--gid", _USER),
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
         *("--die-with-parent", "--new-session", "--hostname", "workspace"),
         *_programs(),
         *("--dev", "/dev", "--proc", "/proc"),
-        # The kernel's settings: bubblewrap leaves them to root, whose they are also without privileges.
+        # The kernel's settings: bubblewrap leaves them writable for root, even without privileges.
         *("--ro-bind", "/proc/sys", "/proc/sys"),
         *_in_memory(_SHARED_MEMORY, scratch),
-        *_in_memory("/tmp", scratch),  # noqa: S108 - the jail's own
+        *_in_memory("/tmp", scratch),  # noqa: S108 - the sandbox's own
         *_in_memory(f"{own}/tmp", scratch),  # noqa: S108
         *_in_memory(f"{own}/home", scratch),
         *_in_memory(CONFIG.as_posix(), config_bytes),
@@ -76,17 +76,17 @@ def bubblewrap_arguments(
 
 
 def sandbox_settings() -> str:
-    """The CLI's settings for commands: no network, and of the jail the workspace and programs only.
+    """The CLI's settings for its command sandbox: no network, only the workspace and the programs.
 
-    The SDK's own `sandbox` option replaces the key and knows nothing of files.
+    The SDK's own `sandbox` option would replace the key, and has no settings for files.
     """
     sandbox = {
         "enabled": True,
         "failIfUnavailable": True,
         "autoAllowBashIfSandboxed": True,
         "allowUnsandboxedCommands": False,
-        # Only that it takes the jail's /proc instead of a fresh one, which a jail cannot have: there is
-        # nothing in it but the jail's own processes.
+        # Means only that it uses the outer sandbox's /proc, which shows the sandbox's own processes,
+        # because a nested sandbox cannot mount a new one.
         "enableWeakerNestedSandbox": True,
         "network": {"allowedDomains": []},
         "filesystem": {
@@ -98,10 +98,10 @@ def sandbox_settings() -> str:
 
 
 def command_sandbox(spec: WorkspaceSpec) -> str:
-    """The program that stands in for `bwrap` inside the jail, where the CLI starts its commands with it.
+    """The program that replaces `bwrap` inside the sandbox, where the CLI starts its commands with it.
 
     It adds what the CLI has no setting for: limits, a size for every directory in memory, and an
-    environment without the run's token. In place of the jail's whole file system, whose mounts name
+    environment without the run's token. Instead of the sandbox's whole file system, whose mounts name
     directories of this machine, a command gets the programs; the CLI adds the workspace and the rest.
     """
     limits = {
@@ -114,7 +114,7 @@ def command_sandbox(spec: WorkspaceSpec) -> str:
         "memlock": 0,
         "msgqueue": 0,
     }
-    # The option that comes before the root has been passed on when the root itself is met.
+    # The script has passed the first `--ro-bind` on already when it meets the root path.
     _, *programs = _programs()
     size = ("--size", str(spec.max_temporary_bytes), "--tmpfs")
     shared_memory = shlex.join((*size, _SHARED_MEMORY, "--remount-ro", "/dev"))
@@ -142,7 +142,7 @@ for argument; do
     esac
     option=$source source=$argument
 done
-# The first to go when memory runs out, and the last to get a processor.
+# Killed first when memory runs out, and scheduled last.
 echo 1000 > /proc/self/oom_score_adj
 exec env -i PATH={PROGRAM_PATH} {kept} {limited} nice -n 10 bwrap "$@" 9< {SYSCALL_FILTER}
 """

@@ -1,7 +1,7 @@
-"""Control groups for jails, where a subtree of them has been delegated to the server.
+"""ControlGroups: one control group per sandbox, if a subtree is delegated to the server.
 
-The kernel then counts all of a jail together, also where the server is root. That is so with systemd's
-`Delegate=yes` and `DelegateSubgroup=`, and hardly ever in a container.
+The kernel then limits all processes of a sandbox together, even if the server is root. systemd delegates
+with `Delegate=yes` and `DelegateSubgroup=`; containers rarely do.
 """
 
 import os
@@ -20,28 +20,28 @@ from app.workspaces.spec import WorkspaceSpec
 
 log = structlog.get_logger(__name__)
 
-_PREFIX = "jail-"
+_PREFIX = "sandbox-"
 _CLI_BYTES = 2 * 1024**3
-"""What the CLI itself may use, and keep of its conversation."""
+"""Memory for the CLI itself and its transcript."""
 
 _REMOVAL_S = 2.0
 _ABANDONED_S = 60.0
-"""A younger group that is empty may be about to be joined."""
+"""A younger empty group may be joined by a process at any moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """The group of one jail."""
+    """The control group of one sandbox."""
 
     path: Path
 
     @property
     def processes(self) -> Path:
-        """What a process writes 0 to, to belong to it with all it starts."""
+        """The file to which a process writes 0 to join the group with all its children."""
         return self.path / "cgroup.procs"
 
     def remove(self) -> None:
-        """Kill what is left in it, and remove it."""
+        """Kill the remaining processes and remove the group."""
         deadline = time.monotonic() + _REMOVAL_S
         while True:
             try:
@@ -50,7 +50,7 @@ class ControlGroup:
             except OSError as error:
                 # Its processes take a moment to die.
                 if time.monotonic() > deadline:
-                    log.warning("a control group cannot be removed", reason=error.strerror)
+                    log.warning("control_group.remove_failed", reason=error.strerror)
                     return
                 time.sleep(0.02)
             else:
@@ -59,7 +59,7 @@ class ControlGroup:
 
 @dataclass(frozen=True, slots=True)
 class ControlGroups:
-    """The groups below one that is delegated to this process."""
+    """The control groups below the one that is delegated to this process."""
 
     parent: Path
 
@@ -67,19 +67,19 @@ class ControlGroups:
     def delegated(
         cls, *, own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
     ) -> Self | None:
-        """Those this process may use, tried out; None where there are none."""
+        """The groups that this process may use, after a test; None if there are none."""
         if (parent := _parent(own, root)) is None:
             return None
         groups = cls(parent)
         try:
             groups._prepare()
         except (OSError, subprocess.SubprocessError) as error:
-            log.warning("the delegated control group cannot be used", reason=str(error))
+            log.warning("control_group.unusable", reason=str(error))
             return None
         return groups
 
     def create(self, spec: WorkspaceSpec) -> ControlGroup:
-        """A group for a jail with these limits; raises `OSError`."""
+        """Create a group for a sandbox with these limits; raises `OSError`."""
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self.parent))
         in_memory = spec.size + TEMPORARY_DIRECTORIES * spec.max_temporary_bytes
         (path / "memory.max").write_text(str(spec.max_memory_bytes + in_memory + _CLI_BYTES))
@@ -90,7 +90,7 @@ class ControlGroups:
         return ControlGroup(path)
 
     def _sweep(self) -> None:
-        """Remove what a server that was killed has left; a group in use cannot be removed."""
+        """Remove groups that a killed server left; a group in use cannot be removed."""
         for left in self.parent.glob(f"{_PREFIX}*"):
             with suppress(OSError):
                 if time.time() - left.stat().st_mtime > _ABANDONED_S:
@@ -108,7 +108,7 @@ class ControlGroups:
 
 
 def _parent(own: Path, root: Path) -> Path | None:
-    """The group around our own, if it is delegated to us and controls what we need."""
+    """The parent of our own group, if it is delegated to us and has the controllers we need."""
     try:
         path = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
         parent = (root / path.lstrip("/")).parent
@@ -123,5 +123,5 @@ def _parent(own: Path, root: Path) -> Path | None:
 def _is_delegated(group: Path) -> bool:
     if os.geteuid() != 0:
         return group.stat().st_uid == os.geteuid()
-    # Root may write to every group; systemd marks those it leaves alone.
+    # Root may write to every group; systemd marks the delegated ones.
     return os.getxattr(group, "user.delegate") == b"1"

@@ -1,7 +1,7 @@
-"""Memory that the kernel holds for the commands of a jail, and counts as no process's own.
+"""Memory that the kernel holds for the commands of a sandbox and counts for no process.
 
-Files of temporary directories: each command has directories of its own, which last as long as any process
-that it started, and an empty file takes a kilobyte. Sockets: what waits in one to be read.
+Files of temporary directories: each command has its own directories, which exist as long as any process
+that it started, and an empty file takes a kilobyte. Sockets: their unread data.
 """
 
 import os
@@ -13,16 +13,16 @@ from pathlib import Path
 _FILE_BYTES = 1024
 _SOCKET_BYTES = 256 * 1024
 _TCP_BYTES = 4 * 1024 * 1024
-"""What one socket may hold by the kernel's defaults, about."""
+"""The most one socket may hold, approximately, with the kernel's defaults."""
 
 _COUNTS = re.compile(r"^sockets: used (\d+)", re.MULTILINE), re.compile(r"^TCP: inuse (\d+)", re.MULTILINE)
 _GONE = (FileNotFoundError, ProcessLookupError)
 
 
 def temporary_bytes(processes: Path, pids: Iterable[int], *, besides: Collection[int]) -> int:
-    """What is held by the files in memory that these processes can see.
+    """The size of the files in memory that these processes can see.
 
-    `processes` is the jail's /proc; `besides` are devices that are counted elsewhere.
+    `processes` is the sandbox's /proc; `besides` are devices that are counted elsewhere.
     """
     held, seen = 0, set(besides)
     for process in _one_of_each(processes, pids, "mnt"):
@@ -37,7 +37,7 @@ def temporary_bytes(processes: Path, pids: Iterable[int], *, besides: Collection
 
 
 def socket_bytes(processes: Path, pids: Iterable[int], *, besides: int) -> int:
-    """What the sockets of these processes may hold, but for those in the network of the process `besides`."""
+    """The most the sockets of these processes may hold, without those in the network of `besides`."""
     held = 0
     shared = (processes / f"{besides}/ns/net").stat().st_ino
     for process in _one_of_each(processes, pids, "net", besides={shared}):
@@ -62,7 +62,7 @@ def _one_of_each(
 
 
 def _in_memory(process: Path) -> Iterator[Path]:
-    """The roots of the file systems in memory that a process has."""
+    """The mount points of a process's file systems in memory."""
     with suppress(*_GONE):
         for line in (process / "mountinfo").read_text(errors="replace").splitlines():
             mount, _, system = line.partition(" - ")

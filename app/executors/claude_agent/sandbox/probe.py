@@ -1,4 +1,4 @@
-"""Whether this machine can confine an agent that reads files and runs commands."""
+"""SandboxProbe: tests whether this machine can sandbox agents that read files and run commands."""
 
 import asyncio
 import os
@@ -31,47 +31,47 @@ _COMMANDS = (
     f"PATH={SANDBOX_PATH}; command -v socat >/dev/null"
     " && bwrap --unshare-user --unshare-net --ro-bind / / --tmpfs /tmp --dev /dev -- true"
 )
-"""What the CLI's sandbox for commands needs, tried where it will need it: inside the jail."""
+"""What the CLI's command sandbox needs, tested inside a sandbox."""
 
 _NO_GATEWAY = "with RUNTALLY_CLAUDE_AUTH=local_session a command could read the machine's login"
 
 
 class SandboxUnavailable(Unavailable):
-    """This graph's tools run in a sandbox only, and this server has none that works."""
+    """This graph needs a sandbox for its tools, and this server has none that works."""
 
     code = "sandbox_unavailable"
 
 
 class SandboxProbe:
-    """Bubblewrap and socat, tried out."""
+    """Tests bubblewrap and socat; remembers success."""
 
     def __init__(self, *, behind_gateway: bool) -> None:
-        """`behind_gateway`: no key or login is where a command could read it."""
+        """`behind_gateway`: no key or login is stored where a command could read it."""
         self._behind_gateway = behind_gateway
         self._works = False
         self._lock = asyncio.Lock()
 
-    async def look(self) -> None:
-        """Let the operator know early; graphs without native tools do not need it."""
+    async def check(self) -> None:
+        """Log a problem early; graphs without native tools work without a sandbox."""
         with suppress(SandboxUnavailable):
             await self.require()
 
     async def require(self) -> None:
-        """Raise `SandboxUnavailable` unless a jail, and a sandbox inside it, can be made."""
+        """Raise `SandboxUnavailable` unless a sandbox, and a command sandbox inside it, can be created."""
         async with self._lock:
-            # Only success is remembered: what is missing can be installed meanwhile.
+            # Only success is remembered: missing programs can be installed meanwhile.
             if not self._works and (problem := await self.problem()) is not None:
-                log.error("there is no sandbox for native tools", reason=problem)
+                log.error("sandbox.unavailable", reason=problem)
                 raise SandboxUnavailable
             self._works = True
 
     async def problem(self) -> str | None:
-        """Why native tools cannot be confined, in words for the operator; None when they can."""
+        """Why native tools cannot be sandboxed, for the operator; None if they can."""
         return await _problem() if self._behind_gateway else _NO_GATEWAY
 
 
 def limits_in_force() -> str:
-    """What holds a jail's commands within their limits here, in words for the operator."""
+    """How the limits of commands are enforced on this machine, for the operator."""
     if ControlGroups.delegated() is not None:
         return "limits by the kernel, of all commands together by control groups"
     together = "of all commands together by looking ten times a second"

@@ -1,4 +1,4 @@
-"""A jail from outside, while a run goes on in it: its workspace, and what its commands use."""
+"""RunningSandbox: a running sandbox seen from the server; its workspace, and what its commands use."""
 
 import os
 import threading
@@ -18,17 +18,17 @@ from app.workspaces.workspace import Workspace
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CLI = 2
-"""The CLI's process id inside: 1 is bubblewrap, which cleans up after it."""
+"""The CLI's process id inside the sandbox; 1 is bubblewrap, its parent."""
 
 _SHELLS_BYTES = 64 * 1024 * 1024
-"""What the shells around commands may use besides: one command alone meets its own limit first."""
+"""Memory for the shells around commands; a single command reaches its own limit first."""
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _GONE = (FileNotFoundError, ProcessLookupError)
 
 
 class SandboxUnreachable(Exception):
-    """A jail cannot be looked into; the text is for the operator."""
+    """A sandbox cannot be inspected; the text is for the operator."""
 
 
 class WorkspaceUnusable(Exception):
@@ -36,35 +36,35 @@ class WorkspaceUnusable(Exception):
 
 
 class Usage(NamedTuple):
-    """What a jail uses at a moment."""
+    """What the commands of a sandbox use at one moment."""
 
     tasks: int
     """Processes and threads of commands."""
     memory_bytes: int
-    """Without files. What processes share counts once for each."""
+    """Without files. Shared memory counts once per process."""
     cpu_s: float
-    """Of commands, also of those that have ended."""
+    """Of commands, including ended ones."""
     socket_bytes: int
     temporary_bytes: int
     """Of files outside the workspace."""
 
 
 class RunningSandbox:
-    """The jail of one run."""
+    """The sandbox of one run."""
 
     def __init__(self, workspace: Workspace, group: ControlGroup | None) -> None:
         self.workspace = workspace
         self.group = group
-        """What the kernel counts it by, where there is such a thing."""
+        """Its control group, if one is delegated to the server."""
         self._workspace_directory = self._processes = self._config = -1
         self._cpu_s = 0.0
         self._lock = threading.Lock()
         self._closed = False
         self.filled = False
-        """Whether there is a workspace with all that belongs in it."""
+        """Whether the workspace contains all its files."""
 
     def enter(self, pid: int) -> None:
-        """Fill the workspace of the jail with this process id, whose CLI is up and has been asked nothing.
+        """Fill the workspace of the sandbox with this process id; its CLI is up and has got no prompt.
 
         Raises `SandboxUnreachable`, `WorkspaceUnusable`.
         """
@@ -79,12 +79,12 @@ class RunningSandbox:
     def _enter(self, pid: int) -> None:
         root = f"/proc/{_cli_of(pid)}/root"
         try:
-            # What is open stays when the jail is gone.
+            # Open directories stay readable when the sandbox has ended.
             self._workspace_directory = os.open(f"{root}{WORKSPACE}", _DIRECTORY)
             self._processes = os.open(f"{root}/proc", _DIRECTORY)
             self._config = os.open(f"{root}{CONFIG}", _DIRECTORY)
         except OSError as error:
-            message = f"the jail's files: {error.strerror}"
+            message = f"the sandbox's files: {error.strerror}"
             raise SandboxUnreachable(message) from error
         try:
             self.workspace.populate(_path_of(self._workspace_directory))
@@ -93,11 +93,11 @@ class RunningSandbox:
 
     @property
     def config(self) -> Path:
-        """Where the CLI's configuration is, and its transcripts."""
+        """The path of the CLI's configuration and transcripts, from outside the sandbox."""
         return _path_of(self._config)
 
     def close(self) -> None:
-        """Let go of it, once nobody lives in it; what was in its workspace is gone."""
+        """Release it after its processes have ended; the contents of the workspace are lost."""
         if self.group is not None:
             self.group.remove()
         with self._lock:
@@ -108,7 +108,7 @@ class RunningSandbox:
             self.filled, self._closed = False, True
 
     def exceeded_limit(self) -> str | None:
-        """The limit that is exceeded by all of its commands together; None while none is."""
+        """The limit that all commands together exceed; None if none."""
         if not self.filled:
             return None
         with self._lock:
@@ -130,7 +130,7 @@ class RunningSandbox:
         return None
 
     def usage(self) -> Usage:
-        """What is used now."""
+        """The current usage."""
         tasks = memory = 0
         cpu_s = 0.0
         pids = self._pids()
@@ -150,7 +150,7 @@ class RunningSandbox:
         try:
             sockets = socket_bytes(processes, pids, besides=_CLI)
         except _GONE:
-            # The CLI is gone, and all it has started goes with it.
+            # The CLI has ended, and its child processes end with it.
             return 0, 0
         return sockets, temporary_bytes(processes, pids, besides=elsewhere)
 
@@ -180,7 +180,7 @@ class RunningSandbox:
 
 
 def _cli_of(pid: int) -> int:
-    """The CLI's process id, as we see it, below bubblewrap's."""
+    """The CLI's process id outside the sandbox; a descendant of bubblewrap's."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):
             with suppress(*_GONE):
@@ -188,17 +188,17 @@ def _cli_of(pid: int) -> int:
                 inside = next(line for line in status.splitlines() if line.startswith("NSpid:"))
                 if int(inside.split()[-1]) == _CLI:
                     return child.pid
-    message = "its CLI is gone"
+    message = "its CLI has ended"
     raise SandboxUnreachable(message)
 
 
 def _path_of(descriptor: int) -> Path:
-    # Not /proc/self: programs we start are to find it as well.
+    # Not /proc/self: the path must also work for programs that we start.
     return Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
 
 def _fields(text: bytes) -> dict[str, int]:
-    """The lines of a file of /proc that are a name and a number."""
+    """Name and number of each such line in a file of /proc."""
     found = {}
     for line in text.decode(errors="replace").splitlines():
         name, _, value = line.partition(":")

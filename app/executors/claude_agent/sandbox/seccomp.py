@@ -1,7 +1,7 @@
-"""The system calls that commands are refused, as a program for the kernel's filter (seccomp); pure.
+"""The seccomp filter of commands: which system calls are refused; pure.
 
-They make memory that belongs to no process and counts for no limit, or reach parts of the kernel that
-no command needs. A refused call fails as if the kernel did not have it.
+The refused calls allocate memory that counts for no process and no limit, or reach parts of the kernel
+that no command needs. A refused call fails as if the kernel did not implement it.
 """
 
 import errno
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4
-"""Offsets in what the kernel shows the filter."""
+"""Offsets in the data that the kernel passes to the filter."""
 
 _ALLOWED = 0x7FFF0000
 _REFUSED = 0x00050000 | errno.ENOSYS
 _OTHER_ABI = 0x40000000
-"""x86-64 knows its calls by a second set of numbers, from here on."""
+"""On x86-64 a second set of call numbers starts here."""
 
 
 class _Machine(NamedTuple):
@@ -35,7 +35,7 @@ _MACHINES = {
 
 
 def refusing_filter(machine: str = platform.machine()) -> bytes:
-    """The filter for this machine; raises `KeyError` for one that no CLI comes for."""
+    """The filter for this machine; raises `KeyError` for one without a CLI."""
     architecture, refused = _MACHINES[machine]
     last = len(refused) + 1
     return b"".join(
@@ -53,5 +53,5 @@ def refusing_filter(machine: str = platform.machine()) -> bytes:
 
 
 def _instruction(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
-    """`then` and `otherwise` are how many instructions to leave out."""
+    """`then` and `otherwise` are how many instructions to skip."""
     return struct.pack("=HBBI", code, then, otherwise, value)

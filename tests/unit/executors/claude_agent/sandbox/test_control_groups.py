@@ -31,7 +31,7 @@ def delegated(tmp_path: Path) -> Path:
     return group
 
 
-def test_a_jail_gets_a_group_with_its_limits(delegated: Path) -> None:
+def test_a_sandbox_gets_a_group_with_its_limits(delegated: Path) -> None:
     spec = WorkspaceSpec(max_bytes=10 * MIB, max_memory_bytes=512 * MIB, max_temporary_bytes=MIB)
 
     group = ControlGroups(delegated).create(spec)
@@ -48,23 +48,23 @@ def test_a_group_can_be_used_below_one_that_is_delegated_to_the_server(own: Path
     assert groups == ControlGroups(delegated)
     assert (delegated / "cgroup.subtree_control").read_text() == "+memory +pids"
     # The one it was tried with: plain files keep it from being removed, not from being joined and killed.
-    (tried,) = delegated.glob("jail-*")
+    (tried,) = delegated.glob("sandbox-*")
     assert (tried / "cgroup.procs").read_text() == "0\n"
     assert (tried / "cgroup.kill").read_text() == "1"
 
 
 def test_empty_groups_of_a_server_that_was_killed_are_removed(own: Path, delegated: Path) -> None:
-    for name, age_s in (("jail-old", 3600), ("jail-new", 0), ("jail-used", 3600)):
+    for name, age_s in (("sandbox-old", 3600), ("sandbox-new", 0), ("sandbox-used", 3600)):
         (delegated / name).mkdir()
-        if name == "jail-used":
+        if name == "sandbox-used":
             (delegated / name / "cgroup.procs").touch()
         os.utime(delegated / name, (time.time() - age_s,) * 2)
 
     ControlGroups.delegated(own=own, root=delegated.parent)
 
-    assert not (delegated / "jail-old").exists()
-    assert (delegated / "jail-new").exists()
-    assert (delegated / "jail-used").exists()
+    assert not (delegated / "sandbox-old").exists()
+    assert (delegated / "sandbox-new").exists()
+    assert (delegated / "sandbox-used").exists()
 
 
 @pytest.mark.parametrize(

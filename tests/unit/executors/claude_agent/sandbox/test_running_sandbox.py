@@ -8,7 +8,7 @@ from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
 
-def test_a_jail_whose_run_is_over_is_not_entered() -> None:
+def test_a_sandbox_whose_run_is_over_is_not_entered() -> None:
     sandbox = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - no path of ours
 
@@ -21,16 +21,16 @@ def test_a_jail_whose_run_is_over_is_not_entered() -> None:
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def test_a_process_that_is_no_jail_is_not_entered() -> None:
+def test_a_process_that_is_no_sandbox_is_not_entered() -> None:
     sandbox = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
 
-    with pytest.raises(SandboxUnreachable, match="gone"):
+    with pytest.raises(SandboxUnreachable, match="ended"):
         sandbox.enter(os.getpid())
 
     assert not sandbox.filled
 
 
-def test_an_operator_is_told_what_holds_a_jail_and_that_root_is_not_counted() -> None:
+def test_an_operator_is_told_what_limits_a_sandbox_and_that_root_is_not_counted() -> None:
     said = limits_in_force()
 
     assert "limits by the kernel" in said

@@ -61,7 +61,7 @@ def test_the_cli_allows_tools_of_files_in_the_workspace_only() -> None:
     assert permission_rules(["Read", "Bash"]) == ["Read(//workspace/**)", "Bash"]
 
 
-def test_the_jail_holds_programs_its_own_files_and_the_workspace() -> None:
+def test_the_sandbox_holds_programs_its_own_files_and_the_workspace() -> None:
     arguments = bubblewrap_arguments(
         cli=Path("/site/claude"),
         files=[Path("/agent/p.md"), Path("/agent/bin/bwrap")],
