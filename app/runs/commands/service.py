@@ -168,17 +168,18 @@ class RunCommands:
 
     async def _process(self, stored: StoredCommand) -> None:
         """Apply a command and store its answer. Never raises: that would end every other command."""
-        try:
-            answer = await _apply_stored(self._supervisor.find(stored.run), stored.command)
-            async with self._database.transaction() as tx:
-                await answer_command(tx, stored.id, answer)
-        except Unavailable as error:
-            # The next poll applies it again, which has no further effect.
-            log.warning("command.answer_delayed", reason=error.detail)
-        except Exception:
-            log.exception("command.answer_failed", run_id=stored.run.run_id)
-        finally:
-            self._in_progress.discard(stored.id)
+        with structlog.contextvars.bound_contextvars(run_id=stored.run.run_id):
+            try:
+                answer = await _apply_stored(self._supervisor.find(stored.run), stored.command)
+                async with self._database.transaction() as tx:
+                    await answer_command(tx, stored.id, answer)
+            except Unavailable as error:
+                # The next poll applies it again, which has no further effect.
+                log.warning("command.answer_delayed", reason=error.detail)
+            except Exception:
+                log.exception("command.answer_failed")
+            finally:
+                self._in_progress.discard(stored.id)
 
     async def _get(self, run: RunKey) -> RunRecord:
         async with self._database.snapshot() as reader:
