@@ -86,7 +86,7 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
 function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
   const loadEvents = (turn) => conversation.loadEvents(turn);
   const decide = who.may("runs:approve")
-    ? (turn, tool, decision) => conversation.decide(turn.run, tool, decision)
+    ? (turn, permission, decision) => conversation.decide(turn.run, permission, decision)
     : null;
   if (!who.may("runs:write"))
     return { loadEvents, send: null, retry: null, stop: null, decide, fork: null, remove: null };

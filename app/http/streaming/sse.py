@@ -1,4 +1,4 @@
-"""Server-sent event responses of runs."""
+"""RevocableStream: server-sent event responses that end when their credential is revoked."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing

@@ -1,5 +1,7 @@
 // Conversation: the turns of a conversation, and requests that change it.
 
+/** @import { Permission } from "../runs/run_state.js" */
+
 import { get, post, remove } from "../api.js";
 import { followRun } from "../runs/event_stream.js";
 import { RunState } from "../runs/run_state.js";
@@ -100,9 +102,9 @@ export class Conversation {
   }
 
   /** Allow a tool call, optionally with other arguments, or deny it. Throws `ApiError`. */
-  async decide(run, tool, { decision, args, message }) {
+  async decide(/** @type {RunState} */ run, /** @type {Permission} */ permission, { decision, args, message }) {
     const body = { decision, ...(args && { args }), ...(message && { message }) };
-    await post(`${pathOf(run)}/permissions/${tool.permission.requestId}`, body);
+    await post(`${pathOf(run)}/permissions/${permission.requestId}`, body);
   }
 
   /** Read the events of a run's subagents, which the conversation does not contain. */
@@ -137,6 +139,7 @@ export class Conversation {
     await remove(this._path);
   }
 
+  /** @param {string} text @param {string} graphId */
   async _start(text, graphId) {
     const runId = newKey();
     const turn = { runId, question: text, graphId, run: new RunState(runId), costUsd: null, hasEvents: true };
@@ -154,6 +157,7 @@ export class Conversation {
     this._onChange();
   }
 
+  /** @param {RunState} run @param {string} text */
   async _sendToRun(run, text) {
     const message = run.addPendingMessage(text);
     this._onChange();
@@ -167,6 +171,7 @@ export class Conversation {
     }
   }
 
+  /** @param {Turn} turn */
   _follow(turn) {
     if (this._closed) return;
     const stop = followRun(turn.runId, {
@@ -189,6 +194,7 @@ export class Conversation {
     this._stops.set(turn.runId, stop);
   }
 
+  /** @param {Turn} turn */
   _end(turn) {
     this._onRunEnd(turn);
     // Receipts are in the database within a second of the end.
@@ -248,6 +254,7 @@ function turnsOf(messages) {
   return turns;
 }
 
+/** @param {Turn} turn */
 function end(turn, result) {
   turn.graphId = result.graphId;
   turn.costUsd = result.costUsd;

@@ -1,5 +1,7 @@
 // The frame of a conversation: header, scrolling part, status line and dialogs.
 
+/** @import { RunState } from "../runs/run_state.js" */
+
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { dollars } from "./cost.js";
 import { activityOf } from "./messages.js";
@@ -86,7 +88,10 @@ export function Empty({ conversation, graphs, graphId }) {
   `;
 }
 
-/** The current activity and step of the run. */
+/**
+ * The current activity and step of the run.
+ * @param {{run: RunState, lost: boolean}} props
+ */
 export function Busy({ run, lost }) {
   const step = run.inStep ? run.step + 1 : run.step;
   const steps = run.stepBudget ? `Step ${Math.min(step, run.stepBudget)} of ${run.stepBudget}` : `Step ${step}`;

@@ -1,5 +1,8 @@
 // Sentences for errors and states.
 
+/** @import { ApiError } from "../api.js" */
+/** @import { RunState } from "../runs/run_state.js" */
+
 const RUN_ERRORS = {
   "timeout/max_turns": "It reached its limit of steps.",
   "rate_limit/budget": "It used up its budget.",
@@ -43,7 +46,10 @@ export function runProblem(error, finishReason) {
   return RUN_ERRORS[`${error}/${finishReason}`] ?? RUN_ERRORS[error] ?? "The run did not succeed.";
 }
 
-/** Why a request failed. */
+/**
+ * Why a request failed.
+ * @param {ApiError} error
+ */
 export function apiProblem(error) {
   return API_ERRORS[error.code] ?? error.message;
 }
@@ -53,7 +59,10 @@ export function toolProblem(result) {
   return TOOL_ERRORS[result?.error] ?? TOOL_ERRORS.failed;
 }
 
-/** The current activity of a run. */
+/**
+ * The current activity of a run.
+ * @param {RunState} run
+ */
 export function activityOf(run) {
   if (run.stopping) return "Stopping…";
   if (run.queuePosition)
@@ -65,9 +74,15 @@ export function activityOf(run) {
   return run.started ? "Working" : "Starting";
 }
 
-/** A tool's name for people: `office__send_mail` is "send mail". */
+/**
+ * A tool's name for display: `office__send_mail` is "send mail".
+ * @param {string} name
+ */
 export function toolTitle(name) {
-  return name.split("__").at(-1).replaceAll("_", " ");
+  return name
+    .slice(name.lastIndexOf("__") + 1)
+    .replaceAll("_", " ")
+    .trim();
 }
 
 /** The size of a text. */

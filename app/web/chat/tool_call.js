@@ -1,5 +1,7 @@
 // A tool call: arguments, result, and the decision of a person.
 
+/** @import { Permission, ToolItem } from "../runs/run_state.js" */
+
 import { Component, html, useState } from "../html.js";
 import { apiProblem, toolProblem, toolTitle } from "./messages.js";
 import { Value } from "./text.js";
@@ -7,7 +9,7 @@ import { Value } from "./text.js";
 const AGENT = "Agent";
 
 /**
- * `item` is a tool call of a `RunState`; it is drawn again when `version` changes. `decide(tool, decision)` and
+ * `item` is a tool call of a `RunState`; it is drawn again when `version` changes. `decide(permission, decision)` and
  * `loadEvents()` are null if they are not available. `inside(items)` draws the items of its subagent.
  */
 export class ToolCall extends Component {
@@ -26,7 +28,7 @@ export class ToolCall extends Component {
           <span class="tool-state">${stateWords(item, live)}</span>
         </summary>
         <div class="tool-body">
-          ${waits && decide && html`<${Consent} tool=${item} decide=${decide} />`}
+          ${waits && decide && html`<${Consent} name=${item.name} permission=${item.permission} decide=${decide} />`}
           ${waits && !decide && html`<p class="notice">It waits for a decision, which your API key is not allowed to make.</p>`}
           ${!waits && html`<h3>Arguments</h3><${Value} value=${item.args} label="Arguments" />`}
           ${item.permission?.changed && html`<p class="hint">A person has changed the arguments.</p>`}
@@ -61,8 +63,9 @@ function LoadEvents({ loadEvents }) {
   `;
 }
 
-function Consent({ tool, decide }) {
-  const original = JSON.stringify(tool.permission.args, null, 2);
+/** @param {{name: string, permission: Permission, decide: any}} props */
+function Consent({ name, permission, decide }) {
+  const original = JSON.stringify(permission.args, null, 2);
   const [text, setText] = useState(/** @type {string | null} */ (null));
   const [message, setMessage] = useState("");
   const [problem, setProblem] = useState("");
@@ -74,7 +77,7 @@ function Consent({ tool, decide }) {
     setBusy(true);
     setProblem("");
     try {
-      await decide(tool, decision === "allow" ? { decision, args } : { decision, message: message.trim() });
+      await decide(permission, decision === "allow" ? { decision, args } : { decision, message: message.trim() });
       // The button disappears; keep the keyboard focus at this call.
       button.closest("details")?.querySelector("summary").focus();
     } catch (error) {
@@ -84,11 +87,11 @@ function Consent({ tool, decide }) {
   };
 
   return html`
-    <form class="consent" onSubmit=${(event) => event.preventDefault()} aria-label="Decide about ${toolTitle(tool.name)}">
-      <p><strong>The agent wants to ${toolTitle(tool.name)}.</strong> It waits for you to decide.</p>
+    <form class="consent" onSubmit=${(event) => event.preventDefault()} aria-label="Decide about ${toolTitle(name)}">
+      <p><strong>The agent wants to ${toolTitle(name)}.</strong> It waits for you to decide.</p>
       ${
         text === null
-          ? html`<${Value} value=${tool.permission.args} label="Arguments" />`
+          ? html`<${Value} value=${permission.args} label="Arguments" />`
           : html`
             <label class="field">
               <span>Arguments, as JSON</span>
@@ -119,7 +122,7 @@ function Consent({ tool, decide }) {
         `
         }
       </div>
-      <p class="hint">If nobody decides, it is denied at ${timeOf(tool.permission.expiresAt)}.</p>
+      <p class="hint">If nobody decides, it is denied at ${timeOf(permission.expiresAt)}.</p>
     </form>
   `;
 }
@@ -136,19 +139,23 @@ function fieldProblem({ field, message }) {
   return `${field.replace(/^args\.?/, "") || "The arguments"}: ${message}.`;
 }
 
-function timeOf(formatTime) {
-  return new Date(formatTime).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+/** @param {string} time */
+function timeOf(time) {
+  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
+/** @param {ToolItem} item @param {boolean} live */
 function stateOf(item, live) {
   if (item.ended) return item.isError ? "failed" : "done";
   if (!live) return "left";
   return item.permission?.decision === null ? "waits" : "runs";
 }
 
+/** @param {ToolItem} item @param {boolean} live */
 function stateWords(item, live) {
-  const denied = item.permission?.decision === "deny";
-  if (denied) return item.permission.reason === "expired" ? "Denied: nobody decided" : "Denied";
+  if (item.permission?.decision === "deny") {
+    return item.permission.reason === "expired" ? "Denied: no decision in time" : "Denied";
+  }
   return { failed: "Failed", done: "Done", left: "Not finished", waits: "Waits for you", runs: "Running" }[
     stateOf(item, live)
   ];

@@ -1,12 +1,18 @@
 // The turns of a conversation: user messages and the runs that answer them.
 
+/** @import { Turn as ConversationTurn } from "./conversation.js" */
+/** @import { Item } from "../runs/run_state.js" */
+
 import { Component, html } from "../html.js";
 import { dollars } from "./cost.js";
 import { activityOf, runProblem } from "./messages.js";
 import { Plain, Prose } from "./text.js";
 import { ToolCall } from "./tool_call.js";
 
-/** A user message and its run. `actions`: `decide`, `loadEvents`, `fork`, `retry`; null if not allowed. */
+/**
+ * A user message and its run. `actions`: `decide`, `loadEvents`, `fork`, `retry`; null if not allowed.
+ * @param {{turn: ConversationTurn, busy: boolean, actions: any}} props
+ */
 export function Turn({ turn, busy, actions }) {
   const { run } = turn;
   return html`
@@ -26,6 +32,7 @@ export function Turn({ turn, busy, actions }) {
   `;
 }
 
+/** @param {{items: Item[], turn: ConversationTurn, actions: any}} props */
 function Items({ items, turn, actions }) {
   return items.map((item, index) => {
     const version = item.version;
@@ -41,7 +48,7 @@ function Items({ items, turn, actions }) {
             item=${item}
             version=${version}
             live=${!turn.run.done}
-            decide=${actions.decide && ((tool, decision) => actions.decide(turn, tool, decision))}
+            decide=${actions.decide && ((permission, decision) => actions.decide(turn, permission, decision))}
             loadEvents=${!turn.hasEvents && (() => actions.loadEvents(turn))}
             inside=${(within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
           />
@@ -80,6 +87,7 @@ function Interjection({ text, delivered }) {
   `;
 }
 
+/** @param {{turn: ConversationTurn, busy: boolean, actions: any}} props */
 function End({ turn, busy, actions }) {
   const { run } = turn;
   const failed = run.error !== null;

@@ -49,7 +49,7 @@ async def list_receipts(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
     cursor: str | None = None,
     format_: Annotated[
-        Literal["json", "csv"] | None, Query(alias="format", description="Wins over `Accept`.")
+        Literal["json", "csv"] | None, Query(alias="format", description="Takes precedence over `Accept`.")
     ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     *,

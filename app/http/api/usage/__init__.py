@@ -1,1 +1,1 @@
-"""Usage and balance."""
+"""Usage reports."""
