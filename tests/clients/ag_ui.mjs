@@ -1,24 +1,24 @@
-// Plays scenes with the HttpAgent of @ag-ui/client, which verifies every event, and prints what it heard.
+// Plays scenes with the HttpAgent of @ag-ui/client, which verifies every event, and prints what it received.
 
 import { text } from "node:stream/consumers";
 import { buildResumeArray, HttpAgent } from "@ag-ui/client";
 
 const { url, key, scenes } = JSON.parse(await text(process.stdin));
 const headers = { Authorization: `Bearer ${key}` };
-const complaints = [];
-console.warn = (...words) => complaints.push(words.join(" "));
-console.error = (...words) => complaints.push(words.join(" "));
+const warnings = [];
+console.warn = (...words) => warnings.push(words.join(" "));
+console.error = (...words) => warnings.push(words.join(" "));
 
-const heard = [];
-for (const scene of scenes) heard.push(await play(scene));
-process.stdout.write(JSON.stringify({ complaints, scenes: heard }));
+const received = [];
+for (const scene of scenes) received.push(await play(scene));
+process.stdout.write(JSON.stringify({ warnings, scenes: received }));
 
 async function play({ graph, threadId, state, steps }) {
   const agent = new HttpAgent({ url: `${url}/v1/ag-ui/${graph}`, headers, threadId, initialState: state });
   const outcomes = [];
   let runId, resume;
-  for (const { say, answer, again, input = {}, dropAt, cancelAt } of steps) {
-    if (say) agent.addMessage({ id: crypto.randomUUID(), role: "user", content: say });
+  for (const { send, answer, again, input = {}, dropAt, cancelAt } of steps) {
+    if (send) agent.addMessage({ id: crypto.randomUUID(), role: "user", content: send });
     runId = again ? runId : (input.runId ?? crypto.randomUUID());
     if (!again) resume = answer && buildResumeArray(agent.pendingInterrupts, answers(agent, answer));
     const events = [];

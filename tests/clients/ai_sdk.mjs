@@ -42,24 +42,24 @@ class Chat extends AbstractChat {
 }
 
 function chatWith(graph, init = {}) {
-  const heard = { data: [], errors: [] };
+  const received = { data: [], errors: [] };
   const chat = new Chat({
     transport: transportTo(graph, init.headers),
-    onData: (part) => heard.data.push(structuredClone(part)),
-    onError: (error) => void heard.errors.push(error.message),
+    onData: (part) => received.data.push(structuredClone(part)),
+    onError: (error) => void received.errors.push(error.message),
     ...init,
   });
-  return { chat, heard };
+  return { chat, received };
 }
 
-function told({ chat, heard }) {
-  return { id: chat.id, status: chat.status, messages: chat.messages, ...heard };
+function stateOf({ chat, received }) {
+  return { id: chat.id, status: chat.status, messages: chat.messages, ...received };
 }
 
-async function said(graph, ...texts) {
+async function sendAll(graph, ...texts) {
   const made = chatWith(graph);
   for (const text of texts) await made.chat.sendMessage({ text });
-  return told(made);
+  return stateOf(made);
 }
 
 function question(id, text) {
@@ -80,7 +80,7 @@ async function opened(chatId, text, abortSignal, upTo = "text-delta") {
   const chunks = [];
   for (let kind; kind !== upTo; kind = chunks.at(-1).type) {
     const { value, done } = await reader.read();
-    if (done) throw new Error("the stream has ended before it said anything");
+    if (done) throw new Error("the stream has ended before any part arrived");
     chunks.push(value);
   }
   return { transport, messages, reader, chunks };
@@ -101,11 +101,11 @@ async function until(isSo, patience = 200) {
 }
 
 const STORIES = {
-  text: () => said(ASSISTANT, "odd text"),
-  line: () => said(ASSISTANT, "a long line"),
-  turns: () => said(ASSISTANT, "the time", "and then"),
-  toolError: () => said(ASSISTANT, "a bad call"),
-  runError: () => said(ASSISTANT, "a failure"),
+  text: () => sendAll(ASSISTANT, "odd text"),
+  line: () => sendAll(ASSISTANT, "a long line"),
+  turns: () => sendAll(ASSISTANT, "the time", "and then"),
+  toolError: () => sendAll(ASSISTANT, "a bad call"),
+  runError: () => sendAll(ASSISTANT, "a failure"),
 
   async chunks() {
     const chunks = [];
@@ -131,8 +131,8 @@ const STORIES = {
     const { transport, chunks } = await opened(`${name}-leave`, "hold on", leaving.signal);
     leaving.abort();
     const stream = await transport.reconnectToStream({ chatId: `${name}-leave` });
-    const [heard, shown] = stream.tee();
-    const reader = heard.getReader();
+    const [received, shown] = stream.tee();
+    const reader = received.getReader();
     const replayed = [];
     while (replayed.length < chunks.length) replayed.push((await reader.read()).value);
     reader.cancel();
@@ -156,10 +156,10 @@ const STORIES = {
   async retry() {
     const made = chatWith(ASSISTANT);
     await made.chat.sendMessage({ text: "fails at first" });
-    const before = structuredClone(told(made));
-    made.heard.errors = [];
+    const before = structuredClone(stateOf(made));
+    made.received.errors = [];
     await made.chat.regenerate();
-    return { before, after: told(made) };
+    return { before, after: stateOf(made) };
   },
 };
 
@@ -167,14 +167,14 @@ if (OLDEST) {
   STORIES.consent = async () => {
     const made = chatWith(MAILER, {
       onData(part) {
-        made.heard.data.push(structuredClone(part));
+        made.received.data.push(structuredClone(part));
         if (part.type !== "data-permission" || part.data.state !== "requested") return;
         const { runId, requestId } = part.data;
         void post(`/v1/runs/${runId}/permissions/${requestId}`, { decision: "allow" });
       },
     });
     await made.chat.sendMessage({ text: "write to oldest@example.org" });
-    return told(made);
+    return stateOf(made);
   };
 } else {
   const asked = (message) => message?.parts.find((part) => part.state === "approval-requested");
@@ -192,7 +192,7 @@ if (OLDEST) {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
     await made.chat.sendMessage({ text: prompt });
-    const before = structuredClone(told(made));
+    const before = structuredClone(stateOf(made));
     for (const approval of approvals) {
       await until(() => made.chat.status === "ready" && asked(made.chat.lastMessage));
       const { id } = asked(made.chat.lastMessage).approval;
@@ -200,7 +200,7 @@ if (OLDEST) {
     }
     const count = approvals.length + 1;
     await until(() => posts.length === count && made.chat.status !== "submitted" && made.chat.status !== "streaming");
-    return { before, after: told(made), posts: posts.length };
+    return { before, after: stateOf(made), posts: posts.length };
   };
   STORIES.approve = () => decided("write to newest@example.org", [{ approved: true }]);
   STORIES.deny = () => decided("write to nobody@example.org", [{ approved: false, reason: "Never." }]);

@@ -33,17 +33,17 @@ const kinds = [
 const source = new EventSource(`http://127.0.0.1:${wire.address().port}/v1/runs/${given.runId}/events`, {
   fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, Authorization: `Bearer ${given.key}` } }),
 });
-const heard = [];
+const received = [];
 await new Promise((done) => {
   for (const kind of kinds) {
     source.addEventListener(kind, (event) => {
       // `error` is also what an EventSource says of its own connection, without data.
       if (event.data === undefined) return;
-      heard.push({ id: event.lastEventId, type: event.type, data: JSON.parse(event.data) });
+      received.push({ id: event.lastEventId, type: event.type, data: JSON.parse(event.data) });
       if (kind === "done") done();
     });
   }
 });
 source.close();
 wire.close();
-process.stdout.write(JSON.stringify({ connections, heard }), () => process.exit(0));
+process.stdout.write(JSON.stringify({ connections, received }), () => process.exit(0));

@@ -50,13 +50,13 @@ async def node(
     )
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            printed, complained = await process.communicate(given.encode())
+            output, errors = await process.communicate(given.encode())
     except TimeoutError:
         process.kill()
         await process.wait()
         pytest.fail(f"{program} takes longer than {_PATIENCE_S:.0f} s")
-    assert process.returncode == 0, f"{program}: {complained.decode()}{printed.decode()}"
-    return printed.decode()
+    assert process.returncode == 0, f"{program}: {errors.decode()}{output.decode()}"
+    return output.decode()
 
 
 async def compile_typescript(

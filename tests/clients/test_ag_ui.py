@@ -41,9 +41,9 @@ async def played(world: World, *scenes: dict[str, Any]) -> list[list[dict[str, A
     """The events that the client received, by scene and step; it must not have reported errors."""
     given = json.dumps({"url": world.url, "key": KEY, "scenes": scenes})
     printed = json.loads(await node("ag_ui.mjs", given=given))
-    assert printed["complaints"] == []
-    heard: list[list[dict[str, Any]]] = printed["scenes"]
-    return heard
+    assert printed["warnings"] == []
+    received: list[list[dict[str, Any]]] = printed["scenes"]
+    return received
 
 
 def a_scene(
@@ -66,7 +66,7 @@ async def test_texts_arrive_unchanged(world_of: WorldOf) -> None:
         by_prompt(odd=in_turn(Reply([Text(ODD)])), long=in_turn(Reply([Text(f"{long} end")])))
     )
 
-    (odd,), (line,) = await played(world, a_scene({"say": "odd"}), a_scene({"say": "long"}, thread="t-2"))
+    (odd,), (line,) = await played(world, a_scene({"send": "odd"}), a_scene({"send": "long"}, thread="t-2"))
 
     assert odd["messages"][-1]["content"] == ODD
     assert odd["result"] == {"content": ODD}
@@ -85,20 +85,20 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     )
     world = await world_of(by_prompt(time=turns, thanks=turns))
 
-    ((first, second),) = await played(world, a_scene({"say": "time"}, {"say": "thanks"}, graph=ANALYST))
+    ((first, second),) = await played(world, a_scene({"send": "time"}, {"send": "thanks"}, graph=ANALYST))
 
     roles = ["user", "reasoning", "assistant", "tool", "assistant"]
     assert [message["role"] for message in first["messages"]] == roles
-    _, thought, asked, told, said = first["messages"]
-    assert thought["content"] == "Hm."
-    assert asked["content"] == "Let me look."
-    assert asked["toolCalls"][0]["function"] == {
+    _, reasoning, call, result, answer = first["messages"]
+    assert reasoning["content"] == "Hm."
+    assert call["content"] == "Let me look."
+    assert call["toolCalls"][0]["function"] == {
         "name": "core__get_current_time",
         "arguments": '{"timezone":"Asia/Tokyo"}',
     }
-    assert told["toolCallId"] == asked["toolCalls"][0]["id"]
-    assert json.loads(told["content"])["timezone"] == "Asia/Tokyo"
-    assert said["content"] == "Ten to twelve."
+    assert result["toolCallId"] == call["toolCalls"][0]["id"]
+    assert json.loads(result["content"])["timezone"] == "Asia/Tokyo"
+    assert answer["content"] == "Ten to twelve."
     assert [step["stepName"] for step in of(first, "STEP_FINISHED")] == ["step 1", "step 2"]
     assert next(event["name"] for event in of(first, "CUSTOM")) == "run_started"
     assert second["messages"][-1]["content"] == "You are welcome."
@@ -117,7 +117,7 @@ async def test_failed_and_cancelled_runs_have_their_own_outcomes(world_of: World
     )
 
     (failed,), (stopped,) = await played(
-        world, a_scene({"say": "fail"}), a_scene({"say": "stop", "cancelAt": "two"}, thread="t-2")
+        world, a_scene({"send": "fail"}), a_scene({"send": "stop", "cancelAt": "two"}, thread="t-2")
     )
 
     (error,) = of(failed, "RUN_ERROR")
@@ -133,14 +133,14 @@ async def test_a_reconnected_client_receives_the_whole_answer_once(world_of: Wor
     words = " ".join(f"word-{number}" for number in range(100))
     slow = Reply([Thinking("Hm, hm."), Text(words)], delta_delay_s=0.02)
     world = await world_of(by_prompt(long=in_turn(slow), more=in_turn(Reply([Text("More.")]))))
-    steps = ({"say": "long", "dropAt": "word-5"}, {"again": True}, {"again": True}, {"say": "more"})
+    steps = ({"send": "long", "dropAt": "word-5"}, {"again": True}, {"again": True}, {"send": "more"})
 
     ((dropped, back, replayed, more),) = await played(world, a_scene(*steps, graph=ANALYST))
 
     assert dropped["messages"][-1]["content"] != words
     assert (back["before"], replayed["before"]) == ("running", "succeeded")
-    for heard in (back, replayed):
-        assert [m["content"] for m in heard["messages"]] == ["long", "Hm, hm.", words]
+    for received in (back, replayed):
+        assert [m["content"] for m in received["messages"]] == ["long", "Hm, hm.", words]
     assert kinds(back)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
     assert replayed["events"] == back["events"]
     assert more["messages"][-1]["content"] == "More."
@@ -152,7 +152,7 @@ async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldO
     world = await world_of(by_prompt(write=replies), **settings(tmp_path))
     changed = {"status": "resolved", "payload": {"approved": True, "editedArgs": MAIL_TO_ALICE}}
     denied = {"status": "resolved", "payload": {"approved": False, "message": "Not to Bob."}}
-    steps = ({"say": "write"}, {"answer": changed}, {"answer": denied}, {"again": True})
+    steps = ({"send": "write"}, {"answer": changed}, {"answer": denied}, {"again": True})
 
     ((asked, allowed, ended, again),) = await played(world, a_scene(*steps, graph=MAILER))
 
@@ -178,7 +178,7 @@ async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, 
     world = await world_of(in_turn(calls, Reply([Text("Late.")])), RUNTALLY_GRAPHS_DIR=tmp_path)
     allowed = {"status": "resolved", "payload": {"approved": True}}
 
-    steps = ({"say": "time"}, {"answer": allowed})
+    steps = ({"send": "time"}, {"answer": allowed})
     ((asked, told),) = await played(world, a_scene(*steps, graph="claude_agents:watch"))
 
     assert len(asked["pending"]) == 2
@@ -195,7 +195,7 @@ async def test_an_interrupt_can_be_cancelled_after_a_lost_connection(
 
     abandoned = {"answer": {"status": "cancelled"}, "dropAt": "Then"}
     ((asked, dropped, told),) = await played(
-        world, a_scene({"say": "write"}, abandoned, {"again": True}, graph=MAILER)
+        world, a_scene({"send": "write"}, abandoned, {"again": True}, graph=MAILER)
     )
 
     assert len(asked["pending"]) == 1
@@ -209,16 +209,16 @@ async def test_messages_of_subagents_are_attributed_to_them(world_of: WorldOf, t
     model = delegation.delegating(background=False, helper=delegation.looks_at_the_clock)
     world = await world_of(model, **delegation.graphs(tmp_path))
 
-    ((heard,),) = await played(world, a_scene({"say": "time?"}, graph=delegation.LEAD))
+    ((received,),) = await played(world, a_scene({"send": "time?"}, graph=delegation.LEAD))
 
-    (started,) = of(heard, "SUBAGENT_STARTED")
+    (started,) = of(received, "SUBAGENT_STARTED")
     assert started["name"] == "clock-watcher"
-    theirs = [m for m in heard["messages"] if m.get("subagentRunId") == started["subagentRunId"]]
+    theirs = [m for m in received["messages"] if m.get("subagentRunId") == started["subagentRunId"]]
     assert "".join(m.get("content", "") for m in theirs if m["role"] == "assistant") == (
         "Let me look.Ten to twelve."
     )
-    assert kinds(heard).count("SUBAGENT_FINISHED") == 1
-    assert heard["messages"][-1]["content"] == "It is late."
+    assert kinds(received).count("SUBAGENT_FINISHED") == 1
+    assert received["messages"][-1]["content"] == "It is late."
 
 
 async def sessions(world: World) -> list[dict[str, Any]]:

@@ -14,10 +14,10 @@ NASTY = "one\u2028two\u2029three\u0085four\r\nfive \U0001f469\u200d\U0001f680 \x
 HUGE = "x" * 1_000_000
 
 
-async def told(world: World, run_id: str) -> list[dict[str, Any]]:
+async def received_events(world: World, run_id: str) -> list[dict[str, Any]]:
     """The events that `httpx-sse` receives."""
-    heard = [event async for event in world.follow(run_id)]
-    return [{"id": str(event.id), "type": event.type, "data": event.data} for event in heard]
+    received = [event async for event in world.follow(run_id)]
+    return [{"id": str(event.id), "type": event.type, "data": event.data} for event in received]
 
 
 @pytest.mark.parametrize("cut_after", [700, 500_000], ids=["between two events", "amid a line of 1 MB"])
@@ -34,8 +34,8 @@ async def test_a_reader_that_reconnects_receives_every_event_once(world_of: Worl
     printed = json.loads(await node("native.mjs", given=json.dumps(reader)))
 
     assert printed["connections"] == 2
-    assert printed["heard"] == await told(world, "wire-1")
-    deltas = [event["data"]["delta"] for event in printed["heard"] if event["type"] == "text_delta"]
+    assert printed["received"] == await received_events(world, "wire-1")
+    deltas = [event["data"]["delta"] for event in printed["received"] if event["type"] == "text_delta"]
     assert "".join(deltas) == NASTY + HUGE + " end"
 
 
@@ -52,7 +52,7 @@ async def test_streamed_events_have_the_types_of_the_document(world_of: WorldOf,
     events = [*await world.run(a_request()), *await world.run(a_request())]
     streamed = json.dumps([event.data for event in events])
     program = (HERE / "typed.ts").read_text().replace("[/* what was streamed */]", streamed)
-    program = program.replace("[/* what AG-UI was told */]", await told_over_ag_ui(world))
+    program = program.replace("[/* what AG-UI was told */]", await events_over_ag_ui(world))
     (tmp_path / "typed.ts").write_text(program)
 
     document = (await world.http.get("/openapi.json")).text
@@ -61,7 +61,7 @@ async def test_streamed_events_have_the_types_of_the_document(world_of: WorldOf,
     assert {event.type for event in events} >= {"tool_call_result", "assistant_final", "error", "done"}
 
 
-async def told_over_ag_ui(world: World) -> str:
+async def events_over_ag_ui(world: World) -> str:
     posted = {"threadId": "t-1", "runId": "r-1", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
     response = await world.http.post(f"/v1/ag-ui/{ASSISTANT}", json=posted)
     lines = response.raise_for_status().text.split("\n")

@@ -66,10 +66,10 @@ async def test_the_python_programs_work(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    said, complained = await process.communicate()
+    output, errors = await process.communicate()
 
-    assert (process.returncode, complained) == (0, b"")
-    assert all(text in said.decode() for text in printed)
+    assert (process.returncode, errors) == (0, b"")
+    assert all(text in output.decode() for text in printed)
 
 
 async def test_the_typescript_programs_compile_and_work(world: World, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_the_typescript_programs_compile_and_work(world: World, tmp_path: 
 
     document = (await world.http.get("/openapi.json")).text
     await compile_typescript(tmp_path, *(f"{name}.ts" for name in names), document=document)
-    said = [await node(str(tmp_path / f"{name}.js"), variables=there(world)) for name in names]
+    outputs = [await node(str(tmp_path / f"{name}.js"), variables=there(world)) for name in names]
 
-    assert len(said) == len(TYPESCRIPT)
-    assert all(ANSWER in text for text in said), said
+    assert len(outputs) == len(TYPESCRIPT)
+    assert all(ANSWER in text for text in outputs), outputs
