@@ -1,8 +1,10 @@
 """Fixtures only; what they need is in factories.py and e2e/stories.py."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from app.simulator.script import Responder
 from tests.e2e.stories import OpenWorld, World, WorldOf, a_world
 
 TEMPLATE = "runtally_template"
+MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made there
+MEMORY_BYTES = 2 * 2**30
 
 
 # How long an example takes says more of the machine than of the code.
@@ -29,17 +33,35 @@ hypothesis.settings.load_profile("runtally")
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """A real PostgreSQL for this worker, with a migrated template; yields its URL."""
-    async with EmbeddedPostgres.start(tmp_path_factory.mktemp("postgres")) as server:
-        admin = await asyncpg.connect(server.url)
-        # These databases need not survive a power cut.
+    with in_memory(tmp_path_factory.mktemp("postgres")) as directory:
+        async with EmbeddedPostgres.start(directory) as server:
+            await _make_template(server.url)
+            yield server.url
+
+
+@contextmanager
+def in_memory(otherwise: Path) -> Iterator[Path]:
+    """A directory in memory, where creating a database takes 20 ms instead of 400, if it is large enough."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_BYTES:
+        yield otherwise
+        return
+    with tempfile.TemporaryDirectory(prefix="runtally-test-", dir=MEMORY) as name:
+        yield Path(name)
+
+
+async def _make_template(url: str) -> None:
+    admin = await asyncpg.connect(url)
+    try:
+        # These databases need not survive a power failure.
         await admin.execute("ALTER SYSTEM SET fsync = off")
+        await admin.execute("ALTER SYSTEM SET max_wal_size = '128MB'")
         await admin.execute("SELECT pg_reload_conf()")
         await admin.execute(f"CREATE DATABASE {TEMPLATE}")
-        database = await Database.open(_named(server.url, TEMPLATE))
+        database = await Database.open(_named(url, TEMPLATE))
         await database.migrate()
         await database.aclose()
+    finally:
         await admin.close()
-        yield server.url
 
 
 @asynccontextmanager
@@ -48,7 +70,7 @@ async def a_database(postgres: str) -> AsyncIterator[str]:
     name = f"test_{uuid4().hex}"
     admin = await asyncpg.connect(postgres)
     try:
-        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
         yield _named(postgres, name)
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:

@@ -1,4 +1,4 @@
-"""Sums of rollups against sums of the receipts themselves."""
+"""Usage reports from rollups, compared with sums of the receipts themselves."""
 
 import random
 from collections.abc import Callable
@@ -67,27 +67,26 @@ WINDOWS = {
 
 @pytest_asyncio.fixture
 async def key(database: Database) -> KeyRecord:
-    """An account with six hundred receipts, and a stranger with some more."""
+    """An account with several hundred receipts; another account has some, too."""
     key, second = await an_account(database), await an_account(database)
-    stranger = await an_account(database, "stranger")
-    dice = random.Random(11)  # noqa: S311 - nothing secret
+    other = await an_account(database, "other")
+    rng = random.Random(11)  # noqa: S311 - nothing secret
     rows = [
         {
             "reference": f"r/0/{number}",
             "account": owner.account_id,
             "key": owner.id,
-            "graph": dice.choice(["claude_agents:a", "claude_agents:b"]),
-            "model": dice.choice(["claude-one", "claude-two", "claude-three"]),
-            "n": dice.randint(0, 10**6),
-            "basis": dice.choice(["final", "partial", "adjustment"]),
-            # Half of them where the windows cut.
-            "at": FIRST + timedelta(seconds=dice.choice([dice.uniform(0, 3600), dice.uniform(0, 8 * 86400)])),
+            "graph": rng.choice(["claude_agents:a", "claude_agents:b"]),
+            "model": rng.choice(["claude-one", "claude-two", "claude-three"]),
+            "n": rng.randint(0, 10**6),
+            "basis": rng.choice(["final", "partial", "adjustment"]),
+            # Half of them where the windows begin and end.
+            "at": FIRST + timedelta(seconds=rng.choice([rng.uniform(0, 3600), rng.uniform(0, 8 * 86400)])),
         }
-        for number, owner in enumerate(dice.choices([key, second, stranger], [5, 3, 2], k=600))
+        for number, owner in enumerate(rng.choices([key, second, other], [5, 3, 2], k=600))
     ]
     async with database.transaction() as tx:
-        for row in rows:
-            await tx.execute(INSERT, row)
+        await tx.execute(INSERT, rows)
     return key
 
 
@@ -97,7 +96,7 @@ async def test_rollups_equal_the_receipts(
     database: Database, key: KeyRecord, group_by: GroupBy | None, window: str
 ) -> None:
     since, until = WINDOWS[window]
-    # Half and quarter hours off, and a day on which the clocks change.
+    # Offsets of half and quarter hours, and a day with a change of the clocks.
     zones = ("UTC", "Asia/Kathmandu", "America/St_Johns", "Europe/Berlin") if group_by == "day" else ("UTC",)
     for zone in zones:
         query = UsageQuery(group_by, UsageFilter(since, until), time_zone=zone)
@@ -117,7 +116,7 @@ async def test_rollups_equal_the_receipts(
 
 
 async def test_filters_limit_what_is_summed(database: Database, key: KeyRecord) -> None:
-    # Ends in the middle of a quarter of an hour: rollups and receipts alike are asked.
+    # Ends within a bucket, so that both rollups and receipts are summed.
     since, until = WINDOWS["cut in the middle of a bucket"]
     reports = BillingReports(database)
 
