@@ -27,7 +27,7 @@ from app.tools.tool import ToolContext
 from app.usage import Meters, TokenUsage, UsageFact
 
 
-class Say(NamedTuple):
+class WriteMessage(NamedTuple):
     """A message of the model, streamed word by word."""
 
     text: str
@@ -57,9 +57,9 @@ class Fail(NamedTuple):
     outcome: RunOutcome
 
 
-Action: TypeAlias = Say | CallTool | TakeMessage | WaitFor | Fail
+Action: TypeAlias = WriteMessage | CallTool | TakeMessage | WaitFor | Fail
 Script: TypeAlias = Callable[[GraphRunRequest], Sequence[Action]]
-"""The actions of a run; its last `Say` is the answer."""
+"""The actions of a run; its last `WriteMessage` is the answer."""
 
 
 class ScriptedExecutor:
@@ -112,8 +112,8 @@ class _Play:
     async def run(self, actions: Sequence[Action]) -> None:
         for action in actions:
             match action:
-                case Say(text=text, usage=usage):
-                    await self._say(text, usage)
+                case WriteMessage(text=text, usage=usage):
+                    await self._write_message(text, usage)
                 case CallTool(tool_id=tool_id, args=args):
                     await self._call(tool_id, args)
                 case TakeMessage():
@@ -128,7 +128,7 @@ class _Play:
                 case _:
                     assert_never(action)
 
-    async def _say(self, text: str, usage: TokenUsage) -> None:
+    async def _write_message(self, text: str, usage: TokenUsage) -> None:
         plan, events = self.context.plan, self.context.events
         self.message_count += 1
         self.text = text

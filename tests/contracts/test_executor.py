@@ -26,7 +26,7 @@ from app.executors.approvals import ApprovalRules, Decision
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.executors.port import ExecutionFailed, GraphExecutor, RunContext, RunPlan
-from app.executors.scripted import Action, CallTool, Say, ScriptedExecutor, TakeMessage, WaitFor
+from app.executors.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
 from app.requests import GraphRunRequest, Message, SentMessage
 from tests.factories import a_plan
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
@@ -50,7 +50,7 @@ class CliScript:
         cli.begin(message)
         while self.actions:
             match self.actions.pop(0):
-                case Say(text=text):
+                case WriteMessage(text=text):
                     cli.reply(text, message_id=f"msg_{len(self.actions)}")
                 case CallTool(tool_id=tool_id, args=args):
                     await cli.call_tool(tool_id, f"call_{len(self.actions)}", **args)
@@ -131,7 +131,7 @@ class Run:
 
 
 async def test_an_answer_comes_last_and_every_message_is_reported_once(playing: Playing) -> None:
-    async with playing([Say("hello")]) as executor:
+    async with playing([WriteMessage("hello")]) as executor:
         run = Run(executor)
         assert await run.outcome() is None
 
@@ -144,7 +144,7 @@ async def test_an_answer_comes_last_and_every_message_is_reported_once(playing: 
 
 
 async def test_a_cancelled_run_ends_as_aborted_and_reports_what_was_answered(playing: Playing) -> None:
-    async with playing([Say("hello"), WaitFor(asyncio.Event())]) as executor:
+    async with playing([WriteMessage("hello"), WaitFor(asyncio.Event())]) as executor:
         run = Run(executor)
         await run.first(UsageReport)
         await run.control.cancel()
@@ -163,7 +163,7 @@ async def test_a_run_ends_at_its_timeout(playing: Playing) -> None:
 
 
 async def test_a_message_of_a_client_is_delivered_once(playing: Playing) -> None:
-    async with playing([Say("first"), TakeMessage(), Say("hello")]) as executor:
+    async with playing([WriteMessage("first"), TakeMessage(), WriteMessage("hello")]) as executor:
         run = Run(executor)
         run.control.send(SENT)
         assert await run.outcome() is None
@@ -175,7 +175,7 @@ async def test_a_message_of_a_client_is_delivered_once(playing: Playing) -> None
 
 
 async def test_a_run_that_has_ended_takes_no_message(playing: Playing) -> None:
-    async with playing([Say("hello")]) as executor:
+    async with playing([WriteMessage("hello")]) as executor:
         run = Run(executor)
         await run.outcome()
         with pytest.raises(RunEnded):
@@ -188,7 +188,7 @@ async def test_a_tool_call_is_published_before_its_approval_is_requested(
 ) -> None:
     rules = ApprovalRules(frozenset({"read_only"}), timeout=timedelta(seconds=30))
     fields = {"spec": a_graph(tools=(weather.id,)), "tools": (weather,)}
-    async with playing([CallTool(weather.id, {"city": "Rome"}), Say("hello")]) as executor:
+    async with playing([CallTool(weather.id, {"city": "Rome"}), WriteMessage("hello")]) as executor:
         run = Run(executor, rules=rules, **fields)
         request = await run.first(PermissionRequest)
         await run.control.approvals.decide(request.request_id, Decision(decision))
@@ -203,7 +203,7 @@ async def test_a_tool_call_is_published_before_its_approval_is_requested(
 
 
 async def test_a_preview_shows_the_prompts_and_starts_nothing(playing: Playing) -> None:
-    async with playing([Say("hello")]) as executor:
+    async with playing([WriteMessage("hello")]) as executor:
         request = GraphRunRequest.of(
             graph_id=a_graph().id, messages=[Message.of(role="user", content="what now?")]
         )

@@ -2,7 +2,7 @@ import pytest
 
 from app.events import AssistantFinal, MeterReport, Step, TextDelta, UsageReport
 from app.executors.port import MAX_TURNS, ExecutionFailed, RunContext
-from app.executors.scripted import Action, Fail, Say, ScriptedExecutor
+from app.executors.scripted import Action, Fail, ScriptedExecutor, WriteMessage
 from app.requests import GraphRunRequest, Message
 from app.usage import TokenUsage
 from tests.factories import Events, a_control, a_plan
@@ -20,7 +20,7 @@ async def played(*actions: Action) -> Events:
 
 async def test_the_last_message_is_the_answer_and_each_is_a_step() -> None:
     usage = TokenUsage(input_tokens=1, output_tokens=2)
-    published = (await played(Say("one  two\n"), Say("three", usage))).published
+    published = (await played(WriteMessage("one  two\n"), WriteMessage("three", usage))).published
 
     deltas = [(event.message_id, event.delta) for event in published if isinstance(event, TextDelta)]
     assert deltas == [("msg_1", "one  "), ("msg_1", "two\n"), ("msg_2", "three")]
@@ -33,7 +33,7 @@ async def test_the_last_message_is_the_answer_and_each_is_a_step() -> None:
 
 async def test_a_script_may_end_without_an_answer() -> None:
     events = Events()
-    executor = ScriptedExecutor(lambda _: [Say("one"), Fail(MAX_TURNS), Say("never")])
+    executor = ScriptedExecutor(lambda _: [WriteMessage("one"), Fail(MAX_TURNS), WriteMessage("never")])
 
     with pytest.raises(ExecutionFailed) as failed:
         await executor.run(REQUEST, RunContext(a_plan(), a_control(), events))
