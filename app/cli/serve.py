@@ -13,6 +13,7 @@ import structlog
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from app.background import first_of
 from app.bootstrap.services import DRAIN_S, Services, open_services
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli import Cli
@@ -64,12 +65,17 @@ class _Server(uvicorn.Server):
         self._services = services
         self._loop = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
+        self._drained = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. A small accept batch closes refused connections soon; the backlog is long."""
         await super().startup(sockets)
         for sock in sockets or ():
             sock.listen(_BACKLOG)
+
+    async def main_loop(self) -> None:
+        """Serve until drained; uvicorn's own loop would notice that 0.1 s later."""
+        await first_of(super().main_loop(), self._drained.wait())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal; stop at once at the second."""
@@ -94,6 +100,7 @@ class _Server(uvicorn.Server):
     async def _drain(self) -> None:
         await self._services.runs.drain(within_s=DRAIN_S)
         self.should_exit = True
+        self._drained.set()
 
 
 def _limits(settings: Settings, is_proxy: Callable[[str], bool]) -> ConnectionLimits:
