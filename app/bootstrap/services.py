@@ -1,6 +1,6 @@
 """Services: everything the HTTP layer uses, opened and closed in order."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,6 +30,7 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.claude_agent.tools.names import tool_id_of
 from app.executors.metering import BilledMetering
+from app.executors.port import GraphExecutor
 from app.graphs.catalog import GraphCatalog
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
@@ -121,14 +122,19 @@ class _Infrastructure:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, *, cli: Cli | None = None) -> AsyncIterator[Services]:
-    """Open everything and close it in reverse order. `cli` replaces the bundled one.
+async def open_services(
+    settings: Settings, *, cli: Cli | None = None, executors: Mapping[str, GraphExecutor] | None = None
+) -> AsyncIterator[Services]:
+    """Open everything and close it in reverse order.
+
+    `cli` replaces the bundled one; `executors` (by provider, as in graph ids) replace the Claude Agent SDK.
 
     Raises any error in settings, graphs, tools or database before anything is served.
     """
     async with AsyncExitStack() as stack:
         infra = await _open_infrastructure(settings, stack, cli)
-        planner, executor = infra.planner, ExecutorAggregator({"claude_agents": infra.agent.executor})
+        planner = infra.planner
+        executor = ExecutorAggregator(executors or {"claude_agents": infra.agent.executor})
         webhooks = await stack.enter_async_context(_open_webhooks(settings, infra.database))
         accounts = Accounts(infra.database)
         runs, commands, conversations = await _open_runs(infra, stack, executor, accounts=accounts)

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -17,6 +17,7 @@ from app.background import first_of
 from app.bootstrap.services import DRAIN_S, Services, open_services
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli import Cli
+from app.executors.port import GraphExecutor
 from app.http.app import create_app
 from app.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
 from app.settings import Settings
@@ -156,10 +157,14 @@ async def serve(settings: Settings, *, host: str, port: int) -> None:
 
 @asynccontextmanager
 async def served(
-    settings: Settings, sock: socket.socket, *, cli: Cli | None = None
+    settings: Settings,
+    sock: socket.socket,
+    *,
+    cli: Cli | None = None,
+    executors: Mapping[str, GraphExecutor] | None = None,
 ) -> AsyncIterator[Services]:
-    """Serve while the body runs. `cli` replaces the bundled one."""
-    async with open_services(settings, cli=cli) as services:
+    """Serve while the body runs. `cli` and `executors`: see `open_services`."""
+    async with open_services(settings, cli=cli, executors=executors) as services:
         server = _Server(services)
         task = asyncio.create_task(server.serve(sockets=[sock]))
         try:

@@ -18,13 +18,29 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.executors.deadline import RunDeadline
-from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunOutcome, RunPlan
+from app.executors.port import (
+    ABORTED,
+    BUDGET,
+    MAX_TURNS,
+    ExecutionFailed,
+    Preview,
+    RunContext,
+    RunOutcome,
+    RunPlan,
+)
 from app.ids import MessageId
 from app.requests import GraphRunRequest, SentMessage
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from app.tools.tool import ToolContext
-from app.usage import Meters, TokenUsage, UsageFact
+from app.usage import Basis, Meters, TokenUsage, UsageFact
+
+
+class WaitFor(NamedTuple):
+    """Wait for an event; `reached` is set before."""
+
+    until: asyncio.Event
+    reached: asyncio.Event | None = None
 
 
 class WriteMessage(NamedTuple):
@@ -32,23 +48,20 @@ class WriteMessage(NamedTuple):
 
     text: str
     usage: TokenUsage = TokenUsage(input_tokens=10, output_tokens=20)
+    before_end: WaitFor | None = None
+    """Wait after the text and before the end of the message."""
 
 
 class CallTool(NamedTuple):
-    """A call of one of the run's tools, with its approval if it needs one."""
+    """A message of the model that calls one of the run's tools, with its approval if it needs one."""
 
     tool_id: str
     args: dict[str, Any]
+    usage: TokenUsage = TokenUsage(input_tokens=10, output_tokens=20)
 
 
 class TakeMessage(NamedTuple):
     """Wait for the next message of a client."""
-
-
-class WaitFor(NamedTuple):
-    """Wait for an event."""
-
-    until: asyncio.Event
 
 
 class Fail(NamedTuple):
@@ -96,6 +109,12 @@ async def _wait_for_stop(deadline: RunDeadline, context: RunContext) -> None:
     await context.control.acknowledge()
 
 
+async def _wait(wait: WaitFor) -> None:
+    if wait.reached is not None:
+        wait.reached.set()
+    await wait.until.wait()
+
+
 @dataclass(slots=True)
 class _Play:
     """One run of a script."""
@@ -107,57 +126,93 @@ class _Play:
     message_count: int = 0
     tool_failures: int = 0
     outcome: RunOutcome | None = None
-    _calls: int = 0
+    _tokens: int = 0
 
     async def run(self, actions: Sequence[Action]) -> None:
         for action in actions:
-            match action:
-                case WriteMessage(text=text, usage=usage):
-                    await self._write_message(text, usage)
-                case CallTool(tool_id=tool_id, args=args):
-                    await self._call(tool_id, args)
-                case TakeMessage():
-                    sent = await self.messages.get()
-                    taken = UserMessageDelivered(message_id=sent.message_id, content=sent.message.text)
-                    await self.context.events.publish(taken)
-                case WaitFor(until=until):
-                    await until.wait()
-                case Fail(outcome=outcome):
-                    self.outcome = outcome
-                    return
-                case _:
-                    assert_never(action)
+            if isinstance(action, WriteMessage | CallTool):
+                self.outcome = self._exhausted_limit()
+            elif isinstance(action, Fail):
+                self.outcome = action.outcome
+            if self.outcome is not None:
+                return
+            await self._perform(action)
 
-    async def _write_message(self, text: str, usage: TokenUsage) -> None:
+    async def _perform(self, action: Action) -> None:
+        match action:
+            case WriteMessage():
+                await self._write_message(action)
+            case CallTool():
+                await self._call(action)
+            case TakeMessage():
+                sent = await self.messages.get()
+                taken = UserMessageDelivered(message_id=sent.message_id, content=sent.message.text)
+                await self.context.events.publish(taken)
+            case WaitFor():
+                await _wait(action)
+            case Fail():
+                pass
+            case _:
+                assert_never(action)
+
+    def _exhausted_limit(self) -> RunOutcome | None:
+        limits, spent = self.context.plan.limits, self.context.plan.spent
+        if limits.max_turns is not None and spent.turns + self.message_count >= limits.max_turns:
+            return MAX_TURNS
+        if (
+            limits.max_total_tokens is not None
+            and spent.total_tokens + self._tokens >= limits.max_total_tokens
+        ):
+            return BUDGET
+        return None
+
+    async def _write_message(self, message: WriteMessage) -> None:
         plan, events = self.context.plan, self.context.events
-        self.message_count += 1
-        self.text = text
-        message_id = f"msg_{self.message_count}"
-        for word in re.findall(r"\S*\s*", text)[:-1]:
-            await events.publish(TextDelta(message_id=message_id, delta=word))
-        fact = UsageFact(
-            run=plan.run,
-            attempt=plan.attempt,
-            message_id=MessageId(message_id),
-            attribution=plan.attribution,
-            model=plan.model,
-            usage=usage,
-            executor_type="messages_api",
-        )
-        await events.publish(UsageReport(fact))
+        message_id = self._next_message(message.usage)
+        self.text = message.text
+        basis: Basis = "partial"
+        try:
+            for word in re.findall(r"\S*\s*", message.text)[:-1]:
+                await events.publish(TextDelta(message_id=message_id, delta=word))
+            if message.before_end is not None:
+                await _wait(message.before_end)
+            basis = "final"
+        finally:
+            # Also if the run is stopped here: what a provider has answered is billed.
+            await self._report_usage(message_id, message.usage, basis)
         await events.publish(Step(step_index=self.message_count, step_budget=plan.limits.max_turns))
 
-    async def _call(self, tool_id: str, args: dict[str, Any]) -> None:
+    async def _call(self, call: CallTool) -> None:
         plan, events = self.context.plan, self.context.events
-        self._calls += 1
-        call_id = f"call_{self._calls}"
+        message_id = self._next_message(call.usage)
+        call_id = f"call_{self.message_count}"
         # First, because an approval request names a call that readers must have seen.
-        await events.publish(ToolCallStart(tool_call_id=call_id, tool_name=tool_id, args=args))
+        await events.publish(ToolCallStart(tool_call_id=call_id, tool_name=call.tool_id, args=call.args))
+        await self._report_usage(message_id, call.usage, "final")
         tools = {tool.id: tool for tool in plan.tools}
         policy = ToolPolicy(frozenset(tools), review=self.context.control.approvals.review)
         tool_context = ToolContext(run=plan.run, tool_call_id=call_id, request_id=plan.request_id)
-        result = await ToolRunner(tools, policy).run(tool_id, args, tool_context)
+        result = await ToolRunner(tools, policy).run(call.tool_id, call.args, tool_context)
         self.tool_failures += result.is_error
         await events.publish(
             ToolCallResult(tool_call_id=call_id, result=result.visible, is_error=result.is_error)
         )
+
+    def _next_message(self, usage: TokenUsage) -> MessageId:
+        self.message_count += 1
+        self._tokens += usage.total_tokens
+        return MessageId(f"msg_{self.message_count}")
+
+    async def _report_usage(self, message_id: MessageId, usage: TokenUsage, basis: Basis) -> None:
+        plan = self.context.plan
+        fact = UsageFact(
+            run=plan.run,
+            attempt=plan.attempt,
+            message_id=message_id,
+            attribution=plan.attribution,
+            model=plan.model,
+            usage=usage,
+            executor_type="messages_api",
+            basis=basis,
+        )
+        await self.context.events.publish(UsageReport(fact))

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import psutil
 from app.bootstrap.services import Services
 from app.cli.serve import listen, served, url_of
 from app.executors.claude_agent.process.cli import Cli
+from app.executors.port import GraphExecutor
 from app.ids import AccountId, RunId, RunKey
 from app.settings import Settings
 from app.simulator.script import Responder
@@ -129,13 +130,18 @@ async def a_world(
     responder: Responder,
     *,
     cli: Callable[[Simulator], Cli] | None = None,
+    executors: Mapping[str, GraphExecutor] | None = None,
     **settings: object,
 ) -> AsyncIterator[World]:
-    """Serve on a free port over this database, with this model; `cli` may make another than the bundled."""
+    """Serve on a free port over this database, with this model.
+
+    `cli` may make another than the bundled one; `executors` replace the Claude Agent SDK.
+    """
     async with Simulator(responder, accepted_keys=frozenset({PROVIDER_KEY})) as simulator:
         chosen = the_settings(directory, database_url, simulator.url, **settings)
         with listen("127.0.0.1", 0) as sock:
-            serving = served(chosen, sock, cli=None if cli is None else cli(simulator))
+            chosen_cli = None if cli is None else cli(simulator)
+            serving = served(chosen, sock, cli=chosen_cli, executors=executors)
             async with serving as services, a_client(url_of(sock)) as http:
                 yield World(services, simulator, http, url_of(sock))
 
