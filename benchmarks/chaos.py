@@ -236,7 +236,7 @@ async def _judge(database_url: str, simulator: Simulator, happened: Observations
     wrong = [f"{name}: {count} receipts" for name, count in (receipts + unanswered).items() if count > 1]
     if len(unanswered) > len(simulator.requests) - len(receipts):
         wrong.append(f"{len(rows)} receipts of {len(simulator.requests)} requests")
-    wrong += [f"{name}: a receipt nobody sent" for name in receipts if name not in known]
+    wrong += [f"{name}: a receipt of an unknown message" for name in receipts if name not in known]
     wrong += [f"{name}: shown and not charged" for name in happened.shown if name not in receipts]
     absent = [message for name, message in known.items() if name not in receipts]
     lost = [message for message in absent if not _unread(message, happened)]

@@ -35,8 +35,8 @@ class ToolServer:
         if "id" not in asked:
             status, answer = (202, b"") if asked else (405, b"")
         else:
-            said = {"jsonrpc": "2.0", "id": asked["id"], "result": self._result(asked)}
-            status, answer = 200, json.dumps(said).encode()
+            reply = {"jsonrpc": "2.0", "id": asked["id"], "result": self._result(asked)}
+            status, answer = 200, json.dumps(reply).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})

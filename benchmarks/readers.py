@@ -109,7 +109,7 @@ async def _measure(
 
     delivered = sum(len(reader.events) for reader in busy)
     print(f"{idle} idle readers: {per_reader:.1f} KiB of the server's memory each")
-    print(f"{active} active readers of {RUNS} runs, beside them: {delivered} events in {lasted:.1f} s")
+    print(f"{active} active readers of {RUNS} runs, together: {delivered} events in {lasted:.1f} s")
     print(f"  = {delivered / lasted:,.0f} events/s, the runs' own time included")
     replays = {run_id: await _replayed(asking, run_id) for run_id in ["silent", *names]}
     wrong = [reader for reader in [*quiet, *busy] if reader.events != replays[reader.run_id]]

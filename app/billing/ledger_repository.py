@@ -98,7 +98,7 @@ _RESIZE_RESERVATION = text(
     """
 )
 """A concurrent statement waits at the account's row and then reads it again, so this row alone decides what
-is available. Nobody else changes a run's own entries meanwhile."""
+is available. No other statement changes a run's own entries meanwhile."""
 
 
 async def resize_reservation(

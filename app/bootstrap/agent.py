@@ -71,7 +71,7 @@ async def open_agent(
 
 @asynccontextmanager
 async def open_auth(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAuth]:
-    """How CLIs reach their model, as RUNTALLY_CLAUDE_AUTH says."""
+    """How the CLI authenticates at its model, chosen by RUNTALLY_CLAUDE_AUTH."""
     if settings.claude_auth == "local_session":
         yield LoginAuth(cli, Login.of(settings.claude_config_dir), directory)
         return
@@ -92,9 +92,9 @@ def open_schema_checker(settings: Settings) -> SchemaChecker:
 
 def warm_up(starter: CliStarter, planner: RunPlanner) -> None:
     """Start processes in advance for a simple run of the first graphs; later ones follow demand."""
-    nobody = RunKey(AccountId(UUID(int=0)), RunId("none"))
+    no_run = RunKey(AccountId(UUID(int=0)), RunId("none"))
     for graph in planner.graphs.all()[: starter.pool_size]:
         hello = Message.of(role="user", content="hello")
         request = GraphRunRequest.of(graph_id=graph.id, messages=[hello])
         key = ApiKeyId(UUID(int=0))
-        starter.warm_up(planner.plan(nobody, request, api_key_id=key, request_id=None))
+        starter.warm_up(planner.plan(no_run, request, api_key_id=key, request_id=None))

@@ -95,7 +95,7 @@ class _Examination:
             return [await check_cli(self._cli, directory)]
 
     async def auth(self) -> list[Check]:
-        """The key or the login; with a key also the gateway, which listens meanwhile."""
+        """Check the API key or the login; with a key also the gateway."""
         with server_directory(self._settings.data_dir.absolute() / "runs") as directory:
             async with open_auth(self._settings, self._cli, directory) as auth:
                 problem = await auth.problem()

@@ -25,7 +25,7 @@ async def check_cli(cli: Cli, directory: Path) -> Check:
 
 
 async def check_sandbox(settings: Settings, graphs: Sequence[GraphSpec]) -> Check:
-    """Whether agents with native tools can be confined; matters to graphs that have some."""
+    """Whether native tools can be sandboxed; an error only if a graph has some."""
     problem = await SandboxProbe(behind_gateway=settings.claude_auth == "api_key").problem()
     needing = ", ".join(graph.id for graph in graphs if graph.native_tools)
     if problem is None:

@@ -31,7 +31,7 @@ _NOBODY = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class UnbilledMetering:
-    """Knows the prices, and charges nobody."""
+    """Prices for the gateway without charging any account."""
 
     prices: PriceList
 
@@ -48,7 +48,7 @@ class UnbilledMetering:
 
 @dataclass(slots=True)
 class _Seen:
-    """Collects what the probe's executor publishes."""
+    """Collects the events the probe's executor publishes."""
 
     facts: list[UsageFact] = field(default_factory=list)
     meters: Meters | None = None
@@ -70,14 +70,14 @@ class _Seen:
 async def probe(
     executor: ClaudeAgentExecutor, models: ModelRegistry, billing: UnbilledMetering
 ) -> list[Check]:
-    """Run one turn without tools; say what it cost and whether the meters agree."""
+    """Run one turn without tools; report its cost and whether the meters agree."""
     plan = _plan(models)
     request = GraphRunRequest(graphId=_GRAPH.id, messages=[Message(role="user", content="Say ok.")])
     seen, began = _Seen(), time.monotonic()
     try:
         await executor.run(request, RunContext(plan, RunControl(_unpublished), seen))
     except ExecutionFailed as error:
-        message = f"{plan.model}: {error.outcome.error}; the log says why"
+        message = f"{plan.model}: {error.outcome.error}; see the log"
         return [Check("probe", "error", message), *_meter_checks(seen.meters)]
     if not seen.answered:
         return [Check("probe", "error", f"{plan.model} did not answer"), *_meter_checks(seen.meters)]
