@@ -103,7 +103,7 @@ async def test_the_deadline(world_of: WorldOf) -> None:
     hold = Hold(index=6)
     world = await world_of(in_turn(Reply([Text("one two three four")], hold=hold)))
 
-    events = await world.run(a_request(limits={"timeoutS": 5}))
+    events = await world.run(a_request(limits={"timeoutS": 10}))
 
     assert _end(events) == ("timeout", "timeout")
     assert said(events) == "one two three"

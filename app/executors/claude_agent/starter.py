@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.executors.claude_agent.sdk_session import InitialPrompt, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks, log_hook_call
+from app.executors.claude_agent.tools.sdk_hooks import Observer, SdkHooks, log_hook_call
 from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
 from app.requests import GraphRunRequest, ResponseFormat
@@ -51,6 +51,8 @@ class CliStarter:
     pool_size: int
     """How many idle processes are kept."""
     new_client: Callable[[ClaudeAgentOptions], ClaudeSDKClient] = ClaudeSDKClient
+    observers: Sequence[Observer] = (log_hook_call,)
+    """Get every call of a hook of every run."""
     _pool: WarmPool = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
 
@@ -113,7 +115,7 @@ class CliStarter:
         full = self._needs_full_mode(plan)
         bridge = McpBridge(plan)
         permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
-        hooks = SdkHooks([log_hook_call], permissions, full=full)
+        hooks = SdkHooks(self.observers, permissions, full=full)
         directory = await asyncio.to_thread(
             RunDirectory, self.directory, login=self.auth.login, sandboxed=launch.sandbox is not None
         )

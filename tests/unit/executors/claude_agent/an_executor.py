@@ -1,6 +1,6 @@
 """The executor over a CLI of ours: everything real but the program, the gateway and the database."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
 from app.executors.claude_agent.starter import CliStarter
+from app.executors.claude_agent.tools.sdk_hooks import Observer
 from app.executors.port import RunContext, RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
@@ -92,7 +93,7 @@ class Bench:
 
 @asynccontextmanager
 async def an_executor(
-    tmp_path: Path, *clis: FakeCli, pool_size: int = 0, **auth: Any
+    tmp_path: Path, *clis: FakeCli, pool_size: int = 0, observers: Sequence[Observer] = (), **auth: Any
 ) -> AsyncIterator[Bench]:
     """Each process it starts is the next of these."""
     remaining = iter(clis)
@@ -105,6 +106,7 @@ async def an_executor(
         NO_DATABASE,
         pool_size=pool_size,
         new_client=lambda options: next(remaining).client(options),
+        observers=observers,
     )
     executor = ClaudeAgentExecutor(
         auth=own,

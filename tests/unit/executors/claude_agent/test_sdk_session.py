@@ -1,0 +1,146 @@
+"""A run's part in a conversation: what the CLI goes on with, and what is kept of it."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions
+
+from app.conversations.records import Conversation, Transcript, TranscriptEntry
+from app.conversations.sdk_store import PostgresSessionStore
+from app.errors import Unavailable
+from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.claude_agent.sdk_session import RESUME_PROMPT, SdkSession
+from app.executors.port import ExecutionFailed, RunPlan
+from app.ids import new_uuid
+from app.requests import Message
+from tests.factories import a_plan
+from tests.unit.executors.claude_agent.an_executor import NO_DATABASE
+
+
+class Store(PostgresSessionStore):
+    """Keeps lines in memory; away as often as it is told."""
+
+    def __init__(self, *entries: TranscriptEntry, away: int = 0) -> None:
+        super().__init__(NO_DATABASE)
+        self.kept = list(entries)
+        self.away = away
+
+    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:  # noqa: ARG002
+        return self.kept
+
+    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:  # noqa: ARG002
+        if self.away:
+            self.away -= 1
+            raise Unavailable
+        self.kept += entries
+
+
+def line(role: str, text: str, uuid: str) -> dict[str, Any]:
+    message = {"role": role, "content": [{"type": "text", "text": text}]}
+    when = "2026-11-22T09:00:00.000Z"
+    return {"type": role, "uuid": uuid, "parentUuid": None, "timestamp": when, "message": message}
+
+
+def a_conversation(plan: RunPlan) -> Conversation:
+    now = datetime.now(UTC)
+    return Conversation(
+        account_id=plan.run.account_id,
+        state_key="k",
+        session_id=new_uuid(),
+        title=None,
+        turns=1,
+        forked_from=None,
+        forked_at=None,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def earlier(run_id: str = "r0") -> list[TranscriptEntry]:
+    return [
+        TranscriptEntry(line("user", "one", "u1"), run_id),
+        TranscriptEntry(line("assistant", "two", "a1"), run_id),
+    ]
+
+
+def a_session(plan: RunPlan, *entries: TranscriptEntry, away: int = 0) -> tuple[SdkSession, Store]:
+    store = Store(*entries, away=away)
+    return SdkSession(store, a_conversation(plan), plan.run), store
+
+
+def asked(text: str) -> list[Message]:
+    return [Message(role="user", content=text)]
+
+
+async def test_a_new_conversation_begins_with_the_question_and_writes_nothing_before(tmp_path: Path) -> None:
+    plan = a_plan()
+    session, _ = a_session(plan)
+    directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
+
+    prompt = await session.load(plan, asked("hello"))
+    session.write_transcript(directory)
+    session.configure(options, directory)
+
+    assert prompt.content == "hello"
+    assert not directory.transcripts.exists()
+    assert (options.resume, options.session_store_flush) == (None, "eager")
+    assert options.session_id is not None
+    directory.remove()
+
+
+async def test_one_that_goes_on_is_resumed_on_its_lines(tmp_path: Path) -> None:
+    plan = a_plan()
+    session, _ = a_session(plan, *earlier())
+    directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
+
+    prompt = await session.load(plan, asked("three"))
+    session.write_transcript(directory)
+    session.configure(options, directory)
+
+    (path,) = directory.transcripts.iterdir()
+    assert [json.loads(text)["uuid"] for text in path.read_text().splitlines()] == ["u1", "a1"]
+    assert (prompt.content, path.stem) == ("three", options.resume)
+    assert options.env["CLAUDE_CONFIG_DIR"] == str(directory.config)
+    directory.remove()
+
+
+async def test_an_attempt_that_asked_already_goes_on_and_does_not_ask_again() -> None:
+    plan = a_plan()
+    session, _ = a_session(plan, *earlier(str(plan.run.run_id)))
+
+    assert (await session.load(plan, asked("one"))).content == RESUME_PROMPT
+
+
+async def test_a_history_that_contradicts_the_conversation_ends_the_run() -> None:
+    plan = a_plan()
+    session, _ = a_session(plan, *earlier())
+    messages = [*asked("something else"), Message(role="assistant", content="no"), *asked("three")]
+
+    with pytest.raises(ExecutionFailed) as failed:
+        await session.load(plan, messages)
+
+    assert failed.value.outcome.error == "invalid_request"
+
+
+async def test_what_the_sdk_could_not_store_is_stored_from_the_file(
+    tmp_path: Path,
+) -> None:
+    plan = a_plan()
+    session, store = a_session(plan, away=1)
+    directory = RunDirectory(tmp_path)
+    await session.load(plan, asked("hello"))
+    options = ClaudeAgentOptions()
+    session.configure(options, directory)
+    directory.transcripts.mkdir(parents=True)
+    lines = [line("user", "hello", "u1"), {"type": "summary"}, line("assistant", "hi", "a1")]
+    text = "".join(f"{json.dumps(each)}\n" for each in lines) + '{"type": "assist'
+    (directory.transcripts / f"{options.session_id}.jsonl").write_text(text)
+
+    await session.save_missed_lines(directory)
+
+    assert [(entry.line["uuid"], entry.run_id) for entry in store.kept] == [("u1", "r1"), ("a1", "r1")]
+    directory.remove()
