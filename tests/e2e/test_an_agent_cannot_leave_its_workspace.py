@@ -216,6 +216,10 @@ async def test_nothing_of_a_run_lives_on(world_of: WorldOf, tmp_path: Path) -> N
 
     await world.run(a_request("go", graphId=EDITOR))
 
+    # Otherwise nothing was started that could still run.
+    (output,) = answered(world)
+    assert "ok" in output
+
     def left() -> list[psutil.Process]:
         return [process for process in psutil.process_iter() if "sleep 4242" in arguments_of(process)]
 

@@ -290,7 +290,6 @@ async def test_nothing_is_left_after_fifty_runs(world_of: WorldOf, tmp_path: Pat
 
     world = await world_of(respond, RUNTALLY_MAX_CONCURRENT_RUNS=4)
     kinds = ["ok", "fail", "tool", "cancel", "cancel"]
-    started = time.monotonic()
     runs = [await world.start(a_request(f"{kinds[n % 5]} {n}")) for n in range(50)]
     cancels = [run_id for number, run_id in enumerate(runs) if kinds[number % 5] == "cancel"]
     waiting = [asyncio.create_task(_cancel_once_running(world, run_id)) for run_id in cancels]
@@ -305,7 +304,6 @@ async def test_nothing_is_left_after_fifty_runs(world_of: WorldOf, tmp_path: Pat
     await until(lambda: not cli_processes())
     await until(lambda: not list((tmp_path / "data" / "runs").glob("server-*/*")))
     await until(lambda: world.services.database.connections_in_use() == 0)
-    assert time.monotonic() > started
 
 
 SLOW_TOOL = """

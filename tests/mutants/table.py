@@ -1,0 +1,170 @@
+"""The planted faults."""
+
+from dataclasses import dataclass
+
+RUN_CORE = ("tests/integration/test_run_worker.py", "tests/integration/test_run_supervisor.py")
+"""Fast tests that need PostgreSQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault: in `file`, `old` (which occurs there once) becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = ()
+    """Tests to run besides the unit and contract tests."""
+
+
+_CLAUDE = "app/executors/claude_agent"
+
+MUTANTS = (
+    # Faults that the tests of an earlier version did not find.
+    Mutant(
+        "the end of a run is not fenced by its attempt",
+        "app/runs/repository.py",
+        ", runs.c.attempt == attempt)\n        .values(\n            status=_status",
+        ")\n        .values(\n            status=_status",
+        RUN_CORE,
+    ),
+    Mutant(
+        "readers get the end of a run before it is stored",
+        "app/runs/worker.py",
+        "        unstored = await self._store(finished, entries)\n"
+        "        await close_log(self._log, run, terminal)\n",
+        "        await close_log(self._log, run, terminal)\n"
+        "        unstored = await self._store(finished, entries)\n",
+        RUN_CORE,
+    ),
+    Mutant(
+        "two events of a run are appended at once",
+        "app/runs/events/publisher.py",
+        "async with self._publish_lock:",
+        "if True:",
+    ),
+    Mutant(
+        "the deadline does not end the CLI",
+        f"{_CLAUDE}/watchdog.py",
+        "await asyncio.gather(self._process.stop(), self._control.acknowledge())",
+        "await self._control.acknowledge()",
+    ),
+    Mutant(
+        "the model gets no description of tools",
+        f"{_CLAUDE}/tools/mcp_bridge.py",
+        "description=tool.description,",
+        'description="",',
+    ),
+    Mutant(
+        "UserPromptSubmit is not observed",
+        f"{_CLAUDE}/tools/sdk_hooks.py",
+        'await self.notify_in_lean_mode(HookCall("UserPromptSubmit"))',
+        "return",
+    ),
+    Mutant(
+        "Stop is not observed",
+        f"{_CLAUDE}/tools/sdk_hooks.py",
+        'await self.notify_in_lean_mode(HookCall("Stop"))',
+        "return",
+    ),
+    Mutant(
+        "the SDK gets no hooks for subagents",
+        f"{_CLAUDE}/tools/sdk_hooks.py",
+        "for name in get_args(HookName)\n",
+        'for name in get_args(HookName)\n            if not name.startswith("Subagent")\n',
+    ),
+    Mutant(
+        "tools are called after deadline or budget",
+        f"{_CLAUDE}/tools/mcp_bridge.py",
+        'return None if limit is None else _DENIAL_REASONS.get(limit, "This run is over.")',
+        "return None",
+    ),
+    Mutant(
+        "the init message of the CLI is not checked",
+        f"{_CLAUDE}/run_stream.py",
+        "check_init(init, tools=self._expected_tools(), servers=self._expected_servers())",
+        "pass",
+    ),
+    Mutant("the CLI may load skills", f"{_CLAUDE}/options/sdk_options.py", "        skills=[],\n", ""),
+    Mutant(
+        "the CLI gets a plugin",
+        f"{_CLAUDE}/options/sdk_options.py",
+        "        plugins=[],\n",
+        '        plugins=[{"type": "local", "path": "/tmp"}],\n',
+    ),
+    Mutant(
+        "messages to a running agent are missing from the history",
+        "app/conversations/sdk_transcript.py",
+        '"type": "queued_command"',
+        '"type": "none"',
+    ),
+    # Others.
+    Mutant(
+        "usage is not recorded",
+        "app/runs/events/output.py",
+        "self._receipts.record(fact)",
+        "pass",
+        RUN_CORE,
+    ),
+    Mutant(
+        "output beyond the limit is published",
+        "app/runs/events/output.py",
+        "if self._bytes > self._max_bytes:",
+        "if False:",
+    ),
+    Mutant(
+        "a cancel does not go beyond an interrupt",
+        "app/executors/control.py",
+        'self._requested not in {kind, "cancel"}',
+        "self._requested is None",
+    ),
+    Mutant(
+        "an expired approval allows the call",
+        "app/executors/approvals.py",
+        'Decision("deny", message=_EXPIRED)',
+        'Decision("allow", message=_EXPIRED)',
+    ),
+    Mutant(
+        "every tool may be called",
+        "app/tools/policy.py",
+        "return tool_id in self.allowed",
+        "return True",
+    ),
+    Mutant(
+        "no slot is reserved for other accounts",
+        "app/runs/dispatcher.py",
+        "return free > (capacity.reserved if held else 0)",
+        "return free > 0",
+    ),
+    Mutant(
+        "the graph's limits do not count",
+        "app/runs/planner.py",
+        "limits = request.limits.tightest(spec.limits)",
+        "limits = request.limits",
+    ),
+    Mutant(
+        "credits are rounded down",
+        "app/billing/pricing.py",
+        "exact.to_integral_value(ROUND_CEILING)",
+        "exact",
+    ),
+    Mutant(
+        "a webhook reaches private addresses",
+        "app/webhooks/addresses.py",
+        "if not address.is_global or any(",
+        "if any(",
+    ),
+    Mutant(
+        "a reader gets entries twice",
+        "app/streams/memory.py",
+        "position = batch[-1].position",
+        "position = batch[0].position",
+    ),
+    Mutant(
+        "what follows a later delta of usage is lost",
+        "app/gateway/wire.py",
+        "self._raw = merged(self._raw, reported)",
+        "self._raw = self._raw or reported",
+    ),
+)
