@@ -10,7 +10,6 @@ from starlette.middleware.cors import CORSMiddleware
 from app.bootstrap.services import Services
 from app.http.admission.bodies import BodyReader
 from app.http.admission.body_budget import BodyBudget
-from app.http.admission.checks import literal_paths
 from app.http.admission.limits import FailedKeyLimit, RequestLimits
 from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
@@ -22,7 +21,7 @@ from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, Unexp
 from app.http.native.openapi import event_schemas
 from app.http.openapi.document import ERRORS, DocumentedApp
 from app.http.problems import Problem, install_error_handlers
-from app.http.routers import ROUTERS
+from app.http.routers import LITERAL_PATHS, ROUTERS
 from app.http.streaming.sse import HEARTBEAT_S
 
 DESCRIPTION: Final = """
@@ -87,7 +86,7 @@ def create_app(
     app.state.readiness = SharedResult(partial(unavailable_parts, services), max_age_s=MAX_AGE_S)
     app.state.limits = _limits(services, is_proxy)
     app.mount("/assets", files)
-    app.state.literal_paths = literal_paths(app.routes)
+    app.state.literal_paths = LITERAL_PATHS
     # The middleware added last is the outermost.
     app.add_middleware(HeadRequests)
     app.add_middleware(UnexpectedErrors)

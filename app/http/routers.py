@@ -1,5 +1,6 @@
 """Every router of the API, in the order of the OpenAPI document."""
 
+from app.http.admission.checks import literal_paths
 from app.http.ag_ui.routes import router as ag_ui
 from app.http.ai_sdk.routes import router as ai_sdk
 from app.http.api.accounts.routes import router as accounts
@@ -24,3 +25,5 @@ ROUTERS = (
     *(receipts, usage, balance, alarms, keys, accounts, webhooks, catalogs),
     *(health, browser_session, pages),
 )
+
+LITERAL_PATHS = literal_paths([route for router in ROUTERS for route in router.routes])
