@@ -141,7 +141,7 @@ class ReceiptQueue:
         return self._credits_by_account[run.account_id] + credits_
 
     async def wait_delivered(self, account_id: AccountId, *, within_s: float) -> None:
-        """Wait until no receipt of an account with a charge is queued, `within_s` at most."""
+        """Wait until no receipt with a charge is queued for an account, `within_s` at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s), self._delivered:
                 await self._delivered.wait_for(lambda: not self._credits_by_account[account_id])

@@ -42,7 +42,7 @@ class MessageInbox:
         """By message id, until the message takes effect."""
         self._closed = False
         self.is_open = False
-        """Whether an agent receives the messages."""
+        """Whether an agent receives the messages, or has received them."""
 
     def put(self, sent: SentMessage) -> None:
         """Queue a message; the same one twice is queued once. Raises `RunEnded`, `MessageQueueFull`."""

@@ -38,7 +38,7 @@ class Metering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BilledMetering:
-    """Metering by the price list, the credit ledger and the receipt writer."""
+    """Metering by the price list, the credit ledger and the receipt queue."""
 
     receipts: ReceiptQueue
     ledger: CreditLedger
@@ -64,7 +64,7 @@ class BilledMetering:
         try:
             price = self.prices.price_of(model, at=now)
         except UnknownPrice:
-            # The receipt writer logs the missing price. Budgets are enforced at the price of the
+            # The receipt queue logs the missing price. Budgets are enforced at the price of the
             # requested model.
             price = self.prices.price_of(plan.model, at=now)
         return price.cost_of(usage)
@@ -114,7 +114,7 @@ class _CreditCheck:
         self._metering = metering
         self._run = plan.run
         self._held = plan.reserved
-        """Credits held for the run by the last answer of the ledger; None without a credit limit."""
+        """Credits the run may spend: first its reservation, then the ledger's last answer; None: no limit."""
         self._unlimited_until = 0.0
 
     async def check(self, in_progress: CallCost) -> Refusal | None:

@@ -97,8 +97,8 @@ class RunService:
 
         Raises `ScopeMissing` if joining would show what other keys requested, `RunIdTaken`,
         `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`, `ConversationBusy`,
-        `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`, `SandboxUnavailable`,
-        `StorageFull`, `RunDeleted`.
+        `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
+        `SandboxUnavailable`, `StorageFull`, `RunDeleted`.
         """
         run = RunKey(caller.account_id, _run_id(caller.account_id, request, idempotency_key))
         fingerprint = await self._codec.fingerprint(request)
