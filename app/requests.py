@@ -102,8 +102,8 @@ OnConflict = Literal["reject", "enqueue", "interrupt"]
 PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 """Which tool calls of a run need approval.
 
-`default`: those the graph says; `acceptEdits`: the same except edits of files; `plan`: only read-only
-tools may be called; `dontAsk`: calls that need approval are denied; `bypassPermissions`: none.
+`default` and `acceptEdits`: those the graph names; `plan`: the same, and only read-only tools may be
+called; `dontAsk`: calls that need approval are denied; `bypassPermissions`: none.
 """
 
 Priority = Literal["now", "next", "later"]
