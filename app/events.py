@@ -36,7 +36,10 @@ class RunStarted(_Event):
 
 
 class Queued(_Event):
-    """The run has to wait; `position` is its place in the queue, from 1. Always the first event."""
+    """The run has to wait. Always the first event.
+
+    `position` counts the runs that wait for a slot, itself included, or the earlier runs of its conversation.
+    """
 
     type: Literal["queued"] = "queued"
     position: int

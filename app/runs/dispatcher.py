@@ -142,7 +142,7 @@ class RunDispatcher:
     ) -> AsyncIterator[None]:
         """Wait for a slot and hold it; a run that is stopped meanwhile goes on without one, to end.
 
-        `on_wait` is called once if the run has to wait, with its position in the queue (from 1).
+        `on_wait` is called once if the run has to wait, with the number of waiting runs, itself included.
         """
         waiter = _Waiter(holder)
         self._waiting.append(waiter)

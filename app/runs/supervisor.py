@@ -42,7 +42,7 @@ class ActiveRun:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def publish_queued(self, position: int) -> None:
-        """Publish the run's position in the queue."""
+        """Publish for how many runs it waits; see `Queued`."""
         try:
             await self.publisher.publish(Queued(position=position))
         except AppError as error:
