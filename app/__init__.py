@@ -1,1 +1,1 @@
-"""Runtally runs agent graphs and keeps the tally."""
+"""Runtally: runs agent graphs over HTTP and bills each message exactly once."""

@@ -1,4 +1,4 @@
-"""Background work: the loop of periodic jobs, and the race of several waits."""
+"""Background work: `forever` runs periodic jobs, `first_of` waits for the first of several conditions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

@@ -54,7 +54,7 @@ class TextDelta(_Event):
 
 
 class ThinkingDelta(_Event):
-    """More thinking of a message; only where the graph says `show_thinking: true`."""
+    """More thinking of a message; only if the graph has `show_thinking: true`."""
 
     type: Literal["thinking_delta"] = "thinking_delta"
     message_id: str

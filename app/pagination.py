@@ -68,7 +68,7 @@ class PageRequest:
 
     @property
     def fetched(self) -> int:
-        """How many items to read: one more than fits tells whether there is a next page."""
+        """How many items to read: one more than fits shows whether there is a next page."""
         return self.limit + 1
 
     def cut(

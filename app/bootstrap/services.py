@@ -63,7 +63,7 @@ from app.webhooks.service import Webhooks
 from app.workspaces.service import Workspaces
 
 DRAIN_S = 20.0
-"""How long active runs may continue after the server was asked to stop."""
+"""How long active runs may continue after the server got a signal to stop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""RunControl: what clients request of a running run, for its executor to obey."""
+"""RunControl: the requests of clients to a running run, which its executor executes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -66,12 +66,12 @@ class RunControl:
         kind = self._requested
         await self.acknowledge()
         self.stop_turn.clear()
-        # A cancel may have been requested meanwhile, and is still to be obeyed.
+        # A cancel may have been requested meanwhile, and is still pending.
         if kind is not None and self._requested == kind:
             await self._advance("stopped")
 
     async def end(self) -> None:
-        """The run is over: deny waiting tool calls, release senders, publish what is left to publish."""
+        """The run is over: deny waiting tool calls, release senders, publish the remaining events."""
         self._ended = True
         self.inbox.close()
         await self.approvals.end()
@@ -81,7 +81,7 @@ class RunControl:
             await asyncio.wait(self._publishing)
 
     async def _request(self, kind: StopKind) -> None:
-        # A repeated request changes nothing; a cancel goes beyond an interrupt.
+        # A repeated request changes nothing, except a cancel after an interrupt.
         if not self._ended and self._requested not in {kind, "cancel"}:
             self._requested = kind
             await self._advance("requested")

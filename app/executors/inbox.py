@@ -32,7 +32,7 @@ class MessageLimits:
 
 
 class MessageInbox:
-    """Queues messages until the executor forwards them, and tells senders where they took effect."""
+    """Queues messages until the executor forwards them, and reports their positions to senders."""
 
     def __init__(self, limits: MessageLimits | None = None) -> None:
         self._limits = limits or MessageLimits()

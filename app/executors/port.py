@@ -1,4 +1,4 @@
-"""GraphExecutor: the port of executors, and what they are given (RunContext) and produce (RunOutcome)."""
+"""GraphExecutor: the port of executors, with their input (RunContext) and result (RunOutcome)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

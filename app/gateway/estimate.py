@@ -47,7 +47,7 @@ class CallSize:
     maximum: TokenUsage
     """The most it may use."""
     estimate: TokenUsage
-    """Its prompt, approximately; without an answer."""
+    """The approximate usage of its prompt alone, without an answer."""
 
 
 @dataclass(slots=True)

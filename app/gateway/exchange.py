@@ -23,7 +23,7 @@ DRAIN_S = 0.02
 """How long buffered data of the provider is read after the agent disconnected."""
 
 DRAIN_TICKS = 20
-"""And for how many iterations of the event loop, each of which may read a chunk."""
+"""The same limit in iterations of the event loop, each of which may read a chunk."""
 
 SMALL_BYTES = 1024 * 1024
 """Of a response that is no message: an error, or a token count."""
@@ -141,7 +141,7 @@ class Exchange:
 
     async def _count_output(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
         """Record the output of a truncated message, counted by the provider."""
-        # First of all: the provider should generate no more output.
+        # First, so that the provider stops generating output.
         await response.aclose()
         message = fold.finish()
         if message is not None:
@@ -165,7 +165,7 @@ class Exchange:
 
 
 def _is_usable(response: httpx.Response) -> bool:
-    """Not a redirect, which would lead the agent elsewhere, nor compressed, which could be a bomb."""
+    """Neither a redirect to another address nor compressed, which could expand to a huge size."""
     encoding = response.headers.get("content-encoding", "identity").lower()
     return encoding == "identity" and (response.is_success or response.is_error)
 

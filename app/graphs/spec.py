@@ -16,7 +16,7 @@ class AgentSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     description: Annotated[str, Field(min_length=1, pattern=r"\S")]
-    """Tells the model when to use this subagent."""
+    """Read by the model to decide when to use this subagent."""
     prompt: Annotated[str, Field(min_length=1, pattern=r"\S")]
     tools: tuple[str, ...] = ()
     model: str | None = None
@@ -62,7 +62,7 @@ class GraphSpec(BaseModel):
     allow_system_messages: Annotated[bool, Field(strict=True)] = False
     """Whether clients may send system messages, which extend the system prompt."""
     retry: Annotated[bool, Field(strict=True)] = False
-    """Whether a run with a conversation is resumed by another process when its own died."""
+    """Whether a run with a conversation is resumed by another process if its process dies."""
     system_prompt: Annotated[str, Field(min_length=1)]
 
     @field_validator("approve")

@@ -1,1 +1,1 @@
-"""Speak HTTP: the only door to FastAPI and Starlette."""
+"""The HTTP API; the only package that imports FastAPI and Starlette."""

@@ -75,7 +75,7 @@ class UnexpectedErrors:
                 log.exception("http.unexpected_error", path=scope["path"])
                 await error_response(AppError())(scope, receive, send)
             else:
-                # The response is left incomplete, which tells the client that it was truncated.
+                # The response is left incomplete, so the client can detect that it was truncated.
                 _log_truncated_response(scope["path"], error)
 
 

@@ -16,7 +16,7 @@ _MAX_WAITING = 16
 
 
 class ValueUncheckable(Exception):
-    """The value cannot be checked against its schema within the limits; the text says why."""
+    """The value cannot be checked against its schema within the limits; the text is the reason."""
 
 
 class CheckerUnavailable(Unavailable):

@@ -28,7 +28,7 @@ class SchemasBusy(Unavailable):
 
 
 class WorkerEnded(Exception):
-    """A worker ended or was killed before it sent a reply; the text says why."""
+    """A worker ended or was killed before it sent a reply; the text is the reason."""
 
 
 class _Worker:

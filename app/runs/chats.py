@@ -126,7 +126,7 @@ class ChatRuns:
 
 
 def answer_ids(account_id: AccountId, message: ChatMessage) -> Iterator[RunId]:
-    """The run ids of a message's answers, without end: derived from the message, one per repetition."""
+    """Yields without end the run ids of a message's answers: derived from the message, one per repetition."""
     chat = message.chat
     answer_id = uuid5(account_id, f"{chat.graph_id}\n{chat.state_key}\n{message.message_id}")
     while True:

@@ -140,7 +140,7 @@ class RunDispatcher:
         *,
         on_wait: Callable[[int], Awaitable[None]],
     ) -> AsyncIterator[None]:
-        """Wait for a slot and hold it; a run that is stopped meanwhile goes on without one, to end.
+        """Wait for a slot and hold it; if the run is stopped meanwhile, continue without a slot.
 
         `on_wait` is called once if the run has to wait, with the number of waiting runs, itself included.
         """

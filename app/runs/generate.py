@@ -37,7 +37,7 @@ GRAPH = "claude_agents:generate"
 
 
 class NoMatchingObject(InvalidOutput):
-    """The model's answer holds no object that matches the schema."""
+    """The model's answer contains no object that matches the schema."""
 
 
 class RunOutOfTime(TimedOut):
@@ -128,7 +128,7 @@ class Generator:
         if not final.ok and await self._has_answered(run, final):
             raise NoMatchingObject(run_id=run.run_id)
         _require_answer(final)
-        # The executor checks this too, but the API promises it whatever the executor.
+        # The executor checks this too, but the API guarantees it for every executor.
         owner = str(run.account_id)
         try:
             mismatch = await self._schemas.mismatch(schema, final.structured_output, owner=owner)

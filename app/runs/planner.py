@@ -113,7 +113,7 @@ class RunPlanner:
 
 
 def check_system_messages(request: GraphRunRequest, spec: GraphSpec) -> None:
-    """Raise `Invalid` for the first system message, unless the graph says `allow_system_messages`."""
+    """Raise `Invalid` for the first system message, unless the graph has `allow_system_messages`."""
     if spec.allow_system_messages:
         return
     for index, message in enumerate(request.messages):

@@ -14,7 +14,7 @@ from app.runs.requests.response_schema import check_response_schema
 
 @dataclass(frozen=True, slots=True)
 class RunPreviewer:
-    """Plans a run as `RunService` does and asks its executor for a preview."""
+    """Plans a run as `RunService` does and gets the preview of its executor."""
 
     planner: RunPlanner
     executor: GraphExecutor

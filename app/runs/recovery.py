@@ -40,14 +40,14 @@ HEARTBEAT_TIMEOUT_S = 20.0
 """A run without a heartbeat for this long is recovered, so its readers get its end within 30 s."""
 
 MAX_ATTEMPTS = 3
-"""Limits how many processes a run that crashes its process can take down."""
+"""Limits how many processes can be crashed by one run."""
 
 _RECEIPTS_WAIT_S = 2.0
 """How long a resumed run waits for the receipts of its earlier attempts."""
 
 
 class RunRecovery:
-    """Resumes runs whose process died where the graph says `retry: true`; ends the others with `internal`."""
+    """Resumes runs whose process died if the graph has `retry: true`; ends the others with `internal`."""
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class RunRecovery:
     async def _claim(self, tx: Transaction, run: RunRecord) -> bool:
         """Assign the run to this process, if it may be resumed.
 
-        Its graph must say `retry: true`, its conversation must hold the messages so far, and nobody
-        may have requested that it stops.
+        Its graph must have `retry: true`, its conversation must hold the messages so far, and there
+        must be no stop request.
         """
         if run.state_key is None or run.interruption is not None or run.attempt + 1 >= MAX_ATTEMPTS:
             return False
@@ -125,7 +125,7 @@ class RunRecovery:
         return True
 
     async def _resume_claimed(self) -> None:
-        """Start the next attempt of each claimed run; while the database is away, they stay claimed."""
+        """Start the next attempt of each claimed run; without the database, they stay claimed."""
         while self._claimed:
             run = self._claimed[0]
             try:

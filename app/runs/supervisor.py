@@ -46,7 +46,7 @@ class ActiveRun:
         try:
             await self.publisher.publish(Queued(position=position))
         except AppError as error:
-            # If the event log stays away, the run itself fails later.
+            # If the event log stays unavailable, the run itself fails later.
             log.warning("run.queued_not_published", reason=error.detail)
 
 

@@ -129,14 +129,14 @@ class RunWorker:
     async def _finish(self, finished: _FinishedRun) -> Sequence[LogEntry] | None:
         """Store the run, then publish its end; returns the entries that could not be stored yet.
 
-        While the database is away the end is published first, and the run is stored later.
+        While the database is unavailable the end is published first, and the run is stored later.
         """
         run, final = finished.run, finished.final
         terminal = terminal_events(final)
         try:
             entries = await self._log.read(run)
         except AppError as error:
-            # Without the log only the end can be stored; readers get it at whatever position they are.
+            # Without the log only the end can be stored; each reader gets it after its last position.
             log.error("run.events_lost", reason=error.detail)  # noqa: TRY400
             entries = ()
         entries = [*entries, *with_positions(terminal, after=last_position(entries))]

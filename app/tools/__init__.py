@@ -1,1 +1,1 @@
-"""Run a tool safely."""
+"""Tools and MCP servers, and the runner that executes tool calls."""

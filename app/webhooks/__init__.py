@@ -1,1 +1,1 @@
-"""Deliver events to the HTTP servers of accounts."""
+"""Webhooks: deliver events to the HTTP servers of accounts."""

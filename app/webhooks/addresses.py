@@ -2,7 +2,7 @@
 
 Tenants choose a webhook's URL, and this server calls it. It must not reach hosts that only the
 operator's network can reach. Names are resolved here, each of their addresses is checked, and only checked
-addresses are connected to, so that a changed DNS record (DNS rebinding) changes nothing.
+addresses are connected to, so a changed DNS record (DNS rebinding) has no effect.
 """
 
 import asyncio

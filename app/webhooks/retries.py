@@ -24,7 +24,7 @@ RETRY_SCHEDULE = tuple(
 """The delays between attempts recommended by Standard Webhooks; the first attempt is immediate."""
 
 MAX_RETRY_AFTER = timedelta(hours=1)
-"""The longest delay a receiver can ask for with `Retry-After`."""
+"""The longest delay a receiver can request with `Retry-After`."""
 
 GONE = 410
 _JITTER = 0.1
@@ -40,7 +40,7 @@ class ReceiverResponse:
     status: int | None = None
     problem: DeliveryProblem | None = None
     retry_after: timedelta | None = None
-    """The delay the receiver asked for."""
+    """The delay the receiver requested."""
 
     @property
     def accepted(self) -> bool:

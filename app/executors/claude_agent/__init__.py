@@ -1,1 +1,1 @@
-"""The only door to the Claude Agent SDK."""
+"""The executor that runs graphs with the Claude Agent SDK."""

@@ -146,7 +146,7 @@ class LoginAuth:
     """Whether a login works shows when it is used: a run without one fails."""
 
     def __init__(self, cli: Cli, login: Login, directory: Path) -> None:
-        """`directory` holds the folders of the CLIs that are asked whether they are logged in."""
+        """`directory` holds the folders of the CLI processes that report their login status."""
         self._cli = cli
         self._login = login
         self._directory = directory

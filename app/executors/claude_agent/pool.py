@@ -62,7 +62,7 @@ class WarmCli:
 
 
 StartCli: TypeAlias = Callable[[RunPlan, str], Awaitable[WarmCli]]
-"""Takes a run like those to come, and their system prompt."""
+"""Starts a process, given the plan and the system prompt of a run with the same launch spec."""
 
 
 class WarmPool:

@@ -53,7 +53,7 @@ class RunStream:
         )
 
     def feed(self, message: Message) -> Iterator[AiEvent]:
-        """The events of one SDK message; raises `UnexpectedCapabilities` if the CLI offers too much."""
+        """The events of one SDK message; raises `UnexpectedCapabilities`."""
         match message:
             case SystemMessage(subtype="init", data=init):
                 check_init(init, tools=self._expected_tools(), servers=self._expected_servers())
@@ -74,7 +74,7 @@ class RunStream:
         yield from self._report(self._usage.feed(message))
 
     def expect_message(self, sent: SentMessage) -> None:
-        """Publish this message as taken once the agent starts to process it."""
+        """Publish this message as delivered once the agent starts to process it."""
         self._mapper.expect(sent)
 
     def finish(self) -> Iterator[AiEvent]:

@@ -52,7 +52,7 @@ class CliStarter:
     """How many idle processes are kept."""
     new_client: Callable[[ClaudeAgentOptions], ClaudeSDKClient] = ClaudeSDKClient
     observers: Sequence[Observer] = (log_hook_call,)
-    """Get every call of a hook of every run."""
+    """Notified of every hook call of every run."""
     _pool: WarmPool = field(init=False)
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
 

@@ -1,1 +1,1 @@
-"""What a request passes before its route runs: key, scope, rate, size, body."""
+"""Checks of a request before its route runs: key, scope, rate, size, body."""

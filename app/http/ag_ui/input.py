@@ -199,7 +199,7 @@ def _part(part: ContentPart) -> dict[str, Any]:
         case ImagePart(source=DataSource(value=data, mime_type=media_type)) if media_type in _IMAGES:
             return {"type": "image", "mediaType": media_type, "data": data}
         case _:
-            # The protocol forbids failing here, so the model is told that the attachment is missing.
+            # The protocol forbids failing here, so the model gets a note that the attachment is missing.
             return {"type": "text", "text": f"[An attachment of type {part.type} that cannot be read here.]"}
 
 

@@ -137,7 +137,7 @@ async def _decide(services: Services, run: RunKey, answer: _Answer) -> None:
     except (PermissionDecided, PermissionNotFound, RunEnded):
         if answer.decide is not None:
             raise
-        # A cancelled interrupt only asks to continue.
+        # A cancelled interrupt only requests that the run continues.
     except Invalid as error:
         path = f"resume.{answer.index}.payload.editedArgs"
         raise rename_fields(error.errors, lambda field: path + field.removeprefix("args")) from error

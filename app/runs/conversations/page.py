@@ -127,6 +127,6 @@ def _is_later(other: TurnRecord, turn: TurnRecord) -> bool:
 
 
 def _question_entry(run: TurnRecord) -> PageEntry:
-    """The question of a run that is not in the history: it waits, or ended before it was asked."""
+    """The question of a run that is not in the history: it waits, or ended before its agent got it."""
     at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return PageEntry(ConversationMessage("user_message", run.key.run_id, at, content=run.question), None)

@@ -22,7 +22,7 @@ class RunEventReader:
     def __init__(
         self, database: Database, event_log: EventLog, *, is_active: Callable[[RunKey], bool]
     ) -> None:
-        """`is_active` tells whether this process executes a run."""
+        """`is_active` returns whether this process executes a run."""
         self._database = database
         self._log = event_log
         self._is_active = is_active
@@ -49,7 +49,7 @@ class RunEventReader:
                 yield batch
 
     async def _follow_log(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """Follow the log; for a run of another process, until the database says that it has ended."""
+        """Follow the log; for a run of another process, until it has ended according to the database."""
         batches = with_idle_timeout(self._log.follow(run, after=after), lambda: _END_CHECK_S)
         async with aclosing(batches):
             async for batch in batches:
@@ -67,7 +67,7 @@ class RunEventReader:
         async with self._database.snapshot() as reader:
             first = decode_events(await stored_events(reader, run, max_bytes=1))
         # If the process of a run died and its events are lost, only its end is stored. The end then
-        # follows whatever position the reader has reached.
+        # gets the next positions after the reader's last one.
         only_end = bool(first) and first[0].event == RunError(error="internal")
         position = 0 if only_end else after
         while True:

@@ -39,7 +39,7 @@ _BY_ZERO = "divides by zero"
 
 
 class NotCalculable(ValueError):
-    """The expression has no value; the text says why and is shown to the model."""
+    """The expression has no value; the text is the reason and is shown to the model."""
 
 
 class Calculated(NamedTuple):

@@ -80,7 +80,7 @@ class CliProcess:
         interrupt_grace_s: float = INTERRUPT_GRACE_S,
         interrupt_retry_s: float = INTERRUPT_RETRY_S,
     ) -> None:
-        """`reads_usage_baseline`: ask the CLI for its usage totals before the first prompt.
+        """`reads_usage_baseline`: get the CLI's usage totals before the first prompt.
 
         `before_cleanup` is called with the directory if the SDK could not store the transcript.
         `sandbox` is the sandbox the CLI is started in.
@@ -240,7 +240,7 @@ class CliProcess:
         return self._stopping or not self._pending.any_pending
 
     async def _read_usage(self) -> dict[str, Any]:
-        # The SDK has no public way to ask; its version is pinned.
+        # The SDK has no public API for this; its version is pinned.
         query = self._client._query  # noqa: SLF001
         if query is None:
             raise CliFailed(CliFailed.__doc__)

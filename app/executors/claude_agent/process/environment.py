@@ -118,7 +118,7 @@ def login_environment(
 
 
 def _common(directory: Path, longest_tool_s: float, options: ModelOptions) -> dict[str, str]:
-    # With the SDK option alone, the CLI lets newer models think all the same.
+    # With the SDK option alone, newer models still think.
     no_thinking = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if options.thinking == "disabled" else {}
     return {
         **_FIXED,

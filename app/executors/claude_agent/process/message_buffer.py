@@ -26,9 +26,9 @@ class MessageBuffer:
         self._full = False
 
     def put(self, message: Message) -> bool:
-        """Add a message; one of any size if it is alone.
+        """Add a message; returns False if there is no room.
 
-        False: there was no room for it or for an earlier one. From then on nothing is added.
+        An empty buffer accepts a message of any size. After the first False nothing more is added.
         """
         size = _size_of(message)
         self._full |= self._bytes > 0 and self._bytes + size > self._max_bytes

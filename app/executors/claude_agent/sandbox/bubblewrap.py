@@ -114,7 +114,7 @@ def command_sandbox(spec: WorkspaceSpec) -> str:
         "memlock": 0,
         "msgqueue": 0,
     }
-    # The script has passed the first `--ro-bind` on already when it meets the root path.
+    # Without the first `--ro-bind`: the script has forwarded the CLI's own before it replaces the root path.
     _, *programs = _programs()
     size = ("--size", str(spec.max_temporary_bytes), "--tmpfs")
     shared_memory = shlex.join((*size, _SHARED_MEMORY, "--remount-ro", "/dev"))

@@ -37,7 +37,7 @@ _NO_GATEWAY = "with RUNTALLY_CLAUDE_AUTH=local_session a command could read the 
 
 
 class SandboxUnavailable(Unavailable):
-    """This graph needs a sandbox for its tools, and this server has none that works."""
+    """This graph needs a sandbox for its tools, and this server has no working sandbox."""
 
     code = "sandbox_unavailable"
 
