@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 GRAPH_CHECKS: Mapping[str, GraphCheck] = {"claude_agents": check_graph}
-"""By the provider in a graph's id."""
+"""Checks of executor-specific keys, by the provider in a graph's id."""
 
 
 def open_planner(settings: Settings) -> RunPlanner:

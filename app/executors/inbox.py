@@ -39,7 +39,7 @@ class MessageInbox:
         self._queue: asyncio.Queue[SentMessage] = asyncio.Queue()
         self._positions: dict[str, asyncio.Future[int | None]] = {}
         self._pending_sizes: dict[str, int] = {}
-        """By message id, until the message takes effect."""
+        """The size of each message by its id, until the message takes effect."""
         self._closed = False
         self.is_open = False
         """Whether an agent receives the messages, or has received them."""

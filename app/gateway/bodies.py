@@ -9,13 +9,13 @@ from typing import Any, Final
 from app.server.loopback import Receive, Scope
 
 BODY_BYTES: Final = 32 * 1024 * 1024
-"""Of one request: the limit of the Messages API."""
+"""Limit of one request: that of the Messages API."""
 
 RUN_BYTES: Final = 2 * BODY_BYTES
-"""Of all current requests of one run."""
+"""Limit of all current requests of one run together."""
 
 TOTAL_BYTES: Final = 256 * 1024 * 1024
-"""Of all current requests."""
+"""Limit of all current requests together."""
 
 BODY_S: Final = 30.0
 """How long a body may take to arrive."""

@@ -22,7 +22,7 @@ IMAGE_TOKENS = 1_600
 """Images are scaled down to these sizes: at most, and in most models (width x height / 750)."""
 
 DOCUMENT_TOKENS = 200_000
-"""Of a document given by URL or file id: the usual maximum of a prompt."""
+"""Assumed for a document given by URL or file id: the usual maximum of a prompt."""
 
 LONGEST_OUTPUT = 128_000
 SEARCHES = 10

@@ -26,7 +26,7 @@ DRAIN_TICKS = 20
 """The same limit in iterations of the event loop, each of which may read a chunk."""
 
 SMALL_BYTES = 1024 * 1024
-"""Of a response that is no message: an error, or a token count."""
+"""Limit of a response that is no message: an error, or a token count."""
 
 _DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 

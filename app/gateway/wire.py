@@ -22,16 +22,16 @@ from app.usage import UNKNOWN_MODEL, TokenUsage, counted, estimated_tokens, merg
 log = structlog.get_logger(__name__)
 
 ANSWER_BYTES = 32 * 1024 * 1024
-"""Of one response: twice the longest message of any model, in the smallest pieces."""
+"""Limit of one response: twice the longest message of any model, streamed in the smallest pieces."""
 
 MAX_JSON_BYTES = 8 * 1024 * 1024
-"""Of a response that is not streamed."""
+"""Limit of a response that is not streamed."""
 
 LINE_BYTES = 4 * 1024 * 1024
-"""Of one line of a streamed response."""
+"""Limit of one line of a streamed response."""
 
 KEPT_BYTES = 8 * 1024 * 1024
-"""Of a streamed response, kept in case it is truncated; tokens of the rest are extrapolated."""
+"""How much of a streamed response is kept in case it is truncated; tokens of the rest are extrapolated."""
 
 MOST_PARTS = 200_000
 """Commas and opening brackets of one JSON text: more would take long to parse; no message has so many."""

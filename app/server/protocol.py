@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 MAX_HEAD_BYTES: Final = 65_536
-"""Of a request line with its headers, and of what may come between two pieces of a body."""
+"""Limit of a request line with its headers, and of the protocol bytes between two pieces of a body."""
 MAX_HEADERS: Final = 128
 MAX_URL_BYTES: Final = 16_384
 MAX_PIPELINED: Final = 8

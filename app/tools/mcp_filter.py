@@ -13,7 +13,7 @@ from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 _MAX_REQUESTS = 1_000
 _MAX_MESSAGES = 10_000
-"""Of one connection, including invalid messages and responses without a request; more end it."""
+"""Limit per connection, including invalid messages and responses without a request; more end it."""
 
 _Incoming = SessionMessage | Exception
 

@@ -15,7 +15,7 @@ from app.webhooks.retries import ReceiverResponse, parse_response
 
 CALL_S = 10.0
 _CONNECT_S = 4.0
-"""For each address; a host may have several."""
+"""Timeout for each address; a host may have several."""
 
 
 class WebhookSender:

@@ -68,7 +68,7 @@ class WorkspaceSpec(BaseModel):
     max_files: Annotated[int, Field(ge=1, le=20_000, strict=True)] = 2_000
     keep_s: Annotated[int, Field(ge=60, le=30 * _DAY_S, strict=True)] = _DAY_S
     max_temporary_bytes: Annotated[int, Field(ge=_MIB, le=_GIB, strict=True)] = 64 * _MIB
-    """For each writable directory besides the workspace."""
+    """Limit of each writable directory besides the workspace."""
     max_memory_bytes: Annotated[int, Field(ge=512 * _MIB, le=64 * _GIB, strict=True)] = _GIB
     """Per command, and for all commands together."""
     max_processes: Annotated[int, Field(ge=16, le=4096, strict=True)] = 128

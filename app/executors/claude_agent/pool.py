@@ -51,7 +51,7 @@ class WarmCli:
     bridge: McpBridge
     hooks: SdkHooks
     address: ChannelAddress
-    """Its Messages API; it answers once a run opens its channel there."""
+    """Its base URL and token; they work once a run opens its channel at this address."""
     started_at: float
 
     @property

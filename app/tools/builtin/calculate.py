@@ -26,7 +26,7 @@ from app.tools.tool import ToolContext, ToolOutput, tool
 MAX_LENGTH = 300
 MAX_DEPTH = 60
 MAX_EXPONENT = 1000
-"""Of a power, and of ten in any intermediate number."""
+"""Limit of the exponent of a power, and of the power of ten of any intermediate number."""
 WORKING_DIGITS = 100
 ROUNDED_DIGITS = 30
 """Shown digits of a result that is not exact; the other digits absorb rounding errors."""

@@ -29,7 +29,7 @@ class ComparingMeter:
     plan: RunPlan
     channel: Channel
     _parents: dict[MessageId, str | None] = field(default_factory=dict)
-    """By message the SDK showed: the tool call that started its subagent, None for the main thread."""
+    """By message that the SDK reported: the call that started its subagent, None for the main agent."""
     _of_sdk: dict[MessageId, MeteredMessage] = field(default_factory=dict)
     _reported: set[MessageId] = field(default_factory=set)
     _drift: int = 0

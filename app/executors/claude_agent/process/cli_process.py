@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
-"""Of a user message: a text, or content blocks."""
+"""The content of a user message: a text, or content blocks."""
 
 INTERRUPT_GRACE_S = 2.0
 """How long an interrupted CLI may take to send its last numbers before it is killed."""
@@ -47,7 +47,7 @@ INTERRUPT_GRACE_S = 2.0
 INTERRUPT_RETRY_S = 0.25
 STDERR_LINES = 20
 STDERR_CHARS = 1_000
-"""Of a line; the rest is dropped."""
+"""Limit of a line of standard error; the rest is dropped."""
 
 
 class CliFailed(Exception):
@@ -90,7 +90,7 @@ class CliProcess:
         self._directory = directory
         self._reads_usage_baseline = reads_usage_baseline
         self.usage_baseline: dict[str, Any] = {}
-        """By model: the totals a resumed conversation starts with, of its earlier runs."""
+        """By model: the totals of its earlier runs, with which a resumed conversation starts."""
         self._before_cleanup = before_cleanup
         self._sandbox = sandbox
         self._interrupt_grace_s, self._interrupt_retry_s = interrupt_grace_s, interrupt_retry_s

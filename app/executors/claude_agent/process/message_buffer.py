@@ -9,7 +9,7 @@ from typing import Any, Final
 from claude_agent_sdk import Message
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of waiting messages, as Python holds them: some 40 000 pieces of text."""
+"""Limit of waiting messages, by their size in memory: about 40 000 pieces of text."""
 
 
 class BufferFull(Exception):

@@ -43,10 +43,10 @@ class Usage(NamedTuple):
     memory_bytes: int
     """Without files. Shared memory counts once per process."""
     cpu_s: float
-    """Of commands, including ended ones."""
+    """Processor time of commands, including ended ones."""
     socket_bytes: int
     temporary_bytes: int
-    """Of files outside the workspace."""
+    """Size of files outside the workspace."""
 
 
 class RunningSandbox:

@@ -50,7 +50,7 @@ class McpBridge:
         self._runner = ToolRunner(self._tools, policy)
         self._published: dict[str, asyncio.Event] = {}
         self._results: dict[str, ToolResult] = {}
-        """By tool-call id, from the tool's answer until `take_result`."""
+        """Results by tool-call id, from the end of the call until `take_result`."""
 
     def attach_run(self, context: RunContext, channel: Channel, hooks: SdkHooks) -> None:
         """Execute calls for this run from now on."""
