@@ -26,7 +26,7 @@ from typing import ClassVar, Self
 
 
 class OperatorError(Exception):
-    """A mistake in the server's configuration; the text is for the operator and reaches no client."""
+    """An error in the server's configuration; the text is for the operator and is never sent to clients."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,5 +179,5 @@ class Accounts:
             async with self._database.transaction() as tx:
                 await record_key_use(tx, key.id, if_older_than=USE_RECORD_INTERVAL)
         except Unavailable as error:
-            # The request is authenticated all the same.
+            # The request is authenticated nevertheless.
             log.warning("key.use_not_recorded", reason=error.detail)

@@ -1,1 +1,1 @@
-"""The routes and the JSON of our own API, one package per noun."""
+"""The routes and JSON schemas of our own API, one package per resource."""
