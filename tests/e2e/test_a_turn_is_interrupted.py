@@ -43,7 +43,7 @@ class Phase:
             ),
             "mid-tool": (in_turn(Reply([ToolUse(TASK)]), Reply([Text("next")])), WORKER),
             "waiting for approval": (
-                in_turn(Reply([ToolUse(MAIL, {"to": "b@c", "text": "x"})]), Reply([Text("next")])),
+                in_turn(Reply([ToolUse(MAIL, {"to": "b@example.org", "text": "x"})]), Reply([Text("next")])),
                 MAILER,
             ),
         }
