@@ -1,6 +1,7 @@
 """Runs over a CLI of ours: what becomes of answers, tools, hooks, deadlines and differences."""
 
 import asyncio
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,10 @@ async def test_an_answer_is_streamed_billed_and_final(tmp_path: Path) -> None:
     assert events[-1] == AssistantFinal(content="hello", structured_output=None)
     assert cli.prompts[0]["message"]["content"] == "what now?"
     assert cli.closed
+    assert bench.auth.channel is not None
+    assert bench.auth.channel.exhausted_limit == "ended"
+    # The SDK would pass the server's own variables on.
+    assert cli.options.env == dict.fromkeys(os.environ, "")
 
 
 async def test_a_cli_that_offers_more_than_was_configured_ends_the_run(tmp_path: Path) -> None:
