@@ -12,7 +12,7 @@ from app.errors import Unavailable
 log = structlog.get_logger(__name__)
 
 FIRST_BACKOFF_S = 0.1
-LONGEST_BACKOFF_S = 5.0
+LONGEST_BACKOFF_S = 1.0
 
 Step = Callable[[], Awaitable[object]]
 

@@ -53,7 +53,7 @@ def demo(
 @app.command()
 def serve(
     *,
-    host: Annotated[str, typer.Option(help="ChannelAddress to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Port = 8000,
 ) -> None:
     """Serve HTTP. An embedded database is migrated first."""

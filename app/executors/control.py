@@ -41,8 +41,11 @@ class RunControl:
         self._ended = False
 
     def send(self, sent: SentMessage) -> None:
-        """Queue a message for the agent; raises `RunEnded`, `MessageQueueFull`."""
-        if self.stop.is_set():
+        """Queue a message for the agent; raises `RunEnded`, `MessageQueueFull`.
+
+        A repeated message changes nothing, also if the run was asked to stop meanwhile.
+        """
+        if self.stop.is_set() and sent.message_id not in self.inbox:
             raise RunEnded
         self.inbox.put(sent)
 

@@ -44,6 +44,9 @@ class MessageInbox:
         self.is_open = False
         """Whether an agent receives the messages, or has received them."""
 
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._positions
+
     def put(self, sent: SentMessage) -> None:
         """Queue a message; the same one twice is queued once. Raises `RunEnded`, `MessageQueueFull`."""
         if sent.message_id in self._positions:

@@ -192,6 +192,18 @@ def said(events: list[Heard]) -> str:
     return "".join(event.data["delta"] for event in events if event.type == "text_delta")
 
 
+async def first_text(world: World, run_id: str, *, deltas: int) -> str:
+    """The first so many deltas of a run's text, once a reader has them: the CLI has them too then."""
+    text = ""
+    async for event in world.follow(run_id):
+        if event.type == "text_delta":
+            text += event.data["delta"]
+            deltas -= 1
+        if deltas == 0:
+            break
+    return text
+
+
 def cli_processes() -> list[psutil.Process]:
     """The CLI processes this process has started."""
     children = psutil.Process().children(recursive=True)

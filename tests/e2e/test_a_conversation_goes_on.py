@@ -17,6 +17,7 @@ from tests.e2e.stories import (
     a_request,
     a_world,
     contents_below,
+    first_text,
     until,
 )
 
@@ -118,29 +119,15 @@ async def test_the_same_run_posted_twice_at_once_is_one(world_of: WorldOf) -> No
     assert len(world.simulator.requests) == 1
 
 
-async def first_text(world: World, run_id: str, *, deltas: int) -> str:
-    """The first so many deltas of a run's text, once a reader has them: the CLI has them too then."""
-    text = ""
-    async for event in world.follow(run_id):
-        if event.type == "text_delta":
-            text += event.data["delta"]
-            deltas -= 1
-        if deltas == 0:
-            break
-    return text
-
-
 async def test_a_run_may_interrupt_the_one_before_it(world_of: WorldOf) -> None:
     hold = Hold(index=5)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("instead")])))
     first = await world.start(a_request("long story", stateKey="chat-1"))
     shown = await first_text(world, first, deltas=2)
-
     final = await said(world, "chat-1", "stop that", onConflict="interrupt")
 
     assert (await world.ended(first))["final"]["error"] == "aborted"
-    assert final["content"] == "instead"
-    assert shown == "one two"
+    assert (shown, final["content"]) == ("one two", "instead")
     assert heard(world.simulator.requests[-1])[:2] == [("user", "long story"), ("assistant", "one two")]
     messages = await messages_of(world, "chat-1")
     assert [message.get("partial") for message in messages if message["type"] == "assistant_message"] == [

@@ -10,7 +10,9 @@ from app.errors import Unavailable
 from app.events import ControlEvent, Interrupted, PermissionRequest, PermissionResolved
 from app.executors.approvals import ApprovalRules
 from app.executors.control import RunControl
+from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import Message, SentMessage
 from app.tools.policy import ToolCallDenied
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
 
@@ -155,3 +157,14 @@ async def test_no_approval_is_requested_after_the_run_has_ended() -> None:
     with pytest.raises(ToolCallDenied):
         await control.approvals.review(ACT, {}, CONTEXT)
     assert reader.received == []
+
+
+async def test_a_repeated_message_changes_nothing_once_the_run_is_to_stop() -> None:
+    control = RunControl(SlowReader().publish)
+    sent = SentMessage(str(new_uuid()), Message.of(role="user", content="hello"), "next")
+    control.send(sent)
+    control.stop.set()
+
+    control.send(sent)
+    with pytest.raises(RunEnded):
+        control.send(sent._replace(message_id=str(new_uuid())))
