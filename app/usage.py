@@ -1,4 +1,4 @@
-"""Token usage of messages and runs. Prices are in billing/pricing.py."""
+"""Token usage of messages and runs. Prices are in billing/prices/price_list.py."""
 
 import math
 from collections.abc import Mapping

@@ -25,8 +25,8 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from app.billing.journal import Journal
-from app.billing.pricing import PriceList
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
 from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import ChannelLimits
 from app.gateway.proxy import Gateway

@@ -26,10 +26,10 @@ import asyncpg
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
-from app.billing.journal import Journal
-from app.billing.pricing import PriceList
-from app.billing.receipt_delivery import ReceiptDelivery
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.ids import MessageId, RunId, RunKey, new_uuid

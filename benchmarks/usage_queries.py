@@ -26,9 +26,10 @@ import asyncpg
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
-from app.billing.ledger import CreditLedger
-from app.billing.records import GroupBy, ReceiptFilter, UsageBreakdown, UsageFilter, UsageSums
-from app.billing.reports import BillingReports, UsageQuery
+from app.billing.credit.ledger import CreditLedger
+from app.billing.receipts.records import ReceiptFilter
+from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
+from app.billing.reports.service import BillingReports, UsageQuery
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.ids import AccountId

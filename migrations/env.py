@@ -4,7 +4,9 @@ from alembic import context
 from sqlalchemy.engine import Connection
 
 import app.auth.tables
-import app.billing.tables
+import app.billing.credit.tables
+import app.billing.receipts.tables
+import app.billing.reports.tables
 import app.runs.tables
 import app.webhooks.tables  # noqa: F401 - each import adds its tables to the metadata
 from app.db import metadata

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from app.billing.pricing import PriceList
+from app.billing.prices.price_list import PriceList
 from app.bootstrap.prices import price_list
 from app.executors.claude_agent.graph_keys import check_graph
 from app.executors.inbox import MessageLimits

@@ -1,7 +1,7 @@
 """The price list of this server."""
 
-from app.billing.price_file import read_prices
-from app.billing.pricing import PriceList
+from app.billing.prices.price_file import read_prices
+from app.billing.prices.price_list import PriceList
 from app.settings import Settings
 
 

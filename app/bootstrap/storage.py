@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from uuid import UUID
 
-from app.billing.journal import Journal
+from app.billing.receipts.journal import Journal
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.settings import Settings

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from app.auth.accounts import Accounts
-from app.billing.ledger import AccountTerms, CreditLedger, usd
-from app.billing.payment_mode import PaymentMode
-from app.billing.pricing import CREDITS_PER_DOLLAR
-from app.billing.records import CreditBalance
-from app.billing.repricing import reprice
+from app.billing.credit.ledger import AccountTerms, CreditLedger, usd
+from app.billing.credit.payment_mode import PaymentMode
+from app.billing.credit.records import CreditBalance
+from app.billing.prices.price_list import CREDITS_PER_DOLLAR
+from app.billing.receipts.repricing import reprice
 from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid

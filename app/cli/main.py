@@ -10,7 +10,7 @@ from uuid import UUID
 
 import typer
 
-from app.billing.payment_mode import PaymentMode
+from app.billing.credit.payment_mode import PaymentMode
 from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
 from app.cli.terminal import Terminal
 from app.settings import Settings, withdraw_secrets

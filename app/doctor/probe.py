@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from app.billing.pricing import PriceList, UnknownPrice
+from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.doctor.report import Check
 from app.events import AiEvent, AssistantFinal, ControlEvent, MeterReport, UsageReport
 from app.executors.claude_agent.executor import ClaudeAgentExecutor

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import structlog
 
-from app.billing.ledger import CreditLedger
-from app.billing.pricing import PriceList, UnknownPrice
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.credit.ledger import CreditLedger
+from app.billing.prices.price_list import PriceList, UnknownPrice
+from app.billing.receipts.queue import ReceiptQueue
 from app.errors import Unavailable
 from app.executors.port import RunPlan
 from app.gateway.call import CallCost, MeteringHooks, Refusal

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from app.billing.ledger import CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.concurrency.fair_semaphore import FairSemaphore
 from app.db import Database, Transaction
 from app.executors.port import RunPlan

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from app.billing.pricing import PriceList
+from app.billing.prices.price_list import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.gateway.estimate import text_size

@@ -7,9 +7,9 @@ from uuid import UUID
 import structlog
 
 from app.background import forever
-from app.billing.ledger import CreditLedger
-from app.billing.receipt_queue import ReceiptQueue
-from app.billing.reports import BillingReports
+from app.billing.credit.ledger import CreditLedger
+from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reports.service import BillingReports
 from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
 from app.errors import AppError, Unavailable

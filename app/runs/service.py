@@ -5,7 +5,7 @@ from contextlib import aclosing
 from datetime import datetime
 from uuid import uuid5
 
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.receipts.queue import ReceiptQueue
 from app.concurrency.offload import SMALL_BYTES
 from app.db import Database
 from app.errors import Conflict, Unavailable

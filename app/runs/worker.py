@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import anyio
 import structlog
 
-from app.billing.ledger import CreditLedger
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.credit.ledger import CreditLedger
+from app.billing.receipts.queue import ReceiptQueue
 from app.db import Database
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, RunStarted

@@ -19,10 +19,10 @@ PLANTS = {
         "app/tools/planted_too.py": "import app.tools.planted",
     },
     "settings": {"app/billing/planted.py": "import app.settings"},
-    "tables": {"app/billing/planted.py": "import app.billing.tables"},
+    "tables": {"app/billing/planted.py": "import app.billing.receipts.tables"},
     "sql": {"app/runs/planted.py": "import sqlalchemy\nimport asyncpg"},
     "repositories": {
-        "app/http/planted.py": "import app.runs.repository\nimport app.billing.usage_repository"
+        "app/http/planted.py": "import app.runs.repository\nimport app.billing.reports.usage_repository"
     },
     "vendors": {
         "app/tools/planted.py": "\n".join(
@@ -30,7 +30,7 @@ PLANTS = {
         )
     },
     "pure": {"app/http/native/encoder.py": "import asyncio"},
-    "private-sql": {"app/runs/planted.py": "import app.billing.repository"},
+    "private-sql": {"app/runs/planted.py": "import app.billing.receipts.repository"},
 }
 """One violation of each contract, as files to write into a copy of the project."""
 

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from app.billing.ledger import AccountTerms
+from app.billing.credit.ledger import AccountTerms
 from tests.browser.books import OF_WEEKS, UNHEARD_OF, Books, opened
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
 

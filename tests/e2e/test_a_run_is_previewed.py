@@ -8,7 +8,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
-from app.billing.ledger import AccountTerms
+from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import (
     ANALYST,

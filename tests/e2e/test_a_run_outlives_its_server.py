@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from app.billing.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.db import Database
 from app.ids import RunId, RunKey
 from app.runs.records import NewRun

@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.billing.ledger import AccountTerms
+from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.stories import (
     CLOCK,

@@ -7,7 +7,7 @@ import httpx
 import httpx_sse
 import pytest
 
-from app.billing.ledger import AccountTerms
+from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
 from tests.e2e.stories import World, WorldOf, a_client, until
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest_asyncio
 from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ClaudeSDKClient, ResultMessage
 
-from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger
-from app.billing.pricing import PriceList
-from app.billing.receipt_delivery import ReceiptDelivery
-from app.billing.receipt_queue import ReceiptQueue
-from app.billing.reports import BillingReports
+from app.billing.credit.ledger import CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.process.cli import bundled_cli

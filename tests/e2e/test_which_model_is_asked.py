@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.billing.ledger import AccountTerms
+from app.billing.credit.ledger import AccountTerms
 from app.errors import Invalid
 from app.models.file import ModelFileError
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn

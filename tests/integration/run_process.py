@@ -8,10 +8,10 @@ from uuid import UUID
 
 import anyio
 
-from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger
-from app.billing.pricing import PriceList
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.credit.ledger import CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator

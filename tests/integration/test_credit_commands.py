@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from app.auth.accounts import AccountNotFound, Accounts
-from app.billing.ledger import AccountTerms, CreditLedger
-from app.billing.records import CreditBalance
+from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.records import CreditBalance
 from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
 from app.db import Database
 from app.errors import Invalid

@@ -13,7 +13,9 @@ from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 import app.auth.tables
-import app.billing.tables
+import app.billing.credit.tables
+import app.billing.receipts.tables
+import app.billing.reports.tables
 import app.runs.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, StatementFailed, metadata

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.billing.pricing import PriceList
-from app.billing.records import NewReceipt
-from app.billing.repository import insert_receipts
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.repository import insert_receipts
 from app.pagination import MAX_PAGE
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request

@@ -12,10 +12,10 @@ import httpx
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.pricing import Charge, ModelPrice, OperatorPrice, PriceList, Rate
-from app.billing.records import NewReceipt
-from app.billing.repository import insert_receipts
-from app.billing.repricing import reprice
+from app.billing.prices.price_list import Charge, ModelPrice, OperatorPrice, PriceList, Rate
+from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.repository import insert_receipts
+from app.billing.receipts.repricing import reprice
 from app.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request

@@ -7,16 +7,16 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.ledger import (
+from app.billing.credit.ledger import (
     AccountTerms,
     CreditLedger,
     InsufficientCredits,
     MonthlyBudgetExhausted,
     ReferenceTaken,
 )
-from app.billing.pricing import Charge, PriceList
-from app.billing.records import NewReceipt
-from app.billing.repository import insert_receipts
+from app.billing.prices.price_list import Charge, PriceList
+from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.repository import insert_receipts
 from app.db import Database, StatementFailed
 from app.ids import RunId, RunKey
 from tests.factories import a_fact, an_account

@@ -12,13 +12,13 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.journal import Journal
-from app.billing.pricing import ModelPrice, OperatorPrice, PriceList, Rate
-from app.billing.receipt_delivery import ReceiptDelivery
-from app.billing.receipt_queue import ReceiptQueue
-from app.billing.records import ReceiptFilter
-from app.billing.reports import BillingReports
-from app.billing.repricing import reprice
+from app.billing.prices.price_list import ModelPrice, OperatorPrice, PriceList, Rate
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import ReceiptFilter
+from app.billing.receipts.repricing import reprice
+from app.billing.reports.service import BillingReports
 from app.db import Database, StatementFailed
 from app.errors import Invalid
 from app.ids import new_uuid

@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from app.billing.journal import Journal
-from app.billing.ledger import AccountTerms, CreditLedger
-from app.billing.pricing import PriceList
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext, RunPlan

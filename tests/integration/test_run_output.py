@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger
-from app.billing.pricing import PriceList
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.credit.ledger import CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AssistantFinal, MeterReport, TextDelta, UsageReport

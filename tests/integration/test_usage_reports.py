@@ -13,8 +13,8 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.records import GroupBy, UsageFilter
-from app.billing.reports import BillingReports, UsageQuery
+from app.billing.reports.records import GroupBy, UsageFilter
+from app.billing.reports.service import BillingReports, UsageQuery
 from app.db import Database
 from app.errors import Invalid
 from tests.factories import an_account

@@ -11,11 +11,11 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.journal import Journal
-from app.billing.ledger import AccountTerms, CreditLedger
-from app.billing.pricing import PriceList
-from app.billing.receipt_delivery import ReceiptDelivery
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.db import Database
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal

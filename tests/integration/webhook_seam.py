@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.ledger import usd
-from app.billing.pricing import Charge
-from app.billing.records import NewReceipt
-from app.billing.repository import insert_receipts
+from app.billing.credit.ledger import usd
+from app.billing.prices.price_list import Charge
+from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.repository import insert_receipts
 from app.db import Database, Transaction
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker

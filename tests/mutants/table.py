@@ -145,7 +145,7 @@ MUTANTS = (
     ),
     Mutant(
         "credits are rounded down",
-        "app/billing/pricing.py",
+        "app/billing/prices/price_list.py",
         "exact.to_integral_value(ROUND_CEILING)",
         "exact",
     ),

@@ -14,14 +14,14 @@ import httpx
 import psutil
 import pytest
 
-from app.billing.journal import Journal
-from app.billing.ledger import AccountTerms, CreditLedger
-from app.billing.ledger_repository import lock_balance
-from app.billing.pricing import CREDITS_PER_DOLLAR, PriceList
-from app.billing.receipt_delivery import ReceiptDelivery
-from app.billing.receipt_queue import ReceiptQueue
-from app.billing.records import Receipt
-from app.billing.reports import BillingReports
+from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.repository import lock_balance
+from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import Receipt
+from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.executors.metering import BilledMetering, channel_limits
 from app.gateway.channel import Channel

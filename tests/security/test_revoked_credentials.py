@@ -12,9 +12,9 @@ from uuid import uuid4
 import httpx
 
 from app.auth.accounts import Accounts
-from app.billing.pricing import Charge
-from app.billing.records import NewReceipt
-from app.billing.repository import insert_receipts
+from app.billing.prices.price_list import Charge
+from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.repository import insert_receipts
 from app.db import Database
 from app.ids import ApiKeyId
 from app.runs.revocation.service import KeyRevocation

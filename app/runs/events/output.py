@@ -2,7 +2,7 @@
 
 import structlog
 
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.receipts.queue import ReceiptQueue
 from app.events import (
     AiEvent,
     AssistantFinal,

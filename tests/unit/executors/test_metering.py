@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.billing.journal import Journal
-from app.billing.ledger import CreditLedger
-from app.billing.pricing import PriceList
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.credit.ledger import CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.errors import Unavailable
 from app.executors.metering import BilledMetering, channel_limits, usage_fact
 from app.gateway.call import CallCost

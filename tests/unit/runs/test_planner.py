@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from app.billing.pricing import PriceList
+from app.billing.prices.price_list import PriceList
 from app.errors import Invalid
 from app.executors.port import RunPlan
 from app.graphs.catalog import GraphCatalog, GraphNotFound

@@ -6,10 +6,10 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from app.auth.records import AccountRecord
-from app.billing.ledger import AccountTerms
-from app.billing.payment_mode import PaymentMode
-from app.billing.pricing import CREDITS_PER_DOLLAR
-from app.billing.records import CreditBalance
+from app.billing.credit.ledger import AccountTerms
+from app.billing.credit.payment_mode import PaymentMode
+from app.billing.credit.records import CreditBalance
+from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.http.api.balance.schemas import BalanceResponse, balance_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from app.billing.reports import check_window
+from app.billing.reports.service import check_window
 from app.http.admission.checks import CheckedRoute
 from app.http.api.alarms.schemas import AlarmsResponse
 from app.http.dependencies import ReceiptReader, ServicesDep

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from app.billing.records import UnpricedReceipts
+from app.billing.receipts.records import UnpricedReceipts
 from app.http.api.runs.schemas import MetersResponse
 from app.http.response_model import Moment, ResponseModel
 from app.runs.records import DriftedRuns, RunRecord

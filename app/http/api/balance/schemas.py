@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from app.billing.ledger import usd
-from app.billing.payment_mode import PaymentMode
-from app.billing.records import CreditBalance
+from app.billing.credit.ledger import usd
+from app.billing.credit.payment_mode import PaymentMode
+from app.billing.credit.records import CreditBalance
 from app.http.response_model import Money, ResponseModel
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.billing.records import RunTotals
+from app.billing.receipts.records import RunTotals
 from app.conversations.messages import MessageType
 from app.conversations.records import Conversation
 from app.http.response_model import Moment, Money, ResponseModel

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query
 
-from app.billing.records import Receipt, ReceiptBasis, ReceiptFilter
-from app.billing.reports import BillingReports
+from app.billing.receipts.records import Receipt, ReceiptBasis, ReceiptFilter
+from app.billing.reports.service import BillingReports
 from app.http.admission.checks import CheckedRoute
 from app.http.api.receipts.csv_export import CSV, CsvExport, csv_line, prefers_csv
 from app.http.api.receipts.schemas import ReceiptResponse

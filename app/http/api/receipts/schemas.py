@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.billing.records import Receipt
+from app.billing.receipts.records import Receipt
 from app.http.response_model import Moment, Money, ResponseModel
 
 

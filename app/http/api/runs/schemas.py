@@ -1,6 +1,6 @@
 """JSON of runs."""
 
-from app.billing.records import RunTotals
+from app.billing.receipts.records import RunTotals
 from app.events import StopKind, StopState
 from app.http.response_model import Moment, Money, ResponseModel
 from app.requests import GraphFinal, RunStatus

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
-from app.billing.records import GroupBy, UsageFilter
-from app.billing.reports import DEFAULT_TOP, UsageQuery
+from app.billing.reports.records import GroupBy, UsageFilter
+from app.billing.reports.service import DEFAULT_TOP, UsageQuery
 from app.http.admission.checks import CheckedRoute
 from app.http.api.usage.schemas import UsageReportResponse
 from app.http.dependencies import ReceiptReader, ServicesDep

@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from app.billing.records import GroupBy, UsageBreakdown, UsageSums
-from app.billing.reports import UsageQuery
+from app.billing.reports.records import GroupBy, UsageBreakdown, UsageSums
+from app.billing.reports.service import UsageQuery
 from app.http.response_model import Money, ResponseModel
 
 

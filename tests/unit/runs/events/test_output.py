@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.billing.journal import Journal
-from app.billing.pricing import PriceList
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.events import (
     AiEvent,
     AssistantFinal,

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from app.billing.journal import Journal
-from app.billing.pricing import PriceList
-from app.billing.receipt_queue import ReceiptQueue
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
 from app.ids import RunId, RunKey
-from tests.unit.billing.journals import ACCOUNT, TIMEOUT_S, JournalDirectory, a_fact, recovered
+from tests.unit.billing.receipts.journals import ACCOUNT, TIMEOUT_S, JournalDirectory, a_fact, recovered
 
 RUN = a_fact().run
 

@@ -14,10 +14,11 @@ from sqlalchemy import (
     select,
 )
 
-from app.billing.records import Receipt, ReceiptFilter, UnpricedReceipts
-from app.billing.repository import adjustment_exists, receipt_of
-from app.billing.tables import charge_receipts, usage_rollups
-from app.billing.usage_repository import BUCKET, bucket_of
+from app.billing.receipts.records import Receipt, ReceiptFilter, UnpricedReceipts
+from app.billing.receipts.repository import adjustment_exists, receipt_of
+from app.billing.receipts.tables import charge_receipts
+from app.billing.reports.tables import usage_rollups
+from app.billing.reports.usage_repository import BUCKET, bucket_of
 from app.db import Reader, page_of
 from app.ids import AccountId
 from app.pagination import PageRequest

@@ -2,13 +2,15 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from app.billing.pricing import Charge
-from app.billing.records import NewReceipt, Receipt, UsageSums
-from app.billing.repository import _INSERT
-from app.billing.tables import charge_receipts, usage_rollups
+from app.billing.prices.price_list import Charge
+from app.billing.receipts.records import NewReceipt, Receipt
+from app.billing.receipts.repository import _INSERT
+from app.billing.receipts.tables import charge_receipts
+from app.billing.reports.records import UsageSums
+from app.billing.reports.tables import usage_rollups
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.usage import TokenUsage
-from tests.unit.billing.journals import a_fact
+from tests.unit.billing.receipts.journals import a_fact
 
 CHARGE = Charge(Decimal("0.5"), 5, "v1", Decimal("0.1"))
 

@@ -10,9 +10,9 @@ from itertools import islice
 
 import structlog
 
-from app.billing.journal import Journal, JournalUnavailable
-from app.billing.pricing import Charge, PriceList, UnknownPrice
-from app.billing.records import NewReceipt
+from app.billing.prices.price_list import Charge, PriceList, UnknownPrice
+from app.billing.receipts.journal import Journal, JournalUnavailable
+from app.billing.receipts.records import NewReceipt
 from app.ids import AccountId, RunKey
 from app.usage import UsageFact
 

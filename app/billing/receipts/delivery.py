@@ -8,8 +8,8 @@ from dataclasses import asdict
 import structlog
 
 from app.background import forever
-from app.billing.receipt_queue import PendingReceipt, ReceiptQueue
-from app.billing.repository import insert_receipts
+from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
+from app.billing.receipts.repository import insert_receipts
 from app.db import Database
 from app.errors import Unavailable
 

@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from app.billing.journal import Journal, JournalFailed
-from tests.unit.billing.journals import JournalDirectory, a_fact, recovered
+from app.billing.receipts.journal import Journal, JournalFailed
+from tests.unit.billing.receipts.journals import JournalDirectory, a_fact, recovered
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from sqlalchemy import ScalarSelect, func, insert, literal, select, text
 from sqlalchemy.dialects import postgresql
 
-from app.billing.payment_mode import PaymentMode
-from app.billing.records import CreditBalance, LedgerEntry
-from app.billing.tables import credit_accounts, credit_ledger
+from app.billing.credit.payment_mode import PaymentMode
+from app.billing.credit.records import CreditBalance, LedgerEntry
+from app.billing.credit.tables import credit_accounts, credit_ledger
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
 

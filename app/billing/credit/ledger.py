@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from app.billing.ledger_repository import (
+from app.billing.credit.payment_mode import PaymentMode
+from app.billing.credit.records import CreditBalance
+from app.billing.credit.repository import (
     add_entry,
     find_balance,
     find_entry_by_reference,
@@ -15,9 +17,7 @@ from app.billing.ledger_repository import (
     resize_reservation,
     update_terms,
 )
-from app.billing.payment_mode import PaymentMode
-from app.billing.pricing import CREDITS_PER_DOLLAR
-from app.billing.records import CreditBalance
+from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.db import Database, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey

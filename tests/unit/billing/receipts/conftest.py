@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.billing.journals import JournalDirectory
+from tests.unit.billing.receipts.journals import JournalDirectory
 
 
 @pytest.fixture

@@ -7,19 +7,12 @@ from decimal import Decimal
 from functools import cache
 from zoneinfo import available_timezones
 
-from app.billing.records import (
-    GroupBy,
-    Receipt,
-    ReceiptFilter,
-    RunTotals,
-    UnpricedReceipts,
-    UsageBreakdown,
-    UsageFilter,
-)
-from app.billing.repository import find_run_receipts, sum_runs
-from app.billing.repricing import REPRICING
-from app.billing.search_repository import find_receipts, find_unpriced
-from app.billing.usage_repository import grouped_usage, split_usage
+from app.billing.receipts.records import Receipt, ReceiptFilter, RunTotals, UnpricedReceipts
+from app.billing.receipts.repository import find_run_receipts, sum_runs
+from app.billing.receipts.repricing import REPRICING
+from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter
+from app.billing.reports.search_repository import find_receipts, find_unpriced
+from app.billing.reports.usage_repository import grouped_usage, split_usage
 from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from tests.unit.billing.journals import JournalDirectory, a_fact, recovered
+from tests.unit.billing.receipts.journals import JournalDirectory, a_fact, recovered
 
 
 @contextmanager
@@ -66,9 +66,9 @@ def test_the_journal_of_a_running_process_is_not_recovered(journals: JournalDire
 DYING = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from app.billing.journal import Journal
+    from app.billing.receipts.journal import Journal
     from app.ids import new_uuid
-    from tests.unit.billing.journals import a_fact
+    from tests.unit.billing.receipts.journals import a_fact
 
     journal = Journal(Path(sys.argv[1]), new_uuid())
     journal.start_message(a_fact("msg_open"))
@@ -95,7 +95,7 @@ def test_a_journal_is_recovered_only_after_its_process_was_killed(journals: Jour
 HEIR = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from app.billing.journal import Journal
+    from app.billing.receipts.journal import Journal
     from app.ids import new_uuid
 
     journal = Journal(Path(sys.argv[1]), new_uuid())

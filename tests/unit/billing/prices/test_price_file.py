@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.billing.price_file import PriceFileError, read_prices
+from app.billing.prices.price_file import PriceFileError, read_prices
 from app.usage import TokenUsage
 
 WHOLE = """

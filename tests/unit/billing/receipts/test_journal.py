@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from app.billing.journal import Journal, _read
+from app.billing.receipts.journal import Journal, _read
 from app.usage import UsageFact
-from tests.unit.billing.journals import SMALL, TIMEOUT_S, JournalDirectory, a_fact, partial, recovered
+from tests.unit.billing.receipts.journals import (
+    SMALL,
+    TIMEOUT_S,
+    JournalDirectory,
+    a_fact,
+    partial,
+    recovered,
+)
 
 
 def test_started_messages_are_partial_and_completed_ones_recovered(journals: JournalDirectory) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from app.billing.journal import Journal
+from app.billing.receipts.journal import Journal
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.usage import Attribution, TokenUsage, UsageFact
 

@@ -22,8 +22,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import RowMapping
 
-from app.billing.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
-from app.billing.tables import charge_receipts, usage_rollups
+from app.billing.receipts.tables import charge_receipts
+from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
+from app.billing.reports.tables import usage_rollups
 from app.db import Reader
 from app.ids import AccountId
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.billing.pricing import WEB_SEARCH_USD, ModelPrice, OperatorPrice, Rate
+from app.billing.prices.price_list import WEB_SEARCH_USD, ModelPrice, OperatorPrice, Rate
 from app.errors import OperatorError
 from app.requests import Dollars
 

@@ -7,8 +7,8 @@ from sqlalchemy import Exists, exists, func, select, text
 from sqlalchemy.dialects import registry
 from sqlalchemy.engine import RowMapping
 
-from app.billing.records import NewReceipt, Receipt, RunTotals
-from app.billing.tables import charge_receipts
+from app.billing.receipts.records import NewReceipt, Receipt, RunTotals
+from app.billing.receipts.tables import charge_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
 

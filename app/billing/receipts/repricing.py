@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
-from app.billing.pricing import PriceList, UnknownPrice
-from app.billing.repository import find_unadjusted, insert_receipts
+from app.billing.prices.price_list import PriceList, UnknownPrice
+from app.billing.receipts.repository import find_unadjusted, insert_receipts
 from app.db import Database
 
 REPRICING = "runtally_reprice"

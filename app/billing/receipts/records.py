@@ -1,22 +1,19 @@
-"""The data of billing: receipts, credit balances, sums of usage, and the filters of each."""
+"""Receipts, sums of their charges, and conditions on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from datetime import UTC, date, datetime
+from datetime import datetime
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from app.billing.payment_mode import PaymentMode
-from app.billing.pricing import Charge
+from app.billing.prices.price_list import Charge
 from app.ids import new_uuid
 from app.usage import SOURCE_SYSTEM, Attribution, Basis, ExecutorType, Origin, TokenUsage, UsageFact
 
 ReceiptBasis: TypeAlias = Literal[Basis, "unpriced", "adjustment"]
 """The basis of a usage fact; or `unpriced`: no price was known, the tokens are recorded and the cost is 0;
 or `adjustment`: the cost of an unpriced receipt, charged later."""
-
-GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,90 +124,6 @@ class UnpricedReceipts:
     receipts: int
     runs: int
     newest: Sequence[Receipt]
-
-
-@dataclass(frozen=True, slots=True)
-class UsageSums:
-    """Sums over receipts; each field but `receipts` is a column of receipts and of rollups."""
-
-    receipts: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_5m_tokens: int = 0
-    cache_write_1h_tokens: int = 0
-    cost_usd: Decimal = Decimal(0)
-    charged_credits: int = 0
-    cache_savings_usd: Decimal = Decimal(0)
-
-
-@dataclass(frozen=True, slots=True)
-class UsageFilter:
-    """Conditions on an account's usage; None matches any value."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    """Exclusive."""
-    model: str | None = None
-    graph_id: str | None = None
-    api_key_id: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UsageBreakdown:
-    """The sums of one group, or of one part of a group.
-
-    `part` is None for a whole group, and for the sum of all parts that are not among the largest.
-    """
-
-    group: str
-    sums: UsageSums
-    part: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CreditBalance:
-    """The credit of an account, in credits; the defaults are those of an account never charged."""
-
-    mode: PaymentMode = "postpaid"
-    monthly_budget: int | None = None
-    granted: int = 0
-    adjusted: int = 0
-    spent: int = 0
-    reserved: int = 0
-    month: date | None = None
-    """First day of the calendar month (UTC) that `month_spent` belongs to."""
-    month_spent: int = 0
-
-    @property
-    def balance(self) -> int:
-        """Credits granted and adjusted, less those spent."""
-        return self.granted + self.adjusted - self.spent
-
-    @property
-    def is_overdrawn(self) -> bool:
-        """Whether a prepaid account has nothing left; a monthly budget does not count here."""
-        return self.mode == "prepaid" and self.balance <= self.reserved
-
-    def spent_this_month(self, now: datetime) -> int:
-        """Credits spent in the calendar month (UTC) of `now`."""
-        return self.month_spent if self.month == now.astimezone(UTC).date().replace(day=1) else 0
-
-    def available(self, now: datetime) -> int | None:
-        """Credits neither spent nor reserved; None without a limit."""
-        limits = []
-        if self.mode == "prepaid":
-            limits.append(self.balance)
-        if self.monthly_budget is not None:
-            limits.append(self.monthly_budget - self.spent_this_month(now))
-        return min(limits) - self.reserved if limits else None
-
-
-class LedgerEntry(NamedTuple):
-    """An entry of the credit ledger; `credits` is signed."""
-
-    kind: str
-    credits: int
 
 
 def _field_names(record: type[NewReceipt | TokenUsage]) -> tuple[str, ...]:

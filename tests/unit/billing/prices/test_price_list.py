@@ -7,7 +7,14 @@ from genai_prices.types import Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.billing.pricing import LIBRARY_VERSION, ModelPrice, OperatorPrice, PriceList, Rate, UnknownPrice
+from app.billing.prices.price_list import (
+    LIBRARY_VERSION,
+    ModelPrice,
+    OperatorPrice,
+    PriceList,
+    Rate,
+    UnknownPrice,
+)
 from app.usage import TokenUsage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""The credit of accounts."""

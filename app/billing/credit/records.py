@@ -1,0 +1,52 @@
+"""Credit balances and ledger entries."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+from app.billing.credit.payment_mode import PaymentMode
+
+
+@dataclass(frozen=True, slots=True)
+class CreditBalance:
+    """The credit of an account, in credits; the defaults are those of an account never charged."""
+
+    mode: PaymentMode = "postpaid"
+    monthly_budget: int | None = None
+    granted: int = 0
+    adjusted: int = 0
+    spent: int = 0
+    reserved: int = 0
+    month: date | None = None
+    """First day of the calendar month (UTC) that `month_spent` belongs to."""
+    month_spent: int = 0
+
+    @property
+    def balance(self) -> int:
+        """Credits granted and adjusted, less those spent."""
+        return self.granted + self.adjusted - self.spent
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether a prepaid account has nothing left; a monthly budget does not count here."""
+        return self.mode == "prepaid" and self.balance <= self.reserved
+
+    def spent_this_month(self, now: datetime) -> int:
+        """Credits spent in the calendar month (UTC) of `now`."""
+        return self.month_spent if self.month == now.astimezone(UTC).date().replace(day=1) else 0
+
+    def available(self, now: datetime) -> int | None:
+        """Credits neither spent nor reserved; None without a limit."""
+        limits = []
+        if self.mode == "prepaid":
+            limits.append(self.balance)
+        if self.monthly_budget is not None:
+            limits.append(self.monthly_budget - self.spent_this_month(now))
+        return min(limits) - self.reserved if limits else None
+
+
+class LedgerEntry(NamedTuple):
+    """An entry of the credit ledger; `credits` is signed."""
+
+    kind: str
+    credits: int

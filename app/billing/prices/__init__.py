@@ -1,0 +1,1 @@
+"""The prices of models: the library's and an operator's own."""

@@ -1,0 +1,1 @@
+"""From a usage fact to its receipt in the database."""

@@ -1,0 +1,99 @@
+"""Receipts."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    Numeric,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+from app.billing.receipts.records import Receipt
+from app.db import UtcDateTime, metadata
+
+_SQL_TYPES: Mapping[Any, TypeEngine[Any]] = {
+    UUID: Uuid(),
+    str: Text(),
+    int: BigInteger(),
+    Decimal: Numeric(20, 10),
+    bool: Boolean(),
+    datetime: UtcDateTime,
+}
+
+
+def _columns_of(record: type, *special: Column[Any]) -> Iterator[Column[Any]]:
+    """A column for each field of a record: the type follows from the annotation, `| None` is nullable.
+
+    `special` columns are used as they are: keys, comments, other types.
+    """
+    given = {column.name: column for column in special}
+    for name, annotation in get_type_hints(record).items():
+        kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+        python_type = str if get_origin(kinds[0]) is Literal else kinds[0]
+        yield given.get(name, Column(name, _SQL_TYPES.get(python_type), nullable=NoneType in kinds))
+
+
+charge_receipts = Table(
+    "charge_receipts",
+    metadata,
+    *_columns_of(
+        Receipt,
+        Column("id", Uuid, primary_key=True),
+        Column("source_reference", Text, nullable=False, comment="run_id/attempt/message_id"),
+        Column("attempt", Integer, nullable=False),
+        Column("usage_unit_id", Text, nullable=False, comment="The message id of the API"),
+        Column("account_id", Uuid, ForeignKey("accounts.id"), nullable=False),
+        Column("api_key_id", Uuid, ForeignKey("api_keys.id"), nullable=False),
+        Column(
+            "cache_savings_usd",
+            Numeric(20, 10),
+            nullable=False,
+            server_default="0",
+            comment="What cache reads saved against plain input",
+        ),
+        Column("note", Text, comment="What is unusual about the message"),
+    ),
+    UniqueConstraint("account_id", "source_system", "source_reference", name="uq_charge_receipts_source"),
+    CheckConstraint("executor_type IN ('claude_sdk', 'messages_api')", name="executor_type"),
+    CheckConstraint("basis IN ('final', 'partial', 'recovered', 'unpriced', 'adjustment')", name="basis"),
+    CheckConstraint("origin IN ('assistant', 'subagent', 'hidden')", name="origin"),
+)
+
+Index(
+    "ix_charge_receipts_run",
+    charge_receipts.c.account_id,
+    charge_receipts.c.run_id,
+    charge_receipts.c.created_at,
+    charge_receipts.c.id,
+)
+Index(
+    "ix_charge_receipts_newest",
+    charge_receipts.c.account_id,
+    charge_receipts.c.created_at.desc(),
+    charge_receipts.c.id.desc(),
+)
+
+Index("ix_charge_receipts_unpriced", charge_receipts.c.id, postgresql_where=text("basis = 'unpriced'"))
+Index(
+    "ix_charge_receipts_unusual",
+    charge_receipts.c.account_id,
+    charge_receipts.c.created_at.desc(),
+    charge_receipts.c.id.desc(),
+    postgresql_where=text("basis <> 'final' OR origin <> 'assistant'"),
+)

@@ -1,0 +1,1 @@
+"""Receipts and usage as clients read them."""

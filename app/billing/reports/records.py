@@ -1,0 +1,48 @@
+"""Sums of usage, and the conditions and groups of a sum."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal, TypeAlias
+from uuid import UUID
+
+GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSums:
+    """Sums over receipts; each field but `receipts` is a column of receipts and of rollups."""
+
+    receipts: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    charged_credits: int = 0
+    cache_savings_usd: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFilter:
+    """Conditions on an account's usage; None matches any value."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    """Exclusive."""
+    model: str | None = None
+    graph_id: str | None = None
+    api_key_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBreakdown:
+    """The sums of one group, or of one part of a group.
+
+    `part` is None for a whole group, and for the sum of all parts that are not among the largest.
+    """
+
+    group: str
+    sums: UsageSums
+    part: str | None = None
