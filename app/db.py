@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from app.errors import Unavailable
 from app.pagination import PageRequest
-from app.storable import storable
+from app.serialization.storable import storable
 
 Transaction = NewType("Transaction", AsyncConnection)
 """A writable transaction; leaving `Database.transaction()` commits it."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from app.large_json import count_parts
-from app.storable import identifier
+from app.serialization.large_json import count_parts
+from app.serialization.storable import identifier
 from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
 LEAST_BYTES_PER_TOKEN = 2

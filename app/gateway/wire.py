@@ -15,8 +15,8 @@ from typing import Any
 import structlog
 
 from app.ids import MessageId
-from app.large_json import count_parts
-from app.storable import identifier
+from app.serialization.large_json import count_parts
+from app.serialization.storable import identifier
 from app.usage import UNKNOWN_MODEL, TokenUsage, counted, estimated_tokens, merged, token_usage
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.errors import NotFound, OperatorError
 from app.graphs.spec import GraphSpec
-from app.strict_yaml import StrictYamlLoader
+from app.serialization.strict_yaml import StrictYamlLoader
 from app.tools.mcp_servers import secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 

@@ -37,7 +37,7 @@ from app.models.registry import (
     OperatorModels,
     Thinking,
 )
-from app.strict_yaml import StrictYamlLoader
+from app.serialization.strict_yaml import StrictYamlLoader
 
 LEAST_THINKING = 1_024
 """The Messages API's minimum."""

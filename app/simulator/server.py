@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from app.serialization.storable import identifier
 from app.server.loopback import (
     DropConnection,
     Receive,
@@ -21,7 +22,6 @@ from app.server.loopback import (
 )
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
-from app.storable import identifier
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
 

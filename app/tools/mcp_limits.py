@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from app.large_json import count_parts
+from app.serialization.large_json import count_parts
 
 _PROTOCOL_BYTES = 1024 * 1024
 """For a page of tools with their schemas, and for the protocol around a result."""

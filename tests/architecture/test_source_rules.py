@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.architecture.tree import parsed, shown, sources
 
 LINES_PER_FILE = 400
 LINES_PER_FUNCTION = 60
+FILES_PER_FOLDER = 14
 
 CODE = sources("app", "tests", "benchmarks")
 PYTHON = [*CODE, *sources("migrations")]
@@ -51,6 +53,12 @@ def test_functions_are_short() -> None:
     }
 
     assert {name: length for name, length in lengths.items() if length > LINES_PER_FUNCTION} == {}
+
+
+def test_folders_are_small() -> None:
+    files = Counter(shown(path.parent) for path in sources("app"))
+
+    assert {name: count for name, count in files.items() if count > FILES_PER_FOLDER} == {}
 
 
 def test_public_class_names_are_unique() -> None:

@@ -22,10 +22,10 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
+from app.executors.claude_agent.meters.usage import UsageFold
 from app.executors.claude_agent.process.cli import bundled_cli
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import cli_environment, launcher
-from app.executors.claude_agent.usage import UsageFold
 from app.executors.metering import BilledMetering, channel_limits
 from app.executors.port import RunPlan
 from app.gateway.proxy import Gateway

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+CONVERSATIONS = ("tests/integration/test_conversation_turns.py",)
 RUN_CORE = ("tests/integration/test_run_worker.py", "tests/integration/test_run_supervisor.py")
 """Fast tests that need PostgreSQL."""
 
@@ -15,7 +16,7 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...] = ()
-    """Tests to run besides the unit and contract tests."""
+    """Tests to run first, besides those that mirror the module."""
 
 
 _CLAUDE = "app/executors/claude_agent"
@@ -166,5 +167,121 @@ MUTANTS = (
         "app/gateway/wire.py",
         "self._raw = merged(self._raw, reported)",
         "self._raw = self._raw or reported",
+    ),
+    # The run core.
+    Mutant(
+        "a CLI outlives its run",
+        f"{_CLAUDE}/watchdog.py",
+        "            task.cancel()\n        self._process.kill()",
+        "            task.cancel()",
+    ),
+    Mutant(
+        "a run does not wait for the earlier turns of its conversation",
+        "app/runs/supervisor.py",
+        "if not earlier:",
+        "if True:",
+        RUN_CORE,
+    ),
+    Mutant(
+        "an ended run keeps its place among the account's runs",
+        "app/runs/supervisor.py",
+        "self._dispatcher.release(plan.run.account_id)",
+        "pass",
+        RUN_CORE,
+    ),
+    Mutant(
+        "a run keeps the variables of the request that started it",
+        "app/runs/supervisor.py",
+        "Context().run(self._tasks.start_soon, self._execute, run, request)",
+        "self._tasks.start_soon(self._execute, run, request)",
+        RUN_CORE,
+    ),
+    Mutant(
+        "a server that stops waits for its runs only",
+        "app/runs/supervisor.py",
+        "run.control.stop.set()",
+        "pass",
+        RUN_CORE,
+    ),
+    Mutant(
+        "a run that was stopped while it waited is executed",
+        "app/runs/worker.py",
+        "if control.stop.is_set():",
+        "if False:",
+        RUN_CORE,
+    ),
+    Mutant(
+        "a crash of one run ends the others",
+        "app/runs/worker.py",
+        'log.exception("run.crashed")',
+        "raise",
+        RUN_CORE,
+    ),
+    Mutant(
+        "a run that could not be stored is not stored later",
+        "app/runs/worker.py",
+        "while unstored is not None:",
+        "while False:",
+        RUN_CORE,
+    ),
+    Mutant(
+        "the credit reserved for a run is not released",
+        "app/runs/worker.py",
+        "await self._ledger.release(tx, finished.run)",
+        "pass",
+        RUN_CORE,
+    ),
+    Mutant(
+        "a later attempt repeats positions of events",
+        "app/runs/worker.py",
+        "after=plan.attempt * POSITIONS_PER_ATTEMPT",
+        "after=0",
+        RUN_CORE,
+    ),
+    Mutant(
+        "a key that may not read continues another key's conversation",
+        "app/runs/conversations/service.py",
+        'if caller.may("runs:read"):',
+        "if True:",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "a busy conversation takes a turn that was to be rejected",
+        "app/runs/conversations/service.py",
+        'if earlier and request.on_conflict == "reject":',
+        "if False:",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "a conversation is deleted under a run",
+        "app/runs/conversations/service.py",
+        "            if await unfinished_turns(tx, conversation):\n                raise ConversationBusy\n",
+        "",
+        CONVERSATIONS,
+    ),
+    Mutant(
+        "an edited history is accepted",
+        "app/conversations/history_merge.py",
+        "len(posted) > len(stored) or not all(",
+        "len(posted) > len(stored) or not any(",
+    ),
+    Mutant(
+        "a repeated message is queued twice",
+        "app/executors/inbox.py",
+        "if sent.message_id in self._positions:",
+        "if False:",
+    ),
+    Mutant(
+        "a message after the agent's end is queued",
+        "app/executors/inbox.py",
+        "if self._closed:",
+        "if False:",
+    ),
+    Mutant(
+        "a message that has taken effect still counts as waiting",
+        "app/executors/inbox.py",
+        '        """The message took effect with the event at this position."""\n'
+        "        self._pending_sizes.pop(message_id, None)\n",
+        "",
     ),
 )

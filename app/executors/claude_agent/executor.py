@@ -18,8 +18,8 @@ from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.options.preview import preview_options
 from app.executors.claude_agent.options.sdk_options import build_options
-from app.executors.claude_agent.pool import WarmCli
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
+from app.executors.claude_agent.process.pool import WarmCli
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups

@@ -26,9 +26,9 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
+from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
-from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.requests import SentMessage
 from app.tools.result import ToolResult
 

@@ -8,6 +8,7 @@ from claude_agent_sdk.types import AssistantMessageError
 from app.events import AiEvent, AssistantFinal, MeterReport, ToolCallResult, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
 from app.executors.claude_agent.meters.port import RunMeter
+from app.executors.claude_agent.meters.usage import MeteredMessage, UsageFold
 from app.executors.claude_agent.options.init_check import check_init
 from app.executors.claude_agent.options.sdk_options import cli_tools
 from app.executors.claude_agent.result import answer, failure, stop_of
@@ -17,7 +18,6 @@ from app.executors.claude_agent.tools.names import (
     STRUCTURED_OUTPUT,
     bridged_name,
 )
-from app.executors.claude_agent.usage import MeteredMessage, UsageFold
 from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
 from app.requests import ResponseFormat, SentMessage

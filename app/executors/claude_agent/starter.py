@@ -12,11 +12,11 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.graph_keys import needs_full_mode
 from app.executors.claude_agent.options.sdk_options import build_options
-from app.executors.claude_agent.pool import LaunchSpec, WarmCli, WarmPool
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.cli_process import CliProcess, StderrTail
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import launcher
+from app.executors.claude_agent.process.pool import LaunchSpec, WarmCli, WarmPool
 from app.executors.claude_agent.programs import write_program
 from app.executors.claude_agent.prompt import system_prompt
 from app.executors.claude_agent.sandbox.bubblewrap import (

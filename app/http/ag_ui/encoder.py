@@ -21,7 +21,7 @@ from app.events import TextDelta, ThinkingDelta
 from app.http.ag_ui.interrupt import METADATA_KEY
 from app.http.ag_ui.mapper import AgUiEventMapper
 from app.http.streaming.encoder import EVENT_STREAM, RETRY_FRAME, REVOKED_MESSAGE
-from app.storable import is_storable
+from app.serialization.storable import is_storable
 from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
 

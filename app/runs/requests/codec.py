@@ -7,8 +7,8 @@ from functools import partial
 from pydantic_core import from_json
 
 from app.concurrency.offload import Offload
-from app.large_json import dumps, with_marks
 from app.requests import GraphRunRequest
+from app.serialization.large_json import dumps, with_marks
 
 
 class RequestCodec:

@@ -11,7 +11,7 @@ import structlog
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
-from app.executors.claude_agent.usage import MeteredMessage, is_message_id
+from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.metering import usage_fact
 from app.executors.port import RunPlan
 from app.gateway.channel import Channel

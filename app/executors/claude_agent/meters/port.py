@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from claude_agent_sdk import Message
 
-from app.executors.claude_agent.usage import MeteredMessage
+from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.usage import ExecutorType, Meters, UsageFact
 
 EXECUTOR_TYPE: Final[ExecutorType] = "claude_sdk"

@@ -14,14 +14,14 @@ import structlog
 from claude_agent_sdk import Message, ResultMessage, StreamEvent
 
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
+from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.process.cli_process import CliProcess
-from app.executors.claude_agent.usage import MeteredMessage, is_message_id
 from app.executors.metering import usage_fact
 from app.executors.port import RunPlan
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.storable import identifier
+from app.serialization.storable import identifier
 from app.usage import Meters, Origin, TokenUsage, UsageFact, counted, token_usage
 
 log = structlog.get_logger(__name__)

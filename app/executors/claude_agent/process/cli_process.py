@@ -28,12 +28,12 @@ from claude_agent_sdk._internal.query import stamp_user_message
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
 from app.executors.claude_agent.process.pending_messages import PendingMessages
+from app.executors.claude_agent.process.sanitizer import sanitize
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
-from app.executors.claude_agent.sanitizer import sanitize
 from app.executors.inbox import RunEnded
-from app.large_json import dumps
 from app.requests import Priority
-from app.storable import storable
+from app.serialization.large_json import dumps
+from app.serialization.storable import storable
 
 log = structlog.get_logger(__name__)
 

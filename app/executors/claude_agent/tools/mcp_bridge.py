@@ -19,7 +19,7 @@ from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import HookCall, HookName, SdkHooks
 from app.executors.port import RunContext, RunPlan
 from app.gateway.channel import Channel
-from app.storable import storable
+from app.serialization.storable import storable
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner

@@ -12,7 +12,7 @@ import structlog
 from claude_agent_sdk import HookContext, HookMatcher, Message, ResultMessage, SystemMessage
 from claude_agent_sdk.types import HookEvent, HookInput, HookJSONOutput, SyncHookJSONOutput
 
-from app.storable import storable
+from app.serialization.storable import storable
 
 log = structlog.get_logger(__name__)
 

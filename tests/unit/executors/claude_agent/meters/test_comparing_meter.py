@@ -5,7 +5,7 @@ from dataclasses import replace
 import structlog
 
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
-from app.executors.claude_agent.usage import MeteredMessage
+from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.gateway.channel import Channel
 from app.ids import MessageId
 from app.usage import Meters, TokenUsage

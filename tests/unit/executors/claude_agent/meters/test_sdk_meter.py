@@ -1,7 +1,7 @@
 """What the CLI's totals hold beyond the messages it showed."""
 
 from app.executors.claude_agent.meters.sdk_meter import residuals
-from app.executors.claude_agent.usage import MeteredMessage
+from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.ids import MessageId
 from app.usage import TokenUsage
 

@@ -5,7 +5,7 @@ from claude_agent_sdk import Message, StreamEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.executors.claude_agent.usage import MeteredMessage, UsageFold
+from app.executors.claude_agent.meters.usage import MeteredMessage, UsageFold
 from app.usage import TokenUsage, merged, token_usage
 from tests.unit.executors.claude_agent.frames import assistant, ended, started, stopped, text, user
 

@@ -1,6 +1,6 @@
 from claude_agent_sdk import AssistantMessage, StreamEvent, TextBlock, ToolUseBlock
 
-from app.executors.claude_agent.sanitizer import sanitize
+from app.executors.claude_agent.process.sanitizer import sanitize
 from tests.unit.executors.claude_agent.frames import assistant, stream
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
-from app.executors.claude_agent import pool as module
-from app.executors.claude_agent.pool import LaunchSpec, WarmCli, WarmPool
+from app.executors.claude_agent.process import pool as module
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.claude_agent.process.pool import LaunchSpec, WarmCli, WarmPool
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan

@@ -5,7 +5,7 @@ from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
-from app.storable import identifier, storable
+from app.serialization.storable import identifier, storable
 from app.usage import counted
 
 

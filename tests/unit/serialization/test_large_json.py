@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.large_json import dumps
+from app.serialization.large_json import dumps
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]))
 LONG = st.builds(lambda text, times: text * times, PLAIN.filter(bool), st.integers(1, 3000))
