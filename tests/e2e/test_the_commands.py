@@ -1,18 +1,27 @@
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import asyncpg
+import pytest
+import typer
+from structlog.testing import capture_logs
+from typer.testing import CliRunner, Result
 
+from app.bootstrap.services import open_services
+from app.cli.errors import explained
+from app.cli.main import app
 from app.simulator.script import Reply, Text, in_turn
-from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf, a_request
+from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf, a_request, the_settings, until
 
 ROOT = Path(__file__).parents[2]
 
 
 async def runtally(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command as a program of its own, whose start takes seconds."""
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
@@ -31,6 +40,21 @@ async def runtally(directory: Path, *arguments: str, **variables: str) -> subpro
     )
 
 
+async def command(directory: Path, *arguments: str, **variables: str) -> Result:
+    """The same command in this process."""
+    unset: dict[str, str | None] = dict.fromkeys(os.environ)
+    environment = {**unset, "PATH": os.environ["PATH"], "COLUMNS": "200", **variables}
+
+    def invoke() -> Result:
+        with contextlib.chdir(directory):
+            return CliRunner().invoke(app, arguments, env=environment)
+
+    done = await asyncio.to_thread(invoke)
+    # Anything else would be a traceback.
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done
+
+
 async def test_the_demo_shows_a_run_and_its_receipts(tmp_path: Path) -> None:
     done = await runtally(tmp_path, "demo", "--once", "--port", "0")
 
@@ -46,7 +70,7 @@ async def test_run_and_receipts_talk_to_a_server(world_of: WorldOf, tmp_path: Pa
     there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
 
     ran = await runtally(tmp_path, "run", ASSISTANT, "hi", **there)
-    shown = await runtally(tmp_path, "receipts", **there)
+    shown = await command(tmp_path, "receipts", **there)
 
     assert ran.returncode == 0, ran.stderr
     assert "hello from afar" in ran.stdout
@@ -57,25 +81,24 @@ async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_
     world = await world_of(in_turn())
     there = {"DATABASE_URL": str(world.services.settings.database_url)}
 
-    granted = await runtally(tmp_path, "credits", "grant", "default", "--usd", "5", **there)
-    adjusted = await runtally(
+    granted = await command(tmp_path, "credits", "grant", "default", "--usd", "5", **there)
+    adjusted = await command(
         tmp_path, "credits", "adjust", "default", "--usd", "-0.5", "--note", "typo", **there
     )
-    terms = await runtally(
+    terms = await command(
         tmp_path, "credits", "terms", "default", "--mode", "prepaid", "--monthly-budget-usd", "2", **there
     )
-    shown = await runtally(tmp_path, "credits", "show", "default", **there)
+    shown = await command(tmp_path, "credits", "show", "default", **there)
     wrong = [
-        await runtally(tmp_path, "credits", "grant", "nobody", "--usd", "5", **there),
-        await runtally(tmp_path, "credits", "grant", "default", "--usd", "-5", **there),
-        await runtally(tmp_path, "credits", "grant", "default", "--usd", "much", **there),
+        await command(tmp_path, "credits", "grant", "nobody", "--usd", "5", **there),
+        await command(tmp_path, "credits", "grant", "default", "--usd", "-5", **there),
+        await command(tmp_path, "credits", "grant", "default", "--usd", "much", **there),
     ]
 
-    assert [done.returncode for done in (granted, adjusted, terms, shown)] == [0] * 4, terms.stderr
+    assert [done.exit_code for done in (granted, adjusted, terms, shown)] == [0] * 4, terms.stderr
     for amount in ("5.0000000", "-0.5000000", "4.5000000", "2.0000000", "prepaid"):
         assert amount in shown.stdout
-    assert [done.returncode for done in wrong] == [2, 2, 2]
-    assert not any("Traceback" in done.stderr for done in wrong)
+    assert [done.exit_code for done in wrong] == [2, 2, 2]
     assert (await world.http.get("/v1/balance")).json()["left"] == 45_000_000
 
 
@@ -87,8 +110,8 @@ async def test_messages_without_a_price_are_priced_later(world_of: WorldOf, tmp_
         "prices: [{model: claude-new-1, since: 2026-01-01, input: '100', output: '100'}]"
     )
 
-    before = await runtally(tmp_path, "reprice", **there)
-    after = await runtally(tmp_path, "reprice", RUNTALLY_PRICES_FILE="prices.yaml", **there)
+    before = await command(tmp_path, "reprice", **there)
+    after = await command(tmp_path, "reprice", RUNTALLY_PRICES_FILE="prices.yaml", **there)
 
     assert "Still no price: claude-new-1" in before.stdout
     assert "1 receipts adjusted, 0.0030000000 USD" in after.stdout
@@ -98,30 +121,62 @@ async def test_messages_without_a_price_are_priced_later(world_of: WorldOf, tmp_
 async def test_what_is_wrong_is_said_without_a_traceback(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn())
     there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "bad.yaml").write_text("prices: 5")
-    (tmp_path / "roles.yaml").write_text("roles: {triage: gpt-4}")
-    (tmp_path / "graphs" / "bad.md").write_text("---\ndescription: d\nturns: 3\n---\nHi.")
     cases = {
-        "no graph": await runtally(tmp_path, "run", "claude_agents:nope", "hi", **there),
-        "RUNTALLY_API_KEY": await runtally(tmp_path, "run", ASSISTANT, "hi"),
-        "RUNTALLY_URL": await runtally(
+        "no graph": await command(tmp_path, "run", "claude_agents:nope", "hi", **there),
+        "RUNTALLY_API_KEY": await command(tmp_path, "run", ASSISTANT, "hi"),
+        "RUNTALLY_URL": await command(
             tmp_path, "receipts", RUNTALLY_URL="http://127.0.0.1:9", RUNTALLY_API_KEY=KEY
         ),
-        "DATABASE_URL": await runtally(tmp_path, "serve", DATABASE_URL="mysql://x"),
-        "bad.md: turns": await runtally(tmp_path, "serve", RUNTALLY_GRAPHS_DIR=str(tmp_path / "graphs")),
-        "RUNTALLY_PRICES_FILE: prices": await runtally(tmp_path, "serve", RUNTALLY_PRICES_FILE="bad.yaml"),
-        "RUNTALLY_MODELS_FILE: prices": await runtally(tmp_path, "serve", RUNTALLY_MODELS_FILE="bad.yaml"),
-        "MODELS_FILE: roles.triage": await runtally(tmp_path, "serve", RUNTALLY_MODELS_FILE="roles.yaml"),
-        "RUNTALLY_TOOLS": await runtally(tmp_path, "serve", RUNTALLY_TOOLS="no_such_module"),
-        "RUNTALLY_DEFAULT_MODEL": await runtally(tmp_path, "serve", RUNTALLY_DEFAULT_MODEL="gpt-4"),
-        "is not set": await runtally(tmp_path, "migrate"),
+        "is not set": await command(tmp_path, "migrate"),
     }
 
     for word, done in cases.items():
-        assert done.returncode in {1, 2}, word
-        assert word in " ".join((done.stdout + done.stderr).split()), done.stderr
-        assert "Traceback" not in done.stderr
+        assert done.exit_code in {1, 2}, word
+        assert word in " ".join(done.output.split()), done.output
+
+
+async def started(directory: Path, name: str, value: str) -> None:
+    """Open what a server opens first, with one setting of its own."""
+    nowhere = "postgresql://nobody@127.0.0.1:9/none"
+    settings = the_settings(directory, nowhere, "http://127.0.0.1:9", **{name: value})
+    async with open_services(settings):
+        pass
+
+
+async def test_a_server_that_cannot_start_says_why_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "bad.md").write_text("---\ndescription: d\nturns: 3\n---\nHi.")
+
+    done = await runtally(tmp_path, "serve", "--port", "0", RUNTALLY_GRAPHS_DIR=str(tmp_path / "graphs"))
+
+    assert done.returncode == 1
+    assert "bad.md: turns" in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("DATABASE_URL", "mysql://x", "DATABASE_URL"),
+        ("RUNTALLY_PRICES_FILE", "bad.yaml", "RUNTALLY_PRICES_FILE: prices"),
+        ("RUNTALLY_MODELS_FILE", "bad.yaml", "RUNTALLY_MODELS_FILE: prices"),
+        ("RUNTALLY_MODELS_FILE", "roles.yaml", "MODELS_FILE: roles.triage"),
+        ("RUNTALLY_TOOLS", "no_such_module", "RUNTALLY_TOOLS"),
+        ("RUNTALLY_DEFAULT_MODEL", "gpt-4", "RUNTALLY_DEFAULT_MODEL"),
+    ],
+)
+async def test_a_wrong_setting_stops_the_start_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: str, words: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text("prices: 5")
+    (tmp_path / "roles.yaml").write_text("roles: {triage: gpt-4}")
+    given = str(tmp_path / value) if value.endswith(".yaml") else value
+
+    with pytest.raises(typer.Exit) as stopped, explained():
+        await started(tmp_path, name, given)
+
+    assert stopped.value.exit_code in {1, 2}
+    assert words in " ".join(capsys.readouterr().err.split())
 
 
 async def test_an_old_schema_stops_the_server_and_migrate_mends_it(postgres: str, tmp_path: Path) -> None:
@@ -130,40 +185,49 @@ async def test_an_old_schema_stops_the_server_and_migrate_mends_it(postgres: str
     url = postgres.rpartition("/")[0] + "/unmigrated"
 
     refused = await runtally(tmp_path, "serve", "--port", "0", DATABASE_URL=url)
-    migrated = await runtally(tmp_path, "migrate", DATABASE_URL=url)
-    keyed = await runtally(
+    migrated = await command(tmp_path, "migrate", DATABASE_URL=url)
+    keyed = await command(
         tmp_path, "keys", "create", "--account", "acme", "--scope", "admin", DATABASE_URL=url
     )
     await admin.execute("DROP DATABASE unmigrated WITH (FORCE)")
     await admin.close()
 
     assert (refused.returncode, "runtally migrate" in refused.stderr) == (1, True)
-    assert migrated.returncode == 0, migrated.stderr
+    assert migrated.exit_code == 0, migrated.output
     assert keyed.stdout.startswith("rt_")
 
 
 async def test_a_refused_key_is_told_to_the_operator_at_start(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn())
-    for key, word in (("sk-wrong", "ANTHROPIC_API_KEY was refused"), ("", "ANTHROPIC_API_KEY is not set")):
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(tmp_path),
-            "DATABASE_URL": str(world.services.settings.database_url),
-            "ANTHROPIC_API_KEY": key,
-            "ANTHROPIC_BASE_URL": world.simulator.url,
-        }
-        server = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app", "serve", "--port", "0"),
-            env=environment,
-            cwd=tmp_path,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        assert server.stderr is not None
-        async with asyncio.timeout(PATIENCE_S):
-            while word not in (line := (await server.stderr.readline()).decode()):
-                assert line, "the server ended without a word about its key"
-        server.terminate()
-        await server.communicate()
-        assert server.returncode == 0
-        assert "sk-wrong" not in line
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(tmp_path),
+        "DATABASE_URL": str(world.services.settings.database_url),
+        "ANTHROPIC_API_KEY": "sk-wrong",
+        "ANTHROPIC_BASE_URL": world.simulator.url,
+    }
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "serve", "--port", "0"),
+        env=environment,
+        cwd=tmp_path,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert server.stderr is not None
+    async with asyncio.timeout(PATIENCE_S):
+        while "ANTHROPIC_API_KEY was refused" not in (line := (await server.stderr.readline()).decode()):
+            assert line, "the server ended without a word about its key"
+    server.terminate()
+    await server.communicate()
+
+    assert server.returncode == 0
+    assert "sk-wrong" not in line
+
+
+async def test_a_missing_key_is_told_to_the_operator_at_start(world_of: WorldOf) -> None:
+    with capture_logs() as logs:
+        world = await world_of(in_turn(), ANTHROPIC_API_KEY=None)
+        await until(lambda: world.services.readiness.checked)
+
+    (told,) = [log for log in logs if log["event"] == "model.unreachable"]
+    assert "ANTHROPIC_API_KEY is not set" in told["reason"]

@@ -1,6 +1,7 @@
 """`runtally doctor`: what of an installation cannot be used, said before a run fails of it."""
 
 import asyncio
+import io
 import json
 import os
 import sys
@@ -8,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from app.bootstrap.services import open_services
+from app.cli.doctor import diagnose, show
 from app.doctor.examination import examine
+from app.doctor.report import Report
 from app.executors.claude_agent.process.provider_variables import chooses_provider
 from app.settings import Settings
 from app.simulator.script import HttpError, Reply, Text, in_turn
@@ -27,6 +31,23 @@ NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
     *("database", "event_log", "journal", "cli", "gateway", "auth"),
 ]
+
+
+async def examined(
+    directory: Path, database_url: str, simulator: Simulator, *, with_probe: bool = False, **settings: Any
+) -> Report:
+    """The report of `runtally doctor` on an installation with these settings."""
+    chosen = the_settings(directory, database_url, simulator.url, **settings)
+    return await examine(chosen, environ={}, file_variables=(), with_probe=with_probe)
+
+
+def printed_of(report: Report) -> str:
+    """What the command prints of a report, as text and as JSON."""
+    console = Console(file=io.StringIO(), width=1000)
+    for as_json in (False, True):
+        show(report, console, as_json=as_json)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 async def doctor(directory: Path, *options: str, **variables: str) -> tuple[int, str, str]:
@@ -87,11 +108,10 @@ async def test_a_probe_says_what_a_call_costs_and_whether_the_meters_agree(
     usage = {"input_tokens": 1_000, "output_tokens": 1}
     async with hello() as simulator:
         simulator.responder = in_turn(Reply([Text("ok")], usage=usage, final_usage={"output_tokens": 100}))
-        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
-        code, printed, _ = await doctor(tmp_path, "--json", "--probe", DATABASE_URL=database_url, **there)
+        report = await examined(tmp_path, database_url, simulator, with_probe=True)
 
-    checks = by_name(json.loads(printed))
-    assert code == 0, printed
+    checks = by_name(report.as_json())
+    assert report.ok, report
     assert "1000 tokens in, 100 out, 0.0030000000 USD" in checks["probe"]["detail"]
     assert checks["meters"]["detail"].endswith("SDK 1, gateway 1, drift 0")
     (asked,) = simulator.requests
@@ -134,45 +154,43 @@ async def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         assert secret not in printed + logged
 
 
-async def test_settings_that_cannot_be_read_are_said_by_name(tmp_path: Path) -> None:
-    code, printed, _ = await doctor(
-        tmp_path, "--json", RUNTALLY_MARKUP="a-secret", RUNTALLY_CLAUDE_AUTH="both", RUNTALLY_TOOL="x"
-    )
+async def test_settings_that_cannot_be_read_are_said_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("RUNTALLY_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"MARKUP": "a-secret", "CLAUDE_AUTH": "both", "TOOL": "x"}.items():
+        monkeypatch.setenv(f"RUNTALLY_{name}", value)
+    monkeypatch.chdir(tmp_path)
 
-    said = [(check["name"], check["detail"]) for check in json.loads(printed)["checks"]]
-    assert code == 1
+    report = await diagnose(with_probe=False)
+
+    said = [(check.name, check.detail) for check in report.checks]
+    assert not report.ok
     assert [name for name, _ in said] == ["settings", "settings", "variables"]
     assert all(word in str(said) for word in ("RUNTALLY_MARKUP:", "RUNTALLY_CLAUDE_AUTH:", "RUNTALLY_TOOLS?"))
-    assert "a-secret" not in printed
+    assert "a-secret" not in printed_of(report)
 
 
 async def test_a_probe_that_fails_is_no_success(tmp_path: Path, database_url: str) -> None:
     async with hello() as simulator:
         simulator.responder = lambda _: HttpError(403, "permission_error")
-        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
-        code, printed, _ = await doctor(tmp_path, "--probe", DATABASE_URL=database_url, **there)
+        report = await examined(tmp_path, database_url, simulator, with_probe=True)
 
-    assert code == 1
-    assert "provider_unavailable" in printed
+    assert not report.ok
+    assert "provider_unavailable" in printed_of(report)
 
 
 async def test_a_missing_login_is_an_error_whatever_keys_there_are(tmp_path: Path, database_url: str) -> None:
     (tmp_path / "login").mkdir()
-    own = {name: str(value) for name, value in the_editor(tmp_path).items()}
+    own = {"RUNTALLY_CLAUDE_AUTH": "local_session", "RUNTALLY_CLAUDE_CONFIG_DIR": tmp_path / "login"}
     async with hello() as simulator:
-        code, printed, _ = await doctor(
-            tmp_path,
-            *("--json", "--probe"),
-            DATABASE_URL=database_url,
-            RUNTALLY_CLAUDE_AUTH="local_session",
-            RUNTALLY_CLAUDE_CONFIG_DIR=str(tmp_path / "login"),
-            ANTHROPIC_API_KEY=PROVIDER_KEY,
-            ANTHROPIC_BASE_URL=simulator.url,
-            **own,
+        report = await examined(
+            tmp_path, database_url, simulator, with_probe=True, **the_editor(tmp_path), **own
         )
 
-    checks = by_name(json.loads(printed))
-    assert code == 1
+    checks = by_name(report.as_json())
+    assert not report.ok
     assert "claude auth login" in checks["auth"]["detail"]
     # Native tools beside a login: what could read it is refused.
     assert checks["sandbox"]["status"] == "error"
@@ -237,17 +255,21 @@ async def test_a_server_opens_what_the_doctor_found_usable(tmp_path: Path, datab
     assert by_name(report.as_json())["graphs"]["detail"] == ", ".join(graphs)
 
 
+@pytest.mark.parametrize(
+    ("server", "status", "detail"),
+    [
+        (program(), "ok", "library__search"),
+        (program(tools={"nothing": "read_only"}), "error", "library"),
+    ],
+    ids=["well", "badly"],
+)
 async def test_other_peoples_servers_are_asked_for_what_graphs_need(
-    tmp_path: Path, database_url: str
+    tmp_path: Path, database_url: str, server: dict[str, Any], status: str, detail: str
 ) -> None:
     async with hello() as simulator:
-        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
-        for name, server in (("well", program()), ("badly", program(tools={"nothing": "read_only"}))):
-            (tmp_path / name).mkdir()
-            chosen = {key: str(value) for key, value in graphs(tmp_path / name, server).items()}
-            code, printed, _ = await doctor(tmp_path, "--json", DATABASE_URL=database_url, **there, **chosen)
-            check = by_name(json.loads(printed))["mcp_servers"]
-            expected = (0, "ok", "library__search") if name == "well" else (1, "error", "library")
-            assert (code, check["status"]) == expected[:2], printed
-            assert expected[2] in check["detail"]
-            assert TOKEN not in printed
+        report = await examined(tmp_path, database_url, simulator, **graphs(tmp_path, server))
+
+    check = by_name(report.as_json())["mcp_servers"]
+    assert (report.ok, check["status"]) == (status == "ok", status), report
+    assert detail in check["detail"]
+    assert TOKEN not in printed_of(report)
