@@ -22,7 +22,7 @@ SCHEMA = {
 }
 ADA = {"name": "Ada", "age": 36}
 WORDS = WriteMessage("I would rather not.")
-INVALID = [
+INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("text", {"prompt": ""}, "prompt"),
     ("text", {"prompt": None}, "prompt"),
     ("text", {"system": ""}, "system"),
