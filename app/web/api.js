@@ -26,7 +26,24 @@ export function onSignedOut(listener) {
 }
 
 /**
- * The URL of a path of the API.
+ * A path of the OpenAPI document with its parameters; the others that have a value become the query.
+ * @template {ApiPath} Path
+ * @param {Path} path
+ * @param {ParametersOf<Path>} [parameters]
+ */
+export function apiPath(path, parameters) {
+  const query = new URLSearchParams();
+  let filled = path.slice(1);
+  for (const [name, value] of Object.entries(parameters ?? {})) {
+    if (value === "" || value === undefined || value === null) continue;
+    if (path.includes(`{${name}}`)) filled = filled.replace(`{${name}}`, () => encodeURIComponent(String(value)));
+    else query.set(name, String(value));
+  }
+  return /** @type {PathOf<Path>} */ (query.size > 0 ? `${filled}?${query}` : filled);
+}
+
+/**
+ * The URL of a path below the page's base.
  * @param {string} path
  */
 export function apiUrl(path) {
@@ -34,26 +51,40 @@ export function apiUrl(path) {
 }
 
 /**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @returns {Promise<ResponseOf<Path, "get">>}
+ */
+export const get = (path) => call("GET", path);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {BodyOf<Path>} body
+ * @returns {Promise<ResponseOf<Path, "post">>}
+ */
+export const post = (path, body) => call("POST", path, body);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @returns {Promise<ResponseOf<Path, "delete">>}
+ */
+export const remove = (path) => call("DELETE", path);
+
+/**
  * The JSON of the response, null without a body; throws `ApiError` unless the request succeeded.
  * @param {string} method
  * @param {string} path
  * @param {unknown} [body]
- * @returns {Promise<any>}
  */
-export async function call(method, path, body) {
+async function call(method, path, body) {
   const response = await request(method, path, body);
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => UNREADABLE);
   if (response.status === 401 && path !== "v1/browser-session") onUnauthenticated();
   throw new ApiError({ ...problem, status: response.status });
 }
-
-/** @param {string} path */
-export const get = (path) => call("GET", path);
-/** @param {string} path @param {unknown} [body] */
-export const post = (path, body) => call("POST", path, body);
-/** @param {string} path */
-export const remove = (path) => call("DELETE", path);
 
 /** @param {string} method @param {string} path @param {unknown} body */
 async function request(method, path, body) {

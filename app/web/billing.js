@@ -1,5 +1,7 @@
 // The billing page: an overview of charges, or one run.
 
+/** @import { Session } from "./shell.js" */
+
 import { Overview } from "./billing/overview.js";
 import { RunPage } from "./billing/run_page.js";
 import { useView } from "./billing/view.js";
@@ -8,6 +10,7 @@ import { startPage } from "./shell.js";
 
 startPage({ name: "billing", Page: Billing });
 
+/** @param {{who: Session}} props */
 function Billing({ who }) {
   const [view, show] = useView();
   if (!who.may("receipts:read")) return html`<${NotAllowed} account=${who.account} />`;
@@ -15,6 +18,7 @@ function Billing({ who }) {
   return html`<${Overview} view=${view} show=${show} />`;
 }
 
+/** @param {{account: string}} props */
 function NotAllowed({ account }) {
   return html`
     <main id="main" class="page" tabindex="-1">

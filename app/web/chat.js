@@ -1,5 +1,11 @@
 // The chat page.
 
+/** @import { Conversation, Decision, Turn as ConversationTurn } from "./chat/conversation.js" */
+/** @import { Graphs, Problem, Sessions } from "./chat/hooks.js" */
+/** @import { Drawer } from "./chat/layout.js" */
+/** @import { Permission } from "./runs/run_state.js" */
+/** @import { Session } from "./shell.js" */
+
 import { Composer } from "./chat/composer.js";
 import { linkTo, useConversation, useGraphs, useProblem, useSessions } from "./chat/hooks.js";
 import { Busy, ConfirmDelete, Empty, Head, Scroll } from "./chat/layout.js";
@@ -8,6 +14,20 @@ import { Turn } from "./chat/transcript.js";
 import { html, useState } from "./html.js";
 import { startPage } from "./shell.js";
 
+/**
+ * The actions on a conversation; null for those that the API key does not allow. `send` resolves to whether the
+ * message was sent.
+ * @typedef {object} Actions
+ * @property {(turn: ConversationTurn) => Promise<void>} loadEvents
+ * @property {((text: string) => Promise<boolean>) | null} send
+ * @property {((turn: ConversationTurn) => void) | null} retry
+ * @property {(() => void) | null} stop
+ * @property {((turn: ConversationTurn, permission: Permission, decision: Decision) => Promise<void>) | null} decide
+ * @property {((turn: ConversationTurn) => void) | null} fork
+ * @property {(() => void) | null} remove
+ */
+
+/** @param {{who: Session}} props */
 function ChatPage({ who }) {
   const errors = useProblem();
   const graphs = useGraphs(errors.fail);
@@ -22,7 +42,7 @@ function ChatPage({ who }) {
   });
   if (conversation === null) return html`<p class="waiting" role="status">Loading…</p>`;
 
-  const open = (key) => {
+  const open = (/** @type {string | null} */ key) => {
     errors.clear();
     drawer.hide();
     go(key);
@@ -44,13 +64,22 @@ function ChatPage({ who }) {
   `;
 }
 
+/**
+ * @param {object} props
+ * @param {Conversation} props.conversation
+ * @param {Graphs} props.graphs
+ * @param {Drawer} props.drawer
+ * @param {Actions} props.actions
+ * @param {string} props.problem
+ * @param {string} props.announcement
+ */
 function ConversationPane({ conversation, graphs, drawer, actions, problem, announcement }) {
   const [isConfirming, setConfirming] = useState(false);
   const { turns } = conversation;
   const running = conversation.open.at(0)?.run;
   const confirmDelete = () => {
     setConfirming(false);
-    actions.remove();
+    actions.remove?.();
   };
   return html`
     <main class="talk" id="main" tabindex="-1">
@@ -63,7 +92,7 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
         ${turns.length === 0 && html`<${Empty} conversation=${conversation} ...${graphs} />`}
         ${turns.map(
           (turn, index) => html`
-            <${Turn} key=${turn.runId ?? index} turn=${turn} busy=${Boolean(running)} actions=${actions} />
+            <${Turn} key=${turn.runId || index} turn=${turn} busy=${Boolean(running)} actions=${actions} />
           `,
         )}
       <//>
@@ -82,19 +111,30 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
   `;
 }
 
-/** The actions on a conversation; null for those that the API key does not allow. */
+/**
+ * @param {Conversation} conversation
+ * @param {object} page
+ * @param {Session} page.who
+ * @param {Graphs} page.graphs
+ * @param {Sessions} page.sessions
+ * @param {Problem} page.errors
+ * @param {(key: string | null) => void} page.open
+ * @returns {Actions}
+ */
 function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
+  /** @type {Actions["loadEvents"]} */
   const loadEvents = (turn) => conversation.loadEvents(turn);
+  /** @type {Actions["decide"]} */
   const decide = who.may("runs:approve")
     ? (turn, permission, decision) => conversation.decide(turn.run, permission, decision)
     : null;
   if (!who.may("runs:write"))
     return { loadEvents, send: null, retry: null, stop: null, decide, fork: null, remove: null };
-  const send = async (text) => {
+  const send = async (/** @type {string} */ text) => {
     errors.clear();
     const isFirst = conversation.turns.length === 0;
     try {
-      await conversation.send(text, graphs.graphId);
+      await conversation.send(text, graphs.graphId ?? "");
     } catch (error) {
       errors.fail(error);
       return false;
@@ -104,7 +144,7 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     sessions.list();
     return true;
   };
-  const fork = async (turn) => {
+  const fork = async (/** @type {ConversationTurn} */ turn) => {
     const key = await conversation.fork(turn);
     sessions.list();
     open(key);
@@ -117,7 +157,7 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
   return {
     loadEvents,
     send,
-    retry: (turn) => send(turn.question),
+    retry: (turn) => send(turn.question ?? ""),
     stop: () => conversation.stop().catch(errors.fail),
     decide,
     fork: (turn) => fork(turn).catch(errors.fail),
@@ -125,7 +165,10 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
   };
 }
 
-/** On narrow screens the list of conversations covers the page while it is shown. */
+/**
+ * On narrow screens the list of conversations covers the page while it is shown.
+ * @returns {Drawer}
+ */
 function useDrawer() {
   const [shown, setShown] = useState(false);
   const close = () => {

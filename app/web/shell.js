@@ -1,43 +1,52 @@
 // The shell of both pages: session, sign-in form, navigation.
 
-import { get, onSignedOut, post, remove } from "./api.js";
+/** @import { Html } from "./html.js" */
+
+import { ApiError, apiPath, get, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
 
 const PAGES = [
   { name: "chat", label: "Chat", href: "./" },
   { name: "billing", label: "Billing", href: "./billing" },
 ];
-/** @typedef {Schemas["BrowserSessionResponse"] & {may: (scope: string) => boolean}} Session */
+const BROWSER_SESSION = apiPath("/v1/browser-session");
 
-const UNKNOWN = Symbol("not loaded");
+/** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
+/** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
+/** @typedef {{name: "chat" | "billing", Page: (props: {who: Session}) => Html}} PageProps */
+
+/** The session before it is known whether there is one, which null means. */
+const UNKNOWN = undefined;
 
 /**
- * Show a page. `Page` gets `who`: `{account, keyName, keyPrefix, scopes, expiresAt}` and `may(scope)`.
- * `name` is "chat" or "billing".
+ * Show a page.
+ * @param {PageProps} page
  */
 export function startPage({ name, Page }) {
   render(html`<${Shell} name=${name} Page=${Page} />`, /** @type {HTMLElement} */ (document.getElementById("app")));
 }
 
+/** @param {PageProps} props */
 function Shell({ name, Page }) {
-  const [who, setWho] = useState(/** @type {Session | null | typeof UNKNOWN} */ (UNKNOWN));
+  const [who, setWho] = useState(/** @type {Session | null | undefined} */ (UNKNOWN));
   const [notice, setNotice] = useState("");
   const [unreachable, setUnreachable] = useState(false);
 
   const loadSession = async () => {
     setUnreachable(false);
     try {
-      setWho(known(await get("v1/browser-session")));
+      setWho(known(await get(BROWSER_SESSION)));
     } catch {
       setUnreachable(true);
     }
   };
   const signOut = async () => {
     try {
-      await remove("v1/browser-session");
+      await remove(BROWSER_SESSION);
       setNotice("You are signed out.");
       setWho(null);
     } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
       setNotice(error.message);
     }
   };
@@ -51,7 +60,7 @@ function Shell({ name, Page }) {
 
   if (unreachable) return html`<${Unreachable} retry=${loadSession} />`;
   if (who === UNKNOWN) return html`<p class="waiting" role="status">Loading…</p>`;
-  const onSignIn = (found) => {
+  const onSignIn = (/** @type {SessionResponse} */ found) => {
     setNotice("");
     setWho(known(found));
   };
@@ -64,10 +73,15 @@ function Shell({ name, Page }) {
   `;
 }
 
+/**
+ * @param {SessionResponse | null} session
+ * @returns {Session | null}
+ */
 function known(session) {
   return session && { ...session, may: (scope) => session.scopes.includes(scope) };
 }
 
+/** @param {{name: string, who: Session, signOut: () => void}} props */
 function TopBar({ name, who, signOut }) {
   return html`
     <header class="top">
@@ -101,31 +115,34 @@ function TopBar({ name, who, signOut }) {
   `;
 }
 
+/** @param {KeyboardEvent & {currentTarget: HTMLDetailsElement}} event */
 function closeOnEscape(event) {
   if (event.key !== "Escape") return;
   event.currentTarget.open = false;
-  event.currentTarget.querySelector("summary").focus();
+  event.currentTarget.querySelector("summary")?.focus();
 }
 
+/** @param {{notice: string, onSignIn: (session: SessionResponse) => void}} props */
 function SignIn({ notice, onSignIn }) {
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => field.current?.focus(), []);
 
-  const submit = async (event) => {
+  const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const apiKey = field.current?.value.trim();
     if (!apiKey) return showProblem("Enter an API key.");
     setBusy(true);
     try {
-      onSignIn(await post("v1/browser-session", { apiKey }));
+      onSignIn(await post(BROWSER_SESSION, { apiKey }));
     } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
       setBusy(false);
       showProblem(error.status === 401 ? "This API key is not valid, or it was revoked." : error.message);
     }
   };
-  const showProblem = (text) => {
+  const showProblem = (/** @type {string} */ text) => {
     setProblem(text);
     field.current?.select();
     field.current?.focus();
@@ -161,6 +178,7 @@ function SignIn({ notice, onSignIn }) {
   `;
 }
 
+/** @param {{retry: () => void}} props */
 function Unreachable({ retry }) {
   return html`
     <main class="sign-in" id="main">

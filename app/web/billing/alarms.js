@@ -1,19 +1,26 @@
 // Alarms: runs with meter drift, and messages without a price.
 
+/** @import { ApiWindow } from "./view.js" */
+
+import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { countOf, formatTime } from "./format.js";
-import { Loaded, useRequests } from "./requests.js";
-import { linkTo, withQuery } from "./view.js";
+import { loaded, useRequests } from "./requests.js";
+import { linkTo } from "./view.js";
 
+/** @typedef {Schemas["AlarmsResponse"]} AlarmsResponse */
+
+/** @param {{window: ApiWindow}} props */
 export function Alarms({ window }) {
-  const alarms = useRequests([withQuery("v1/alarms", window)]);
+  const alarms = useRequests([apiPath("/v1/alarms", window)], null);
   return html`
     <section class="alarms" aria-label="Alarms">
-      <${Loaded} of=${alarms} what="alarms" show=${([found]) => html`<${Found} found=${found} />`} />
+      ${loaded(alarms, { what: "alarms", show: ([found]) => html`<${Found} found=${found} />` })}
     </section>
   `;
 }
 
+/** @param {{found: AlarmsResponse}} props */
 function Found({ found: { drift, unpriced } }) {
   if (drift.runs === 0 && unpriced.receipts === 0) {
     return html`<p class="calm">No alarms: the meters agree, and everything has a price.</p>`;
@@ -28,7 +35,7 @@ function Found({ found: { drift, unpriced } }) {
       count=${drift.runs}
       items=${drift.newest.map((run) => ({
         runId: run.runId,
-        text: `SDK ${run.meters.sdk}, gateway ${run.meters.gateway}, drift ${run.drift}`,
+        text: `SDK ${run.meters?.sdk}, gateway ${run.meters?.gateway}, drift ${run.drift}`,
         at: run.endedAt,
       }))}
     />`
@@ -45,6 +52,14 @@ function Found({ found: { drift, unpriced } }) {
   `;
 }
 
+/**
+ * @param {object} props
+ * @param {boolean} [props.bad]
+ * @param {string} props.title
+ * @param {string} props.advice
+ * @param {number} props.count
+ * @param {{runId: string, text: string, at: string | null}[]} props.items
+ */
 function Alarm({ bad = false, title, advice, count, items }) {
   return html`
     <details class=${`alarm notice ${bad ? "notice-bad" : "notice-warn"}`}>
@@ -55,7 +70,7 @@ function Alarm({ bad = false, title, advice, count, items }) {
           (item) => html`
             <li>
               <a href=${linkTo({ run: item.runId })}><code>${item.runId}</code></a> · ${item.text} ·${" "}
-              <time datetime=${item.at}>${formatTime(item.at)}</time>
+              ${item.at && html`<time datetime=${item.at}>${formatTime(item.at)}</time>`}
             </li>
           `,
         )}

@@ -1,5 +1,7 @@
 // A chart of stacked bars per day, drawn by uPlot.
 
+/** @import { DayTable, LabelFor } from "./spending.js" */
+
 import { html, useEffect, useRef, useState } from "../html.js";
 import { barHeight, formatMoney, fromCredits } from "../money.js";
 import uPlot from "../vendor/uplot.js";
@@ -9,10 +11,16 @@ const TICKS_S = [1, 2, 5, 7, 14, 30, 61, 91].map((days) => days * DAY_S);
 const HEIGHT = 260;
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-/** `table` is `{days, parts, rows, totals}` in credits; the page shows it as a table, too. */
+/** @typedef {{index: number, left: string, right: string}} Pointed a day, and the position of its label */
+/** @typedef {(pointed: Pointed | null) => void} Point */
+
+/**
+ * The page shows `table` as a table, too.
+ * @param {{table: DayTable, labelFor: LabelFor}} props
+ */
 export function Chart({ table, labelFor }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
-  const [pointed, point] = useState(/** @type {{index: number, left: string, right: string} | null} */ (null));
+  const [pointed, point] = useState(/** @type {Pointed | null} */ (null));
   const [dark, setDark] = useState(DARK.matches);
 
   useEffect(() => {
@@ -44,6 +52,7 @@ export function Chart({ table, labelFor }) {
   `;
 }
 
+/** @param {{table: DayTable, pointed: Pointed, labelFor: LabelFor}} props */
 function Tip({ table, pointed: { index, left, right }, labelFor }) {
   const row = table.rows[index];
   const all = row.reduce((sum, credits) => sum + credits, 0n);
@@ -63,12 +72,17 @@ function Tip({ table, pointed: { index, left, right }, labelFor }) {
   `;
 }
 
+/** @param {DayTable} table @param {LabelFor} labelFor */
 function summary(table, labelFor) {
-  const sums = table.parts.map((part) => `${labelFor(part)} ${formatMoney(fromCredits(table.totals.get(part)))}`);
+  const sums = table.parts.map((part) => `${labelFor(part)} ${formatMoney(fromCredits(table.totals.get(part) ?? 0n))}`);
   return `Charged per day from ${table.days[0]} to ${table.days.at(-1)}. ${sums.join(", ")}. Each day stands in the table below.`;
 }
 
-/** uPlot does not stack: each series is the sum of itself and those below, and the highest is drawn first. */
+/**
+ * uPlot does not stack: each series is the sum of itself and those below, and the highest is drawn first.
+ * @param {DayTable} table
+ * @returns {uPlot.AlignedData}
+ */
 function stacked(table) {
   const days = table.days.map((day) => Date.parse(day) / 1000);
   const sums = table.rows.map(() => 0n);
@@ -81,14 +95,19 @@ function stacked(table) {
   return [days, ...heights.reverse()];
 }
 
-/** @returns {uPlot.Options} */
+/**
+ * @param {HTMLElement} place
+ * @param {DayTable} table
+ * @param {Point} point
+ * @returns {uPlot.Options}
+ */
 function options(place, table, point) {
   const style = getComputedStyle(place);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  const swatch = (part, index) => colour(part === null ? "--part-other" : `--part-${index}`);
+  const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
   const font = `12px ${style.fontFamily}`;
   const axis = { font, stroke: colour("--muted"), ticks: { show: false } };
-  const ends = [Date.parse(table.days[0]) / 1000 - DAY_S / 2, Date.parse(table.days.at(-1)) / 1000 + DAY_S / 2];
+  const [firstDay, lastDay] = [table.days[0], table.days[table.days.length - 1]];
+  const [first, last] = [Date.parse(firstDay) / 1000 - DAY_S / 2, Date.parse(lastDay) / 1000 + DAY_S / 2];
   return {
     width: place.clientWidth,
     height: HEIGHT,
@@ -97,7 +116,7 @@ function options(place, table, point) {
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: {
-      x: { time: true, range: () => [ends[0], ends[1]] },
+      x: { time: true, range: () => [first, last] },
       y: { range: (_, __, highest) => [0, highest * 1.08 || 1] },
     },
     axes: [
@@ -115,7 +134,7 @@ function options(place, table, point) {
       {},
       ...table.parts
         .map((part, index) => ({
-          fill: swatch(part, index),
+          fill: colour(part === null ? "--part-other" : `--part-${index}`),
           width: 0,
           points: { show: false },
           paths: uPlot.paths.bars?.({ size: [0.72, 44], radius: 0.08 }),
@@ -126,8 +145,12 @@ function options(place, table, point) {
   };
 }
 
+/**
+ * @param {uPlot} plot
+ * @returns {Pointed | null}
+ */
 function pointedAt(plot) {
-  const { idx, left } = plot.cursor;
+  const { idx = null, left = -1 } = plot.cursor;
   if (idx === null || left < 0) return null;
   const at = plot.over.offsetLeft + left;
   const width = plot.root.clientWidth;
@@ -138,12 +161,16 @@ function pointedAt(plot) {
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
+/** @param {number} seconds */
 function dayAndMonth(seconds) {
   const date = new Date(seconds * 1000);
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
 }
 
-/** Axis labels; they are round numbers, so few decimals are exact. */
+/**
+ * Axis labels; they are round numbers, so few decimals are exact.
+ * @param {number} mark
+ */
 function dollars(mark) {
   return `$${mark >= 1000 ? mark.toLocaleString("en-US") : Number(mark.toPrecision(6))}`;
 }

@@ -1,10 +1,15 @@
 // Filters: period, model, graph and API key.
 
-import { html } from "../html.js";
+/** @import { Show, View } from "./view.js" */
+
+import { html, withValue } from "../html.js";
 import { dayName, PERIODS, periodDays } from "./view.js";
 
-export function Filters({ view, show, options, keyName = (id) => id }) {
-  const choosePeriod = (period) => {
+/** @typedef {{model: string[], graph: string[], key: string[]}} Options */
+
+/** @param {{view: View, show: Show, options: Options | null, keyName?: (id: string) => string}} props */
+export function Filters({ view, show, options, keyName }) {
+  const choosePeriod = (/** @type {string} */ period) => {
     const days = periodDays(view);
     const same = days === null ? {} : { from: dayName(days.first), to: dayName(days.last) };
     show(period === "custom" ? { period, ...same } : { period, from: "", to: "" });
@@ -13,7 +18,7 @@ export function Filters({ view, show, options, keyName = (id) => id }) {
     <div class="filters" role="group" aria-label="Filters">
       <label class="field">
         <span>Period</span>
-        <select value=${view.period} onChange=${(event) => choosePeriod(event.target.value)}>
+        <select value=${view.period} onChange=${withValue(choosePeriod)}>
           ${PERIODS.map(([name, label]) => html`<option value=${name}>${label}</option>`)}
         </select>
       </label>
@@ -39,23 +44,34 @@ export function Filters({ view, show, options, keyName = (id) => id }) {
   `;
 }
 
+/** @param {{label: string, name: "from" | "to", view: View, show: Show}} props */
 function Day({ label, name, view, show }) {
   return html`
     <label class="field">
       <span>${label}</span>
-      <input type="date" value=${view[name]} onChange=${(event) => show({ [name]: event.target.value })} />
+      <input type="date" value=${view[name]} onChange=${withValue((day) => show({ [name]: day }))} />
     </label>
   `;
 }
 
-/** A select of values; the value in the URL is offered even if nothing was used of it. */
+/**
+ * A select of values; the value in the URL is offered even if nothing was used of it.
+ * @param {object} props
+ * @param {string} props.label
+ * @param {string} props.all
+ * @param {"model" | "graph" | "key" | "basis" | "origin"} props.name
+ * @param {View} props.view
+ * @param {Show} props.show
+ * @param {readonly string[]} [props.values]
+ * @param {(value: string) => string} [props.labelFor]
+ */
 export function Choice({ label, all, name, view, show, values = [], labelFor = (value) => value }) {
   const chosen = view[name];
   const offered = chosen === "" || values.includes(chosen) ? values : [...values, chosen];
   return html`
     <label class="field">
       <span>${label}</span>
-      <select value=${chosen} onChange=${(event) => show({ [name]: event.target.value })}>
+      <select value=${chosen} onChange=${withValue((value) => show({ [name]: value }))}>
         <option value="">${all}</option>
         ${offered.map((value) => html`<option value=${value}>${labelFor(value)}</option>`)}
       </select>

@@ -1,14 +1,18 @@
 // The charges of a period: filters, alarms, totals, chart and receipts.
 
+/** @import { Days, Show, View } from "./view.js" */
+
+import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { Alarms } from "./alarms.js";
 import { Filters } from "./filters.js";
 import { Receipts } from "./receipts.js";
-import { Loaded, useRequests } from "./requests.js";
+import { loaded, useRequests } from "./requests.js";
 import { Spend } from "./spending.js";
 import { Totals } from "./totals.js";
-import { apiWindow, periodDays, withQuery } from "./view.js";
+import { apiWindow, periodDays } from "./view.js";
 
+/** @param {{view: View, show: Show}} props */
 export function Overview({ view, show }) {
   const days = periodDays(view);
   return html`
@@ -29,51 +33,58 @@ export function Overview({ view, show }) {
   `;
 }
 
+/** @param {{view: View, show: Show, days: Days}} props */
 function Period({ view, show, days }) {
   const window = apiWindow(days);
   const filters = { ...window, model: view.model, graphId: view.graph, apiKeyId: view.key };
-  /** @param {object} parameters @param {object} [parameterFilters] */
-  const usage = (parameters, parameterFilters = filters) =>
-    withQuery("v1/usage", { ...parameters, ...parameterFilters });
 
-  const names = useRequests([
-    usage({ groupBy: "model" }, window),
-    usage({ groupBy: "graph" }, window),
-    usage({ groupBy: "key" }, window),
-    "v1/keys?limit=200",
-  ]);
+  const names = useRequests(
+    [
+      apiPath("/v1/usage", { ...window, groupBy: "model" }),
+      apiPath("/v1/usage", { ...window, groupBy: "graph" }),
+      apiPath("/v1/usage", { ...window, groupBy: "key" }),
+      apiPath("/v1/keys", { limit: 200 }),
+    ],
+    null,
+  );
   const sums = useRequests(
-    [usage({ groupBy: "day", splitBy: view.split }), usage({ groupBy: view.split }), "v1/balance"],
+    [
+      apiPath("/v1/usage", { ...filters, groupBy: "day", splitBy: view.split }),
+      apiPath("/v1/usage", { ...filters, groupBy: view.split }),
+      apiPath("/v1/balance"),
+    ],
     days,
   );
   const labels = namesOf(names.responses);
   return html`
     <${Filters} view=${view} show=${show} options=${labels.options} keyName=${labels.keyName} />
     <${Alarms} window=${window} />
-    <${Loaded}
-      of=${sums}
-      what="what was spent"
-      show=${([perDay, perPart, balance], shownDays) => html`
+    ${loaded(sums, {
+      what: "what was spent",
+      show: ([perDay, perPart, balance], shownDays) => html`
         <${Totals} total=${perDay.total} balance=${balance} />
         <${Spend} view=${view} show=${show} days=${shownDays} perDay=${perDay} perPart=${perPart} keyName=${labels.keyName} />
-      `}
-    />
+      `,
+    })}
     <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
   `;
 }
 
-/** The options of the filters, and the display names of keys. */
+/**
+ * The options of the filters, and the display names of keys.
+ * @param {readonly [UsageReport, UsageReport, UsageReport, Schemas["Page_ApiKeyResponse_"]] | null} responses
+ */
 function namesOf(responses) {
   const nothing = { items: [] };
   const [models, graphs, used, keys] = responses ?? [nothing, nothing, nothing, nothing];
   const known = new Map(keys.items.map((key) => [key.id, key]));
-  const keyName = (id) => {
+  const keyName = (/** @type {string} */ id) => {
     if (responses === null) return "…";
     const key = known.get(id);
     if (key === undefined) return `key ${id.slice(0, 8)}…`;
     if (key.name === null) return `${key.prefix}…`;
     return keys.items.filter(({ name }) => name === key.name).length > 1 ? `${key.name} (${key.prefix}…)` : key.name;
   };
-  const groups = (report) => report.items.map((item) => item.group);
+  const groups = (/** @type {Pick<UsageReport, "items">} */ report) => report.items.map(({ group }) => group);
   return { keyName, options: { model: groups(models), graph: groups(graphs), key: groups(used) } };
 }

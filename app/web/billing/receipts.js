@@ -1,31 +1,35 @@
 // The list of receipts: filters, pages and CSV export.
 
-import { apiUrl } from "../api.js";
-import { html, useEffect, useState } from "../html.js";
+/** @import { ApiWindow, Show, View } from "./view.js" */
+
+import { apiPath, apiUrl } from "../api.js";
+import { html, useEffect, useState, withValue } from "../html.js";
 import { formatExact, formatFixed, fromCredits } from "../money.js";
 import { Choice } from "./filters.js";
 import { count, formatTime } from "./format.js";
-import { Loaded, useRequests } from "./requests.js";
-import { linkTo, withQuery } from "./view.js";
+import { loaded, useRequests } from "./requests.js";
+import { BASES, linkTo, ORIGINS } from "./view.js";
 
 const PAGE = 50;
-const BASES = ["final", "partial", "recovered", "unpriced", "adjustment"];
-const ORIGINS = ["assistant", "subagent", "hidden"];
 
+/** @typedef {(id: string) => string} KeyName */
+/** @typedef {ApiWindow & {model: string, graphId: string, apiKeyId: string}} PageFilters */
+
+/** @param {{view: View, show: Show, filters: PageFilters, keyName: KeyName}} props */
 export function Receipts({ view, show, filters: pageFilters, keyName }) {
   const filters = { ...pageFilters, runId: view.runId, basis: view.basis, origin: view.origin };
-  const search = withQuery("v1/receipts", filters);
+  const search = apiPath("/v1/receipts", filters);
   // Cursors of the visited pages; the last one is shown.
   const [trail, setTrail] = useState({ search, cursors: [""] });
   const cursors = trail.search === search ? trail.cursors : [""];
-  const page = useRequests([withQuery("v1/receipts", { ...filters, limit: PAGE, cursor: cursors.at(-1) })]);
-  const turnTo = (next) => setTrail({ search, cursors: next });
+  const page = useRequests([apiPath("/v1/receipts", { ...filters, limit: PAGE, cursor: cursors.at(-1) })], null);
+  const turnTo = (/** @type {string[]} */ next) => setTrail({ search, cursors: next });
 
   return html`
     <section class="card receipts" aria-labelledby="receipts-title">
       <div class="section-head">
         <h2 id="receipts-title">Receipts</h2>
-        <a class="button button-small" href=${apiUrl(withQuery("v1/receipts", { ...filters, format: "csv" }))} download="receipts.csv">
+        <a class="button button-small" href=${apiUrl(apiPath("/v1/receipts", { ...filters, format: "csv" }))} download="receipts.csv">
           Export as CSV
         </a>
       </div>
@@ -34,10 +38,9 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
         <${Choice} label="Basis" all="Any" name="basis" view=${view} show=${show} values=${BASES} />
         <${Choice} label="Origin" all="Any" name="origin" view=${view} show=${show} values=${ORIGINS} />
       </div>
-      <${Loaded}
-        of=${page}
-        what="receipts"
-        show=${([found]) => html`
+      ${loaded(page, {
+        what: "receipts",
+        show: ([found]) => html`
           ${
             found.items.length === 0
               ? html`<p class="empty">No receipt matches.</p>`
@@ -56,22 +59,23 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
             <button
               type="button"
               class="button button-small"
-              disabled=${page.loading || found.nextCursor === null}
-              onClick=${() => turnTo([...cursors, found.nextCursor])}
+              disabled=${page.loading || !found.nextCursor}
+              onClick=${() => turnTo([...cursors, found.nextCursor ?? ""])}
             >
               Older
             </button>
           </nav>
-        `}
-      />
+        `,
+      })}
     </section>
   `;
 }
 
+/** @param {{view: View, show: Show}} props */
 function RunField({ view, show }) {
   const [text, setText] = useState(view.runId);
   useEffect(() => setText(view.runId), [view.runId]);
-  const search = (event) => {
+  const search = (/** @type {Event} */ event) => {
     event.preventDefault();
     show({ runId: text.trim() });
   };
@@ -85,7 +89,7 @@ function RunField({ view, show }) {
           autocomplete="off"
           spellcheck=${false}
           placeholder="Any"
-          onInput=${(event) => setText(event.target.value)}
+          onInput=${withValue(setText)}
           onChange=${search}
         />
       </label>
@@ -93,7 +97,10 @@ function RunField({ view, show }) {
   `;
 }
 
-/** `linked`: each receipt leads to its run. */
+/**
+ * `linked`: each receipt leads to its run.
+ * @param {{receipts: Receipt[], keyName: KeyName, caption: string, linked?: boolean}} props
+ */
 export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
   return html`
     <div class="scroll-x" role="region" aria-label=${caption} tabindex="0">
@@ -122,6 +129,7 @@ export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
   `;
 }
 
+/** @param {{receipt: Receipt, keyName: KeyName, linked: boolean}} props */
 function Row({ receipt, keyName, linked }) {
   const charged = fromCredits(receipt.chargedCredits);
   return html`
@@ -153,6 +161,7 @@ function Row({ receipt, keyName, linked }) {
   `;
 }
 
+/** @param {{usual: string, word: string}} props */
 function Word({ usual, word }) {
   return word === usual
     ? html`<span class="muted">${word}</span>`

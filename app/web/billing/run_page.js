@@ -1,17 +1,24 @@
 // The page of one run: status, meters, timeline and receipts.
 
+/** @import { Session } from "../shell.js" */
+/** @import { View } from "./view.js" */
+
+import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { formatExact, formatMoney, parseDollars } from "../money.js";
 import { count, countOf, duration, formatTime } from "./format.js";
 import { ReceiptTable } from "./receipts.js";
-import { Loaded, useRequests } from "./requests.js";
+import { loaded, useRequests } from "./requests.js";
 import { Timeline } from "./timeline.js";
 import { linkTo } from "./view.js";
 
+/** @typedef {Schemas["RunResponse"]} RunResponse */
+/** @typedef {Schemas["MetersResponse"]} MetersResponse */
+
+/** @param {{runId: string, who: Session, view: View}} props */
 export function RunPage({ runId, who, view }) {
-  const path = `v1/runs/${encodeURIComponent(runId)}`;
-  const mayRead = who.may("runs:read");
-  const requests = useRequests([mayRead ? path : null, `${path}/receipts`]);
+  const run = who.may("runs:read") ? apiPath("/v1/runs/{runId}", { runId }) : null;
+  const requests = useRequests([run, apiPath("/v1/runs/{runId}/receipts", { runId })], null);
   return html`
     <main id="main" class="page billing" tabindex="-1">
       <p><a href=${linkTo({ ...view, run: "" })}>← All of billing</a></p>
@@ -19,19 +26,18 @@ export function RunPage({ runId, who, view }) {
         <h1>Run <code class="run-id">${runId}</code></h1>
         <p class="hint">Times are UTC.</p>
       </div>
-      <${Loaded}
-        of=${requests}
-        what="this run"
-        show=${([run, receipts]) => html`
+      ${loaded(requests, {
+        what: "this run",
+        show: ([found, receipts]) => html`
           ${
-            run === null
+            found === null
               ? html`<p class="notice notice-warn">
                 This API key lacks the scope <code>runs:read</code>: only its charges are shown.
               </p>`
               : html`
-                <${Facts} run=${run} />
-                <${Meters} billing=${run.billing} />
-                <${Timeline} run=${run} receipts=${receipts.items} />
+                <${Facts} run=${found} />
+                ${found.billing && html`<${Meters} billing=${found.billing} />`}
+                <${Timeline} run=${found} receipts=${receipts.items} />
               `
           }
           <section class="card" aria-labelledby="charged-title">
@@ -42,22 +48,19 @@ export function RunPage({ runId, who, view }) {
                 : html`<${ReceiptTable} receipts=${receipts.items} caption="Receipts of this run, oldest first" />`
             }
           </section>
-        `}
-      />
+        `,
+      })}
     </main>
   `;
 }
 
+/** @param {{run: RunResponse}} props */
 function Facts({ run }) {
-  const cost = parseDollars(run.billing.costUsd);
   const facts = [
     ["Status", html`<span class=${`badge badge-${run.status}`}>${run.status}</span> ${ending(run)}`],
     ["Graph", run.graphId],
     ["Model", run.model],
-    [
-      "Cost",
-      html`<span title=${formatExact(cost)}>${formatMoney(cost)}</span>, ${countOf(run.billing.receipts, "message")}`,
-    ],
+    ["Cost", run.billing && costOf(run.billing)],
     ["Accepted", html`<time datetime=${run.createdAt}>${formatTime(run.createdAt)}</time>`],
     ["Waited", run.startedAt && duration(run.createdAt, run.startedAt)],
     ["Ran", run.startedAt && run.endedAt && duration(run.startedAt, run.endedAt)],
@@ -71,14 +74,23 @@ function Facts({ run }) {
   `;
 }
 
+/** @param {Schemas["RunBillingResponse"]} billing */
+function costOf({ costUsd, receipts }) {
+  const cost = parseDollars(costUsd);
+  return html`<span title=${formatExact(cost)}>${formatMoney(cost)}</span>, ${countOf(receipts, "message")}`;
+}
+
+/** @param {RunResponse} run */
 function ending(run) {
-  if (run.final === null || run.final.error === null) return "";
+  if (!run.final?.error) return "";
   return run.final.error === run.final.finishReason
     ? run.final.error
     : `${run.final.error} (${run.final.finishReason})`;
 }
 
-function Meters({ billing: { meters, drift } }) {
+/** @param {{billing: Schemas["RunBillingResponse"]}} props */
+function Meters({ billing: { meters, drift: counted } }) {
+  const drift = counted ?? 0;
   return html`
     <section class="card" aria-labelledby="meters-title">
       <h2 id="meters-title">The two meters</h2>
@@ -98,6 +110,7 @@ function Meters({ billing: { meters, drift } }) {
   `;
 }
 
+/** @param {MetersResponse} meters @param {number} drift */
 function verdict({ sdk, gateway }, drift) {
   if (drift > 0)
     return `They disagreed on ${countOf(drift, "message")}. What the gateway saw was charged; the server’s log has both numbers.`;

@@ -1,19 +1,40 @@
 // Charges per day, split by model, graph or key: chart, table and sums.
 
+/** @import { KeyName } from "./receipts.js" */
+/** @import { Days, Show, Split, View } from "./view.js" */
+
 import { html, useMemo } from "../html.js";
 import { formatExact, formatFixed, fromCredits, parseDollars } from "../money.js";
 import { Chart } from "./chart.js";
 import { count, percent } from "./format.js";
 import { eachDay, linkTo } from "./view.js";
 
+/**
+ * Credits of each part, the most charged first, on each day. The part null is the sum of all further parts.
+ * @typedef {{days: string[], parts: (string | null)[], rows: bigint[][], totals: Map<string | null, bigint>}} DayTable
+ */
+
+/** @typedef {(part: string | null) => string} LabelFor */
+
+/** @type {[Split, string, string][]} */
 const SPLITS = [
   ["model", "Model", "models"],
   ["graph", "Graph", "graphs"],
   ["key", "API key", "keys"],
 ];
 
+/**
+ * @param {object} props
+ * @param {View} props.view
+ * @param {Show} props.show
+ * @param {Days} props.days
+ * @param {UsageReport} props.perDay
+ * @param {UsageReport} props.perPart
+ * @param {KeyName} props.keyName
+ */
 export function Spend({ view, show, days, perDay, perPart, keyName }) {
   const split = perDay.splitBy;
+  /** @type {LabelFor} */
   const labelFor = (part) => (part === null ? `Other ${pluralOf(split)}` : split === "key" ? keyName(part) : part);
   const table = useMemo(() => amountsPerDay(days, perDay), [days.first, days.last, perDay]);
   return html`
@@ -38,7 +59,7 @@ export function Spend({ view, show, days, perDay, perPart, keyName }) {
             <${Parts} split=${split} show=${show} perPart=${perPart} table=${table} labelFor=${labelFor} />
             <details class="as-table">
               <summary>Show each day as a table</summary>
-              <${Days} table=${table} labelFor=${labelFor} />
+              <${DaysTable} table=${table} labelFor=${labelFor} />
             </details>
           `
       }
@@ -46,26 +67,35 @@ export function Spend({ view, show, days, perDay, perPart, keyName }) {
   `;
 }
 
+/** @param {UsageReport["splitBy"]} split */
 function pluralOf(split) {
   return SPLITS.find(([name]) => name === split)?.[2];
 }
 
-/** `{days, parts, rows, totals}`: credits of each part, the most charged first, on each day. */
+/**
+ * @param {Days} days
+ * @param {UsageReport} perDay
+ * @returns {DayTable}
+ */
 function amountsPerDay(days, perDay) {
   const names = eachDay(days);
+  const amounts = perDay.items.flatMap((item) => ("split" in item ? [item] : []));
+  /** @type {DayTable["totals"]} */
   const totals = new Map();
-  for (const item of perDay.items) totals.set(item.split, (totals.get(item.split) ?? 0n) + BigInt(item.chargedCredits));
+  const totalOf = (/** @type {string | null} */ part) => totals.get(part) ?? 0n;
+  for (const { split, chargedCredits } of amounts) totals.set(split, totalOf(split) + BigInt(chargedCredits));
   const parts = [...totals.keys()].sort((one, other) => {
     if (one === null || other === null) return one === null ? 1 : -1;
-    return Number(totals.get(other) - totals.get(one)) || (one < other ? -1 : 1);
+    return Number(totalOf(other) - totalOf(one)) || (one < other ? -1 : 1);
   });
   const rows = names.map(() => parts.map(() => 0n));
-  for (const item of perDay.items) {
-    rows[names.indexOf(item.group)][parts.indexOf(item.split)] = BigInt(item.chargedCredits);
+  for (const { group, split, chargedCredits } of amounts) {
+    rows[names.indexOf(group)][parts.indexOf(split)] = BigInt(chargedCredits);
   }
   return { days: names, parts, rows, totals };
 }
 
+/** @param {{view: View}} props */
 function Nothing({ view }) {
   const filtered = view.model || view.graph || view.key;
   return html`
@@ -84,8 +114,10 @@ function Nothing({ view }) {
   `;
 }
 
+/** @param {{split: Split, show: Show, perPart: UsageReport, table: DayTable, labelFor: LabelFor}} props */
 function Parts({ split, show, perPart, table, labelFor }) {
   const items = [...perPart.items].sort((one, other) => other.chargedCredits - one.chargedCredits);
+  /** @type {Map<string | null, string | number>} */
   const colour = new Map(table.parts.map((part, index) => [part, part === null ? "other" : index]));
   return html`
     <div class="scroll-x" role="region" aria-label=${`Sums by ${split}`} tabindex="0">
@@ -130,9 +162,10 @@ function Parts({ split, show, perPart, table, labelFor }) {
   `;
 }
 
-function Days({ table, labelFor }) {
-  const newestFirst = table.days.map((day, index) => [day, table.rows[index]]).reverse();
-  const used = newestFirst.filter(([, row]) => row.some((credits) => credits > 0n));
+/** @param {{table: DayTable, labelFor: LabelFor}} props */
+function DaysTable({ table, labelFor }) {
+  const newestFirst = table.days.map((day, index) => ({ day, row: table.rows[index] })).reverse();
+  const used = newestFirst.filter(({ row }) => row.some((credits) => credits > 0n));
   return html`
     <div class="scroll-x" role="region" aria-label="Each day" tabindex="0">
       <table class="figures">
@@ -146,7 +179,7 @@ function Days({ table, labelFor }) {
         </thead>
         <tbody>
           ${used.map(
-            ([day, row]) => html`
+            ({ day, row }) => html`
               <tr key=${day}>
                 <th scope="row">${day}</th>
                 ${row.map((credits) => html`<td class="number">${formatFixed(fromCredits(credits), 4)}</td>`)}

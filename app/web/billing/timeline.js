@@ -1,5 +1,9 @@
 // The timeline of a run: its events, with the receipt of each turn.
 
+/** @import { ComponentChildren } from "../vendor/preact.js" */
+/** @import { ToolItem } from "../runs/run_state.js" */
+/** @import { TimelineEntry, TurnEntry } from "./timeline_entries.js" */
+
 import { html, useEffect, useState } from "../html.js";
 import { formatMoney, fromCredits } from "../money.js";
 import { followRun } from "../runs/event_stream.js";
@@ -9,6 +13,9 @@ import { timelineEntries } from "./timeline_entries.js";
 
 const MAX_CHARS = 280;
 
+/** @typedef {{state: RunState, isLost: boolean}} Followed */
+
+/** @param {{run: Schemas["RunResponse"], receipts: Receipt[]}} props */
 export function Timeline({ run, receipts }) {
   const [{ state, isLost }, setState] = useState({ state: new RunState(run.runId), isLost: false });
   useEffect(() => follow(run.runId, setState), [run.runId]);
@@ -29,7 +36,11 @@ export function Timeline({ run, receipts }) {
   `;
 }
 
-/** Apply the run's events as they arrive; those of an ended run arrive at once. */
+/**
+ * Apply the run's events as they arrive; those of an ended run arrive at once.
+ * @param {string} runId
+ * @param {(followed: Followed) => void} setState
+ */
 function follow(runId, setState) {
   const state = new RunState(runId);
   let isLost = false;
@@ -41,7 +52,7 @@ function follow(runId, setState) {
       setState({ state, isLost });
     });
   };
-  const setLost = (lost) => {
+  const setLost = (/** @type {boolean} */ lost) => {
     isLost = lost;
     redraw();
   };
@@ -59,6 +70,7 @@ function follow(runId, setState) {
   };
 }
 
+/** @param {{at?: string | null, since: string, tone?: string, children: ComponentChildren}} props */
 function Mark({ at, since, tone = "", children }) {
   return html`
     <li class=${tone}>
@@ -68,6 +80,7 @@ function Mark({ at, since, tone = "", children }) {
   `;
 }
 
+/** @param {{entry: TimelineEntry, run: Schemas["RunResponse"]}} props */
 function Entry({ entry, run }) {
   const since = run.createdAt;
   switch (entry.kind) {
@@ -86,6 +99,7 @@ function Entry({ entry, run }) {
   }
 }
 
+/** @param {{turn: TurnEntry}} props */
 function Turn({ turn }) {
   const { receipt } = turn;
   return html`
@@ -99,6 +113,7 @@ function Turn({ turn }) {
   `;
 }
 
+/** @param {{call: ToolItem}} props */
 function Call({ call }) {
   const state = !call.ended ? "no result" : call.isError ? "failed" : "succeeded";
   return html`

@@ -1,9 +1,12 @@
 // The totals of a period, and the account's balance.
 
+/** @import { ComponentChildren } from "../vendor/preact.js" */
+
 import { html } from "../html.js";
 import { formatExact, formatMoney, fromCredits, parseDollars } from "../money.js";
 import { compactCount, count, percent } from "./format.js";
 
+/** @param {{total: UsageReport["total"], balance: Schemas["BalanceResponse"]}} props */
 export function Totals({ total, balance }) {
   const charged = fromCredits(total.chargedCredits);
   const saved = parseDollars(total.cacheSavingsUsd);
@@ -25,6 +28,7 @@ export function Totals({ total, balance }) {
   `;
 }
 
+/** @param {{label: string, value: string, exact: string, children: ComponentChildren}} props */
 function Figure({ label, value, exact, children }) {
   return html`
     <div class="figure">
@@ -35,6 +39,7 @@ function Figure({ label, value, exact, children }) {
   `;
 }
 
+/** @param {{balance: Schemas["BalanceResponse"]}} props */
 function Balance({ balance }) {
   const prepaid = balance.mode === "prepaid";
   const left = fromCredits(balance.left);
@@ -46,7 +51,7 @@ function Balance({ balance }) {
       <//>
     `;
   }
-  const available = fromCredits(Math.max(balance.available, 0));
+  const available = fromCredits(Math.max(balance.available ?? 0, 0));
   return html`
     <div class="figure">
       <h2>${prepaid ? "Credit left" : "Available this month"}</h2>
@@ -60,6 +65,7 @@ function Balance({ balance }) {
   `;
 }
 
+/** @param {{spent: number, budget: number}} props */
 function Budget({ spent, budget }) {
   const part = budget === 0 ? 100 : Math.min(100, (100 * spent) / budget);
   const state = part >= 100 ? "used-up" : part >= 80 ? "nearly" : "";

@@ -6,9 +6,24 @@ import { useEffect, useState } from "../html.js";
 const DAY_MS = 86_400_000;
 const MAX_DAYS = 3 * 366;
 
-/** @typedef {typeof DEFAULTS} View */
+/** The splits of charges, and the values of a receipt's fields that can be chosen. */
+const SPLIT_NAMES = /** @type {const} */ (["model", "graph", "key"]);
+export const BASES = /** @type {const} */ (["final", "partial", "recovered", "unpriced", "adjustment"]);
+export const ORIGINS = /** @type {const} */ (["assistant", "subagent", "hidden"]);
 
-/** All parameters and their defaults. */
+/** @typedef {typeof SPLIT_NAMES[number]} Split */
+/** @typedef {typeof BASES[number]} Basis */
+/** @typedef {typeof ORIGINS[number]} Origin */
+/** @typedef {"run" | "period" | "from" | "to" | "model" | "graph" | "key" | "runId"} TextField */
+/** @typedef {Record<TextField, string> & {split: Split, basis: Basis | "", origin: Origin | ""}} View */
+/** @typedef {(changes: Partial<View>) => void} Show */
+/** @typedef {{first: number, last: number}} Days the first and the last day, as UTC midnights in milliseconds */
+/** @typedef {{from: string, to: string}} ApiWindow */
+
+/**
+ * All parameters and their defaults.
+ * @type {View}
+ */
 const DEFAULTS = {
   run: "",
   period: "30d",
@@ -34,7 +49,7 @@ export const PERIODS = [
 
 /**
  * The view, and a function that changes parts of it and adds a history entry.
- * @returns {[View, (changes: Partial<View>) => void]}
+ * @returns {[View, Show]}
  */
 export function useView() {
   const [view, setView] = useState(read);
@@ -43,6 +58,7 @@ export function useView() {
     addEventListener("popstate", onPopState);
     return () => removeEventListener("popstate", onPopState);
   }, []);
+  /** @type {Show} */
   const show = (changes) => {
     const next = { ...view, ...changes };
     const address = apiUrl(linkTo(next));
@@ -58,21 +74,41 @@ export function useView() {
  * @param {Partial<View>} view
  */
 export function linkTo(view) {
-  const changed = Object.entries(DEFAULTS).filter(([name, initial]) => (view[name] ?? initial) !== initial);
-  const query = new URLSearchParams(changed.map(([name]) => [name, view[name]]));
-  return `./billing${changed.length > 0 ? `?${query}` : ""}`;
+  /** @type {Map<string, string>} */
+  const given = new Map(Object.entries(view));
+  const query = new URLSearchParams();
+  for (const [name, initial] of Object.entries(DEFAULTS)) {
+    const value = given.get(name) ?? initial;
+    if (value !== initial) query.set(name, value);
+  }
+  return `./billing${query.size > 0 ? `?${query}` : ""}`;
 }
 
+/** @returns {View} */
 function read() {
   const query = new URLSearchParams(location.search);
-  const view = { ...DEFAULTS };
-  for (const name of Object.keys(DEFAULTS)) view[name] = query.get(name) ?? view[name];
-  if (!PERIODS.some(([name]) => name === view.period)) view.period = DEFAULTS.period;
-  if (!["model", "graph", "key"].includes(view.split)) view.split = DEFAULTS.split;
-  return view;
+  const text = (/** @type {TextField} */ name) => query.get(name) ?? DEFAULTS[name];
+  const period = text("period");
+  return {
+    run: text("run"),
+    period: PERIODS.some(([name]) => name === period) ? period : DEFAULTS.period,
+    from: text("from"),
+    to: text("to"),
+    split: SPLIT_NAMES.find((name) => name === query.get("split")) ?? DEFAULTS.split,
+    model: text("model"),
+    graph: text("graph"),
+    key: text("key"),
+    runId: text("runId"),
+    basis: BASES.find((name) => name === query.get("basis")) ?? DEFAULTS.basis,
+    origin: ORIGINS.find((name) => name === query.get("origin")) ?? DEFAULTS.origin,
+  };
 }
 
-/** The first and the last day of a view's period, as UTC midnights in milliseconds; null if it is invalid. */
+/**
+ * The days of a view's period; null if it is invalid.
+ * @param {View} view
+ * @returns {Days | null}
+ */
 export function periodDays(view, now = Date.now()) {
   const today = Math.floor(now / DAY_MS) * DAY_MS;
   if (view.period === "custom") {
@@ -86,7 +122,10 @@ export function periodDays(view, now = Date.now()) {
   return { first: today - (Number.parseInt(view.period, 10) - 1) * DAY_MS, last: today };
 }
 
-/** Every day of a period, as `2026-11-21`. */
+/**
+ * Every day of a period, as `2026-11-21`.
+ * @param {Days} days
+ */
 export function eachDay({ first, last }) {
   return Array.from({ length: (last - first) / DAY_MS + 1 }, (_, index) => dayName(first + index * DAY_MS));
 }
@@ -99,17 +138,11 @@ export function dayName(time) {
   return new Date(time).toISOString().slice(0, 10);
 }
 
-/** A period as the API's `from` and exclusive `to`. */
+/**
+ * A period as the API's `from` and exclusive `to`.
+ * @param {Days} days
+ * @returns {ApiWindow}
+ */
 export function apiWindow({ first, last }) {
   return { from: new Date(first).toISOString(), to: new Date(last + DAY_MS).toISOString() };
-}
-
-/**
- * A path with the parameters that have a value.
- * @param {string} path
- * @param {Record<string, any>} parameters
- */
-export function withQuery(path, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined && value !== null);
-  return given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path;
 }

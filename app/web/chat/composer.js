@@ -1,10 +1,17 @@
 // The message field, the choice of a graph, and the buttons to send and stop.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
+/** @import { RunState } from "../runs/run_state.js" */
+/** @import { Actions } from "../chat.js" */
+/** @import { Graphs } from "./hooks.js" */
+
+import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../html.js";
+
+/** @typedef {Actions & {send: NonNullable<Actions["send"]>}} WriterActions */
 
 /**
  * `actions.send(text)` resolves to whether it was sent; if not, the text is restored. `running` is the current run.
  * The field gets the focus with every new `conversation`.
+ * @param {{conversation: string, graphs: Graphs, actions: WriterActions, running: RunState | undefined}} props
  */
 export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph }, actions, running }) {
   const [text, setText] = useState("");
@@ -21,8 +28,8 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
     field.current.style.height = `${field.current.scrollHeight + 2}px`;
   }, [text]);
 
-  const submit = async (event) => {
-    event?.preventDefault();
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
     const message = text.trim();
     if (!message || sending || !graphId) return;
     setSending(true);
@@ -31,7 +38,7 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
     if (!(await actions.send(message))) setText((since) => since || text);
     setSending(false);
   };
-  const onKeyDown = (event) => {
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
   };
 
@@ -46,7 +53,7 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
           value=${text}
           placeholder=${running ? "Send a message to the running agent" : "Write a message"}
           aria-describedby="composer-hint"
-          onInput=${(event) => setText(event.target.value)}
+          onInput=${withValue(setText)}
           onKeyDown=${onKeyDown}
         ></textarea>
         <div class="composer-row">
@@ -55,7 +62,7 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
             <select
               value=${graphId ?? ""}
               disabled=${!graphs?.length}
-              onChange=${(event) => chooseGraph(event.target.value)}
+              onChange=${withValue(chooseGraph)}
             >
               ${(graphs ?? []).map((graph) => html`<option value=${graph.id} selected=${graph.id === graphId}>${graph.id}</option>`)}
             </select>

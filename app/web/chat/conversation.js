@@ -2,7 +2,7 @@
 
 /** @import { Permission } from "../runs/run_state.js" */
 
-import { get, post, remove } from "../api.js";
+import { ApiError, apiPath, get, post, remove } from "../api.js";
 import { followRun } from "../runs/event_stream.js";
 import { RunState } from "../runs/run_state.js";
 import { total } from "./cost.js";
@@ -11,20 +11,23 @@ import { apiProblem } from "./messages.js";
 const RECEIPTS_DELAY_MS = 1200;
 
 /**
- * A user message and the run that answers it. `hasEvents`: `run` holds all events, also of subagents.
+ * A user message and the run that answers it. `runId` is empty for messages that belong to no run.
+ * `hasEvents`: `run` holds all events, also of subagents.
  * @typedef {{runId: string, question: string | null, run: RunState, graphId: string | null,
  *   costUsd: string | null, hasEvents?: boolean}} Turn
  */
 
-/**
- * Every change calls `onChange()`, every end of a run `onRunEnd(turn)`.
- */
+/** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
+/** @typedef {Schemas["ConversationDetailResponse"]} Detail */
+/** @typedef {{decision: "allow" | "deny", args?: Record<string, unknown>, message?: string}} Decision */
+
+/** Every change calls `onChange()`, every end of a run `onRunEnd(turn)`. */
 export class Conversation {
+  /** @param {string} key @param {Listeners} listeners */
   constructor(key, { onChange, onRunEnd }) {
     this.key = key;
     /** @type {string | null} */
     this.title = null;
-    this.forkedFrom = null;
     /** @type {Turn[]} */
     this.turns = [];
     this.loading = false;
@@ -32,15 +35,15 @@ export class Conversation {
     this.problem = null;
     this.connectionLost = false;
     this._onChange = onChange;
-    this._path = `v1/sessions/${encodeURIComponent(key)}`;
     this._onRunEnd = onRunEnd;
+    /** @type {Map<string, () => void>} */
     this._stops = new Map();
     this._closed = false;
   }
 
   /** The turns whose run has not ended, oldest first. */
   get open() {
-    return this.turns.filter((turn) => turn.run && !turn.run.done);
+    return this.turns.filter((turn) => !turn.run.done);
   }
 
   /** The total cost; null if unknown. */
@@ -53,12 +56,12 @@ export class Conversation {
     this.loading = true;
     this._onChange();
     try {
-      const found = await readAllPages(this._path);
+      const found = await readAllPages(this.key);
       this.title = found.title;
-      this.forkedFrom = found.forkedFrom;
       this.turns = turnsOf(found.messages);
       for (const turn of this.open) this._follow(turn);
     } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
       this.problem = apiProblem(error);
     }
     this.loading = false;
@@ -72,14 +75,18 @@ export class Conversation {
     this._stops.clear();
   }
 
-  /** Start a run, or send a message to the running one. Throws `ApiError`. */
+  /**
+   * Start a run, or send a message to the running one. Throws `ApiError`.
+   * @param {string} text
+   * @param {string} graphId
+   */
   async send(text, graphId) {
     const busy = this.open.at(-1);
     if (!busy) return this._start(text, graphId);
     try {
       await this._sendToRun(busy.run, text);
     } catch (error) {
-      if (error.code !== "run_ended") throw error;
+      if (!(error instanceof ApiError) || error.code !== "run_ended") throw error;
       await this._start(text, graphId);
     }
   }
@@ -92,7 +99,7 @@ export class Conversation {
       run.stopping = kind;
       this._onChange();
       try {
-        await post(`${pathOf(run)}/${kind}`);
+        await post(apiPath(`/v1/runs/{runId}/${kind}`, { runId: run.runId }), undefined);
       } catch (error) {
         run.stopping = before;
         this._onChange();
@@ -101,13 +108,21 @@ export class Conversation {
     }
   }
 
-  /** Allow a tool call, optionally with other arguments, or deny it. Throws `ApiError`. */
-  async decide(/** @type {RunState} */ run, /** @type {Permission} */ permission, { decision, args, message }) {
+  /**
+   * Allow a tool call, optionally with other arguments, or deny it. Throws `ApiError`.
+   * @param {RunState} run
+   * @param {Permission} permission
+   * @param {Decision} decision
+   */
+  async decide({ runId }, { requestId }, { decision, args, message }) {
     const body = { decision, ...(args && { args }), ...(message && { message }) };
-    await post(`${pathOf(run)}/permissions/${permission.requestId}`, body);
+    await post(apiPath("/v1/runs/{runId}/permissions/{requestId}", { runId, requestId }), body);
   }
 
-  /** Read the events of a run's subagents, which the conversation does not contain. */
+  /**
+   * Read the events of a run's subagents, which the conversation does not contain.
+   * @param {Turn} turn
+   */
   async loadEvents(turn) {
     const run = new RunState(turn.runId);
     await /** @type {Promise<void>} */ (
@@ -128,15 +143,18 @@ export class Conversation {
     this._onChange();
   }
 
-  /** Copy the conversation up to a turn; returns the key of the copy. Throws `ApiError`. */
+  /**
+   * Copy the conversation up to a turn; returns the key of the copy. Throws `ApiError`.
+   * @param {Turn} turn
+   */
   async fork(turn) {
-    const copy = await post(`${this._path}/fork`, { at: turn.runId });
+    const copy = await post(apiPath("/v1/sessions/{stateKey}/fork", { stateKey: this.key }), { at: turn.runId });
     return copy.stateKey;
   }
 
   /** Delete the conversation. Throws `ApiError`. */
   async delete() {
-    await remove(this._path);
+    await remove(apiPath("/v1/sessions/{stateKey}", { stateKey: this.key }));
   }
 
   /** @param {string} text @param {string} graphId */
@@ -146,7 +164,8 @@ export class Conversation {
     this.turns.push(turn);
     this._onChange();
     try {
-      await post("v1/runs", { graphId, stateKey: this.key, runId, messages: [{ role: "user", content: text }] });
+      const messages = [{ role: /** @type {const} */ ("user"), content: text }];
+      await post(apiPath("/v1/runs"), { graphId, stateKey: this.key, runId, messages });
     } catch (error) {
       this.turns = this.turns.filter((other) => other !== turn);
       this._onChange();
@@ -162,7 +181,8 @@ export class Conversation {
     const message = run.addPendingMessage(text);
     this._onChange();
     try {
-      const { messageId } = await post(`${pathOf(run)}/messages`, { content: text });
+      const path = apiPath("/v1/runs/{runId}/messages", { runId: run.runId });
+      const { messageId } = await post(path, { content: text });
       message.messageId = messageId;
     } catch (error) {
       run.removePendingMessage(message);
@@ -199,7 +219,7 @@ export class Conversation {
     this._onRunEnd(turn);
     // Receipts are in the database within a second of the end.
     const timer = setTimeout(async () => {
-      const found = await get(pathOf(turn)).catch(() => null);
+      const found = await get(apiPath("/v1/runs/{runId}", { runId: turn.runId })).catch(() => null);
       turn.costUsd = found?.billing?.costUsd ?? null;
       this._onChange();
     }, RECEIPTS_DELAY_MS);
@@ -213,40 +233,41 @@ export function newKey() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function pathOf({ runId }) {
-  return `v1/runs/${encodeURIComponent(runId)}`;
-}
-
-/** The conversation with the messages of all pages. */
-async function readAllPages(path) {
-  const found = await get(path);
-  for (let page = found; page.nextCursor !== null;) {
-    page = await get(`${path}?cursor=${encodeURIComponent(page.nextCursor)}`);
+/**
+ * The conversation with the messages of all pages.
+ * @param {string} stateKey
+ */
+async function readAllPages(stateKey) {
+  const found = await get(apiPath("/v1/sessions/{stateKey}", { stateKey }));
+  for (let cursor = found.nextCursor; cursor !== null;) {
+    const page = await get(apiPath("/v1/sessions/{stateKey}", { stateKey, cursor }));
     found.messages.push(...page.messages);
+    cursor = page.nextCursor;
   }
   return found;
 }
 
 /**
  * The turns of a conversation, from the messages that the API lists.
+ * @param {Detail["messages"]} messages
  * @returns {Turn[]}
  */
 function turnsOf(messages) {
   /** @type {Turn[]} */
   const turns = [];
-  /** @type {Turn | null} */
-  let turn = null;
   for (const message of messages) {
+    let turn = turns.at(-1);
     if (message.type === "result") {
-      if (turn !== null) end(turn, message);
+      if (turn !== undefined) end(turn, message);
       continue;
     }
-    if (turn === null || turn.runId !== message.runId) {
-      turn = { runId: message.runId, question: null, graphId: null, run: new RunState(message.runId), costUsd: null };
+    const runId = message.runId ?? "";
+    if (turn === undefined || turn.runId !== runId) {
+      turn = { runId, question: null, graphId: null, run: new RunState(runId), costUsd: null };
       turns.push(turn);
     }
     if (message.type === "user_message" && turn.question === null && !turn.run.items.length) {
-      turn.question = message.content;
+      turn.question = message.content ?? "";
     } else {
       turn.run.addStoredMessage(message);
     }
@@ -254,7 +275,7 @@ function turnsOf(messages) {
   return turns;
 }
 
-/** @param {Turn} turn */
+/** @param {Turn} turn @param {Schemas["RunResultResponse"]} result */
 function end(turn, result) {
   turn.graphId = result.graphId;
   turn.costUsd = result.costUsd;

@@ -1,6 +1,8 @@
 // The hooks that hold the state of the chat page.
 
-import { ApiError, get } from "../api.js";
+/** @import { RunState } from "../runs/run_state.js" */
+
+import { ApiError, apiPath, get } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
@@ -10,9 +12,15 @@ const PARAMETER = "conversation";
 const LAST_GRAPH = "runtally.graph";
 const ANNOUNCED_CHARS = 1000;
 
+/** @typedef {ReturnType<typeof useProblem>} Problem */
+/** @typedef {ReturnType<typeof useGraphs>} Graphs */
+/** @typedef {ReturnType<typeof useSessions>} Sessions */
+/** @typedef {(error: unknown) => void} Fail */
+
 /** The last `problem` as a sentence, `fail(error)`, which sets it, and `clear()`. */
 export function useProblem() {
   const [problem, setProblem] = useState("");
+  /** @type {Fail} */
   const fail = (error) => {
     if (!(error instanceof ApiError)) throw error;
     setProblem(apiProblem(error));
@@ -20,12 +28,15 @@ export function useProblem() {
   return { problem, fail, clear: () => setProblem("") };
 }
 
-/** The graphs, null until they are loaded, and the chosen one. */
+/**
+ * The graphs, null until they are loaded, and the chosen one.
+ * @param {Fail} fail
+ */
 export function useGraphs(fail) {
-  const [graphs, setGraphs] = useState(null);
+  const [graphs, setGraphs] = useState(/** @type {Schemas["GraphResponse"][] | null} */ (null));
   const [graphId, chooseGraph] = useState(/** @type {string | null} */ (null));
   useEffect(() => {
-    get("v1/graphs").then(({ items }) => {
+    get(apiPath("/v1/graphs")).then(({ items }) => {
       setGraphs(items);
       const last = items.find(({ id }) => id === localStorage.getItem(LAST_GRAPH));
       chooseGraph((chosen) => chosen ?? (last ?? items[0])?.id ?? null);
@@ -34,24 +45,26 @@ export function useGraphs(fail) {
   return { graphs, graphId, chooseGraph, rememberGraph: () => localStorage.setItem(LAST_GRAPH, graphId ?? "") };
 }
 
-/** The conversations, most recently used first; `more` is null if all are listed. */
+/**
+ * The conversations, most recently used first; `more` is null if all are listed.
+ * @param {Fail} fail
+ */
 export function useSessions(fail) {
-  const [page, setPage] = useState(
-    /** @type {{items: any[], nextCursor: string | null}} */ ({ items: [], nextCursor: null }),
-  );
-  const list = () => get("v1/sessions").then(setPage, fail);
-  const more = async () => {
-    if (page.nextCursor === null) return;
-    const next = await get(`v1/sessions?cursor=${encodeURIComponent(page.nextCursor)}`);
+  const [page, setPage] = useState(/** @type {Schemas["Page_ConversationResponse_"]} */ ({ items: [] }));
+  const list = () => get(apiPath("/v1/sessions")).then(setPage, fail);
+  const more = async (/** @type {string} */ cursor) => {
+    const next = await get(apiPath("/v1/sessions", { cursor }));
     setPage({ ...next, items: [...page.items, ...next.items] });
   };
   useEffect(() => void list(), []);
-  return { sessions: page.items, list, more: page.nextCursor && (() => more().catch(fail)) };
+  const { items, nextCursor } = page;
+  return { sessions: items, list, more: nextCursor ? () => more(nextCursor).catch(fail) : null };
 }
 
 /**
  * The conversation in the URL; `go(key)` shows another, null a new one. `announcement` is the end of the last
  * run, for screen readers. `onLoad(conversation)` is called when a conversation has been loaded.
+ * @param {{onRunEnd: () => void, onLoad: (conversation: Conversation) => void}} listeners
  */
 export function useConversation({ onRunEnd, onLoad }) {
   const [, draw] = useReducer((/** @type {number} */ count, /** @type {void} */ _) => count + 1, 0);
@@ -69,11 +82,11 @@ export function useConversation({ onRunEnd, onLoad }) {
       draw();
     });
   };
-  const announceEnd = ({ run }) => {
+  const announceEnd = (/** @type {{run: RunState}} */ { run }) => {
     setAnnouncement(run.error ? runProblem(run.error, run.finishReason) : `Answer: ${plain(run.answer)}`);
     onRunEnd();
   };
-  const show = async (key) => {
+  const show = async (/** @type {string | null} */ key) => {
     current.current.conversation?.close();
     const conversation = new Conversation(key ?? newKey(), { onChange, onRunEnd: announceEnd });
     current.current.conversation = conversation;
@@ -82,7 +95,7 @@ export function useConversation({ onRunEnd, onLoad }) {
     if (key !== null) await conversation.load();
     if (current.current.conversation === conversation) onLoad(conversation);
   };
-  const go = (key) => {
+  const go = (/** @type {string | null} */ key) => {
     history.pushState(null, "", key === null ? "./" : linkTo(key));
     show(key);
   };
@@ -98,7 +111,10 @@ export function useConversation({ onRunEnd, onLoad }) {
   return { conversation: current.current.conversation, announcement, go };
 }
 
-/** The link to a conversation. */
+/**
+ * The link to a conversation.
+ * @param {string} key
+ */
 export function linkTo(key) {
   return `?${PARAMETER}=${encodeURIComponent(key)}`;
 }
@@ -107,6 +123,7 @@ function keyOfUrl() {
   return new URLSearchParams(location.search).get(PARAMETER);
 }
 
+/** @param {string} markdown */
 function plain(markdown) {
   const start = markdown.slice(0, ANNOUNCED_CHARS);
   return rendered(start)?.textContent ?? start;

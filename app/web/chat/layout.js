@@ -1,5 +1,7 @@
 // The frame of a conversation: header, scrolling part, status line and dialogs.
 
+/** @import { ComponentChildren } from "../vendor/preact.js" */
+/** @import { Conversation } from "./conversation.js" */
 /** @import { RunState } from "../runs/run_state.js" */
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
@@ -8,7 +10,12 @@ import { activityOf } from "./messages.js";
 
 const NEAR_THE_END_PX = 80;
 
-/** Title and cost. `remove` is null if the conversation cannot be deleted; `drawer` opens the list. */
+/** @typedef {{shown: boolean, open: () => void, hide: () => void, close: () => void}} Drawer */
+
+/**
+ * Title and cost. `remove` is null if the conversation cannot be deleted; `drawer` opens the list.
+ * @param {{conversation: Conversation, drawer: Drawer, remove: (() => void) | null}} props
+ */
 export function Head({ conversation, drawer, remove }) {
   const title = conversation.title ?? (conversation.turns.length ? conversation.key : "New conversation");
   useEffect(() => {
@@ -35,7 +42,10 @@ export function Head({ conversation, drawer, remove }) {
   `;
 }
 
-/** Keeps the end visible while text arrives, unless the user has scrolled up. */
+/**
+ * Keeps the end visible while text arrives, unless the user has scrolled up.
+ * @param {{conversation: Conversation, children: ComponentChildren}} props
+ */
 export function Scroll({ conversation, children }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   const stuck = useRef(true);
@@ -68,7 +78,10 @@ export function Scroll({ conversation, children }) {
   `;
 }
 
-/** Shown if there are no turns. */
+/**
+ * Shown if there are no turns.
+ * @param {{conversation: Conversation, graphs: Schemas["GraphResponse"][] | null, graphId: string | null}} props
+ */
 export function Empty({ conversation, graphs, graphId }) {
   if (conversation.loading) return html`<p class="waiting" role="status">Loading…</p>`;
   if (conversation.problem) return html`<p class="notice notice-bad" role="alert">${conversation.problem}</p>`;
@@ -102,7 +115,10 @@ export function Busy({ run, lost }) {
   `;
 }
 
-/** Confirmation dialog of a deletion. */
+/**
+ * Confirmation dialog of a deletion.
+ * @param {{yes: () => void, no: () => void}} props
+ */
 export function ConfirmDelete({ yes, no }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => dialog.current?.showModal(), []);

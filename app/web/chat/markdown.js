@@ -12,6 +12,7 @@ const TAGS = [
   ...["a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "strong"],
   ...["table", "tbody", "td", "th", "thead", "tr", "ul"],
 ];
+/** @type {import("../vendor/dompurify.js").Config & {RETURN_DOM_FRAGMENT: true}} */
 const POLICY = {
   ALLOWED_TAGS: TAGS,
   ALLOWED_ATTR: ["href", "start", "align"],
@@ -43,7 +44,10 @@ marked.use({
   },
 });
 
-/** The elements of a piece of Markdown; null if it should be shown as plain text. */
+/**
+ * The elements of a piece of Markdown; null if it should be shown as plain text.
+ * @param {string} source
+ */
 export function rendered(source) {
   if (source.length > MAX_BLOCK) return null;
   const fragment = parsed(() => purify.sanitize(marked.parse(source, { async: false }), POLICY));
@@ -55,6 +59,7 @@ export function rendered(source) {
 /**
  * Split the text so far into complete blocks and the last one, which may still change.
  * Only this `tail` has to be parsed again when more text arrives.
+ * @param {string} tail
  */
 export function split(tail) {
   const tokens = parsed(() => new Lexer({ gfm: true, breaks: true }).blockTokens(tail, [])) ?? [];
@@ -65,6 +70,10 @@ export function split(tail) {
   return { closed: raws.slice(0, last).filter((raw) => raw.trim()), tail: raws.slice(last).join("") };
 }
 
+/**
+ * @template T
+ * @param {() => T} parse
+ */
 function parsed(parse) {
   try {
     return parse();
@@ -75,10 +84,12 @@ function parsed(parse) {
   }
 }
 
+/** @param {string} text */
 function escaped(text) {
   return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 }
 
+/** @param {HTMLPreElement} pre */
 function frameCode(pre) {
   const frame = document.createElement("div");
   frame.className = "code";
@@ -95,6 +106,7 @@ function frameCode(pre) {
   frame.append(pre, copy);
 }
 
+/** @param {HTMLButtonElement} button @param {string} text */
 async function copied(button, text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -105,6 +117,7 @@ async function copied(button, text) {
   setTimeout(() => (button.textContent = "Copy"), 2000);
 }
 
+/** @param {HTMLTableElement} table */
 function frameTable(table) {
   const frame = document.createElement("div");
   frame.className = "scroll-x";

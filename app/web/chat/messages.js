@@ -3,6 +3,7 @@
 /** @import { ApiError } from "../api.js" */
 /** @import { RunState } from "../runs/run_state.js" */
 
+/** @type {Record<string, string>} */
 const RUN_ERRORS = {
   "timeout/max_turns": "It reached its limit of steps.",
   "rate_limit/budget": "It used up its budget.",
@@ -16,6 +17,7 @@ const RUN_ERRORS = {
   internal: "An internal error occurred on the server.",
 };
 
+/** @type {Record<string, string>} */
 const API_ERRORS = {
   unreachable: "The server cannot be reached. Check your connection and try again.",
   forbidden: "Your API key is not allowed to do this.",
@@ -32,16 +34,22 @@ const API_ERRORS = {
   payload_too_large: "This message is too long.",
 };
 
+const TOOL_FAILED = "It failed.";
+
+/** @type {Record<string, string>} */
 const TOOL_ERRORS = {
   unknown_tool: "There is no such tool.",
   policy_denied: "It was not allowed.",
   invalid_args: "The model called it with invalid arguments.",
   timeout: "It took too long.",
   too_large: "Its result is too large.",
-  failed: "It failed.",
 };
 
-/** Why a run did not succeed. */
+/**
+ * Why a run did not succeed.
+ * @param {string} error
+ * @param {string | null} finishReason
+ */
 export function runProblem(error, finishReason) {
   return RUN_ERRORS[`${error}/${finishReason}`] ?? RUN_ERRORS[error] ?? "The run did not succeed.";
 }
@@ -54,9 +62,22 @@ export function apiProblem(error) {
   return API_ERRORS[error.code] ?? error.message;
 }
 
-/** Why a tool call failed. */
+/**
+ * Why a tool call failed.
+ * @param {unknown} result
+ */
 export function toolProblem(result) {
-  return TOOL_ERRORS[result?.error] ?? TOOL_ERRORS.failed;
+  const error = isObject(result) ? result.error : undefined;
+  return typeof error === "string" ? (TOOL_ERRORS[error] ?? TOOL_FAILED) : TOOL_FAILED;
+}
+
+/**
+ * Whether a JSON value is an object.
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**
@@ -85,7 +106,10 @@ export function toolTitle(name) {
     .trim();
 }
 
-/** The size of a text. */
+/**
+ * The size of a text.
+ * @param {number} chars
+ */
 export function sizeOf(chars) {
   if (chars < 10_000) return `${chars} characters`;
   return chars < 1_000_000

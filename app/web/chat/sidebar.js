@@ -6,18 +6,34 @@ import { linkTo } from "./hooks.js";
 const DAY_MS = 86_400_000;
 
 /**
+ * @typedef {object} SidebarProps
+ * @property {Schemas["ConversationResponse"][]} sessions
+ * @property {string} current
+ * @property {(key: string | null) => void} open
+ * @property {(() => void) | null} more
+ * @property {boolean} shown
+ * @property {() => void} close
+ */
+
+/**
  * `open(key)` shows a conversation, null a new one; `more()` lists further ones and is null if there are none.
  * On narrow screens it covers the page while `shown`.
+ * @param {SidebarProps} props
  */
 export function Sidebar({ sessions, current, open, more, shown, close }) {
   const nav = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (shown) nav.current?.querySelector("a")?.focus();
   }, [shown]);
-  const follow = (key) => (event) => {
-    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-    event.preventDefault();
-    open(key);
+  const follow = (/** @type {string | null} */ key) => {
+    return (/** @type {MouseEvent} */ event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      open(key);
+    };
+  };
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (shown && event.key === "Escape") close();
   };
   return html`
     <nav
@@ -26,7 +42,7 @@ export function Sidebar({ sessions, current, open, more, shown, close }) {
       ref=${nav}
       aria-label="Conversations"
       data-shown=${shown}
-      onKeyDown=${(event) => shown && event.key === "Escape" && close()}
+      onKeyDown=${onKeyDown}
     >
       <div class="sidebar-head">
         <a class="button" href="./" onClick=${follow(null)}>New conversation</a>
@@ -54,6 +70,7 @@ export function Sidebar({ sessions, current, open, more, shown, close }) {
   `;
 }
 
+/** @param {string} time */
 function when(time) {
   const date = new Date(time);
   const age = Date.now() - date.getTime();

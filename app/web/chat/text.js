@@ -6,8 +6,12 @@ import { sizeOf } from "./messages.js";
 
 const SHOWN_AT_ONCE = 20_000;
 
-/** Markdown that may still grow: complete blocks are drawn once, only the last one is drawn again. */
+/**
+ * Markdown that may still grow: complete blocks are drawn once, only the last one is drawn again.
+ * @extends {Component<{text: string}>}
+ */
 export class Prose extends Component {
+  /** @param {{text: string}} props */
   constructor(props) {
     super(props);
     /** @type {string[]} */
@@ -22,6 +26,7 @@ export class Prose extends Component {
     this.parsed = "";
   }
 
+  /** @param {string} text */
   append(text) {
     if (!text.startsWith(this.parsed)) this.reset();
     const { closed, tail } = split((this.tail + text.slice(this.parsed.length)).replaceAll("\r\n", "\n"));
@@ -30,10 +35,12 @@ export class Prose extends Component {
     this.parsed = text;
   }
 
+  /** @param {{text: string}} next */
   shouldComponentUpdate({ text }) {
     return text !== this.props.text;
   }
 
+  /** @param {{text: string}} props */
   render({ text }) {
     this.append(text.slice(0, MAX_TEXT));
     const rest = text.slice(MAX_TEXT);
@@ -46,24 +53,31 @@ export class Prose extends Component {
   }
 }
 
+/** @extends {Component<{source: string}>} */
 class Block extends Component {
+  /** @param {{source: string}} next */
   shouldComponentUpdate({ source }) {
     return source !== this.props.source;
   }
 
+  /** @param {{source: string}} props */
   render({ source }) {
     const fragment = rendered(source);
     return fragment === null ? html`<${Plain} text=${source} />` : html`<${Elements} fragment=${fragment} />`;
   }
 }
 
+/** @param {{fragment: DocumentFragment}} props */
 function Elements({ fragment }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   useLayoutEffect(() => place.current?.replaceChildren(fragment), [fragment]);
   return html`<div class="block" ref=${place}></div>`;
 }
 
-/** Plain text, shown in parts: a line of millions of characters would block the page. */
+/**
+ * Plain text, shown in parts: a line of millions of characters would block the page.
+ * @param {{text: string, whole?: string, shown?: number, mono?: boolean}} props
+ */
 export function Plain({ text, whole = text, shown: first = SHOWN_AT_ONCE, mono = false }) {
   const [shown, setShown] = useState(first);
   const left = text.length - shown;
@@ -86,7 +100,10 @@ export function Plain({ text, whole = text, shown: first = SHOWN_AT_ONCE, mono =
   `;
 }
 
-/** A JSON value. */
+/**
+ * A JSON value.
+ * @param {{value: unknown, label: string}} props
+ */
 export function Value({ value, label }) {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
   return html`
@@ -94,6 +111,7 @@ export function Value({ value, label }) {
   `;
 }
 
+/** @param {string} text */
 function download(text) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));

@@ -1,22 +1,36 @@
 // A tool call: arguments, result, and the decision of a person.
 
-/** @import { Permission, ToolItem } from "../runs/run_state.js" */
+/** @import { Html } from "../html.js" */
+/** @import { Item, Permission, ToolItem } from "../runs/run_state.js" */
+/** @import { Decision } from "./conversation.js" */
 
-import { Component, html, useState } from "../html.js";
-import { apiProblem, toolProblem, toolTitle } from "./messages.js";
+import { ApiError } from "../api.js";
+import { Component, html, useState, withValue } from "../html.js";
+import { apiProblem, isObject, toolProblem, toolTitle } from "./messages.js";
 import { Value } from "./text.js";
 
 const AGENT = "Agent";
 
+/** @typedef {(permission: Permission, decision: Decision) => Promise<void>} Decide */
+
 /**
- * `item` is a tool call of a `RunState`; it is drawn again when `version` changes. `decide(permission, decision)` and
- * `loadEvents()` are null if they are not available. `inside(items)` draws the items of its subagent.
+ * @typedef {object} ToolCallProps
+ * @property {ToolItem} item a tool call of a `RunState`
+ * @property {number | undefined} version it is drawn again when this changes
+ * @property {boolean} live
+ * @property {Decide | null} decide null if it is not allowed
+ * @property {(() => Promise<void>) | false} loadEvents false if they are loaded
+ * @property {(items: Item[]) => Html} inside draws the items of its subagent
  */
+
+/** @extends {Component<ToolCallProps>} */
 export class ToolCall extends Component {
+  /** @param {ToolCallProps} next */
   shouldComponentUpdate(next) {
     return next.item !== this.props.item || next.version !== this.props.version || next.live !== this.props.live;
   }
 
+  /** @param {ToolCallProps} props */
   render({ item, live, decide, loadEvents, inside }) {
     const waits = live && item.permission !== null && item.permission.decision === null;
     return html`
@@ -47,23 +61,25 @@ export class ToolCall extends Component {
   }
 }
 
+/** @param {{result: unknown}} props */
 function Result({ result }) {
-  if (result === null || Object.keys(result).length === 0) {
+  if (result === null || (isObject(result) && Object.keys(result).length === 0)) {
     return html`<p class="hint">Its result is visible to the model only.</p>`;
   }
   return html`<h3>Result</h3><${Value} value=${result} label="Result" />`;
 }
 
+/** @param {{loadEvents: () => Promise<void>}} props */
 function LoadEvents({ loadEvents }) {
   const [problem, setProblem] = useState("");
-  const show = () => loadEvents().catch((error) => setProblem(apiProblem(error)));
+  const show = () => loadEvents().catch((/** @type {ApiError} */ error) => setProblem(apiProblem(error)));
   return html`
     <button type="button" class="button button-small" onClick=${show}>Show what it did</button>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
   `;
 }
 
-/** @param {{name: string, permission: Permission, decide: any}} props */
+/** @param {{name: string, permission: Permission, decide: Decide}} props */
 function Consent({ name, permission, decide }) {
   const original = JSON.stringify(permission.args, null, 2);
   const [text, setText] = useState(/** @type {string | null} */ (null));
@@ -71,23 +87,32 @@ function Consent({ name, permission, decide }) {
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
 
+  /** @param {Decision["decision"]} decision */
+  const decider = (decision) => (/** @type {{currentTarget: HTMLElement}} */ event) =>
+    submit(decision, event.currentTarget);
+  /** @param {Decision["decision"]} decision @param {HTMLElement} button */
   const submit = async (decision, button) => {
     const args = text === null || text === original ? undefined : parsed(text);
-    if (decision === "allow" && args === null) return setProblem("The arguments are not valid JSON.");
+    if (args === null && decision === "allow") return setProblem("The arguments are not a valid JSON object.");
     setBusy(true);
     setProblem("");
     try {
-      await decide(permission, decision === "allow" ? { decision, args } : { decision, message: message.trim() });
+      const changed = args ?? undefined;
+      await decide(
+        permission,
+        decision === "allow" ? { decision, args: changed } : { decision, message: message.trim() },
+      );
       // The button disappears; keep the keyboard focus at this call.
-      button.closest("details")?.querySelector("summary").focus();
+      button.closest("details")?.querySelector("summary")?.focus();
     } catch (error) {
-      setProblem(error.errors?.length ? error.errors.map(fieldProblem).join(" ") : apiProblem(error));
+      if (!(error instanceof ApiError)) throw error;
+      setProblem(error.errors.length ? error.errors.map(fieldProblem).join(" ") : apiProblem(error));
       setBusy(false);
     }
   };
 
   return html`
-    <form class="consent" onSubmit=${(event) => event.preventDefault()} aria-label="Decide about ${toolTitle(name)}">
+    <form class="consent" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()} aria-label="Decide about ${toolTitle(name)}">
       <p><strong>The agent wants to ${toolTitle(name)}.</strong> It waits for you to decide.</p>
       ${
         text === null
@@ -100,19 +125,19 @@ function Consent({ name, permission, decide }) {
                 rows=${Math.min(12, text.split("\n").length + 1)}
                 value=${text}
                 spellcheck=${false}
-                onInput=${(event) => setText(event.target.value)}
+                onInput=${withValue(setText)}
               ></textarea>
             </label>
           `
       }
       <label class="field">
         <span>If you deny, tell the agent why (optional)</span>
-        <input value=${message} onInput=${(event) => setMessage(event.target.value)} />
+        <input value=${message} onInput=${withValue(setMessage)} />
       </label>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="row">
-        <button type="button" class="button button-primary" disabled=${busy} onClick=${(event) => submit("allow", event.currentTarget)}>Allow</button>
-        <button type="button" class="button button-bad" disabled=${busy} onClick=${(event) => submit("deny", event.currentTarget)}>Deny</button>
+        <button type="button" class="button button-primary" disabled=${busy} onClick=${decider("allow")}>Allow</button>
+        <button type="button" class="button button-bad" disabled=${busy} onClick=${decider("deny")}>Deny</button>
         ${
           text === null &&
           html`
@@ -127,14 +152,21 @@ function Consent({ name, permission, decide }) {
   `;
 }
 
+/**
+ * The JSON object in a text; null if it is something else.
+ * @param {string} text
+ */
 function parsed(text) {
   try {
-    return JSON.parse(text);
+    /** @type {unknown} */
+    const value = JSON.parse(text);
+    return isObject(value) ? value : null;
   } catch {
     return null;
   }
 }
 
+/** @param {FieldProblem} problem */
 function fieldProblem({ field, message }) {
   return `${field.replace(/^args\.?/, "") || "The arguments"}: ${message}.`;
 }
@@ -161,12 +193,14 @@ function stateWords(item, live) {
   ];
 }
 
+/** @param {unknown} args */
 function agentTitle(args) {
-  return args?.subagent_type ? `Subagent ${args.subagent_type}` : "Subagent";
+  return isObject(args) && args.subagent_type ? `Subagent ${args.subagent_type}` : "Subagent";
 }
 
+/** @param {unknown} args */
 function gist(args) {
-  if (args === null || typeof args !== "object") return "";
+  if (!isObject(args)) return "";
   const words = Object.values(args).filter((value) => ["string", "number", "boolean"].includes(typeof value));
   return words.join(" · ").slice(0, 120);
 }

@@ -1,7 +1,9 @@
 // The turns of a conversation: user messages and the runs that answer them.
 
-/** @import { Turn as ConversationTurn } from "./conversation.js" */
-/** @import { Item } from "../runs/run_state.js" */
+/** @import { Turn as ConversationTurn, Decision } from "./conversation.js" */
+/** @import { Actions } from "../chat.js" */
+/** @import { Html } from "../html.js" */
+/** @import { Item, Permission, TextItem } from "../runs/run_state.js" */
 
 import { Component, html } from "../html.js";
 import { dollars } from "./cost.js";
@@ -10,8 +12,8 @@ import { Plain, Prose } from "./text.js";
 import { ToolCall } from "./tool_call.js";
 
 /**
- * A user message and its run. `actions`: `decide`, `loadEvents`, `fork`, `retry`; null if not allowed.
- * @param {{turn: ConversationTurn, busy: boolean, actions: any}} props
+ * A user message and its run.
+ * @param {{turn: ConversationTurn, busy: boolean, actions: Actions}} props
  */
 export function Turn({ turn, busy, actions }) {
   const { run } = turn;
@@ -32,8 +34,12 @@ export function Turn({ turn, busy, actions }) {
   `;
 }
 
-/** @param {{items: Item[], turn: ConversationTurn, actions: any}} props */
+/**
+ * @param {{items: Item[], turn: ConversationTurn, actions: Actions}} props
+ * @returns {Html[]}
+ */
 function Items({ items, turn, actions }) {
+  const { decide } = actions;
   return items.map((item, index) => {
     const version = item.version;
     switch (item.kind) {
@@ -48,9 +54,13 @@ function Items({ items, turn, actions }) {
             item=${item}
             version=${version}
             live=${!turn.run.done}
-            decide=${actions.decide && ((permission, decision) => actions.decide(turn, permission, decision))}
+            decide=${
+              decide &&
+              ((/** @type {Permission} */ permission, /** @type {Decision} */ decision) =>
+                decide(turn, permission, decision))
+            }
             loadEvents=${!turn.hasEvents && (() => actions.loadEvents(turn))}
-            inside=${(within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
+            inside=${(/** @type {Item[]} */ within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
           />
         `;
       case "user":
@@ -61,11 +71,16 @@ function Items({ items, turn, actions }) {
   });
 }
 
+/** @typedef {{item: TextItem, version: number | undefined}} ThinkingProps */
+
+/** @extends {Component<ThinkingProps>} */
 class Thinking extends Component {
+  /** @param {ThinkingProps} next */
   shouldComponentUpdate(next) {
     return next.version !== this.props.version || next.item !== this.props.item;
   }
 
+  /** @param {ThinkingProps} props */
   render({ item }) {
     return html`
       <details class="thinking">
@@ -76,6 +91,7 @@ class Thinking extends Component {
   }
 }
 
+/** @param {{text: string, delivered: boolean}} props */
 function Interjection({ text, delivered }) {
   return html`
     <h2 class="visually-hidden">You, meanwhile</h2>
@@ -87,23 +103,23 @@ function Interjection({ text, delivered }) {
   `;
 }
 
-/** @param {{turn: ConversationTurn, busy: boolean, actions: any}} props */
+/** @param {{turn: ConversationTurn, busy: boolean, actions: Actions}} props */
 function End({ turn, busy, actions }) {
   const { run } = turn;
-  const failed = run.error !== null;
+  const { retry, fork } = actions;
   const stopped = run.error === "aborted";
   return html`
     ${
-      failed &&
+      run.error !== null &&
       html`
       <div class=${stopped ? "notice end-stopped" : "notice notice-bad"}>
         <p>${runProblem(run.error, run.finishReason)}</p>
         ${
-          actions.retry &&
+          retry &&
           !busy &&
           turn.question &&
           html`
-          <button type="button" class="button button-small" onClick=${() => actions.retry(turn)}>Ask again</button>
+          <button type="button" class="button button-small" onClick=${() => retry(turn)}>Ask again</button>
         `
         }
       </div>
@@ -113,10 +129,10 @@ function End({ turn, busy, actions }) {
       ${turn.graphId && html`<span>${turn.graphId}</span>`}
       ${turn.costUsd !== null && html`<span class="turn-cost">${dollars(turn.costUsd)}</span>`}
       ${
-        actions.fork &&
+        fork &&
         turn.runId &&
         html`
-        <button type="button" class="button button-plain button-small" onClick=${() => actions.fork(turn)}>
+        <button type="button" class="button button-plain button-small" onClick=${() => fork(turn)}>
           Fork from here
         </button>
       `

@@ -1,6 +1,6 @@
 // Follows a run's events to the end, across lost connections.
 
-import { ApiError, apiUrl, get } from "../api.js";
+import { ApiError, apiPath, apiUrl, get } from "../api.js";
 import { EVENT_TYPES } from "./run_state.js";
 
 const FIRST_RETRY_MS = 500;
@@ -19,7 +19,6 @@ const MAX_RETRY_MS = 10_000;
  * @returns {() => void}
  */
 export function followRun(runId, { onEvent, onConnection, onFailure }) {
-  const path = `v1/runs/${encodeURIComponent(runId)}`;
   /** @type {EventSource | undefined} */
   let source;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -44,7 +43,7 @@ export function followRun(runId, { onEvent, onConnection, onFailure }) {
   };
   const reconnect = async () => {
     source?.close();
-    const error = await get(path).then(
+    const error = await get(apiPath("/v1/runs/{runId}", { runId })).then(
       () => null,
       (problem) => problem,
     );
@@ -57,7 +56,8 @@ export function followRun(runId, { onEvent, onConnection, onFailure }) {
     retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
   };
   const connect = () => {
-    const connection = new EventSource(apiUrl(`${path}/events?after=${position}`));
+    const path = apiPath("/v1/runs/{runId}/events", { runId, after: position });
+    const connection = new EventSource(apiUrl(path));
     source = connection;
     connection.onopen = () => {
       retryMs = FIRST_RETRY_MS;

@@ -19,7 +19,7 @@ const COMPACTED = "Earlier messages were summarized for the model.";
  * @typedef {Common & {kind: "user", messageId: string | null, text: string, delivered: boolean}} UserItem
  * @typedef {Common & {kind: "note", text: string}} NoteItem
  * @typedef {Common & {
- *   kind: "tool", id: string, name: string, args: any, result: any, isError: boolean, ended: boolean,
+ *   kind: "tool", id: string, name: string, args: unknown, result: unknown, isError: boolean, ended: boolean,
  *   permission: Permission | null, items: Item[],
  * }} ToolItem `items` are those of the subagent that the call has started
  * @typedef {TextItem | UserItem | NoteItem | ToolItem} Item
@@ -35,8 +35,7 @@ const COMPACTED = "Earlier messages were summarized for the model.";
  * @typedef {{kind: "turn", turn: Turn} | {kind: "event", event: ClientEvent}} Entry
  */
 
-/** @typedef {{type: string, content?: any, messageId?: any, toolCallId?: any, toolName?: any, args?: any,
- *   result?: any, isError?: any}} StoredMessage a message of a conversation, as the API lists it */
+/** @typedef {Schemas["ConversationMessageResponse"]} StoredMessage a message of a conversation, as the API lists it */
 
 export class RunState {
   /** @param {string} runId */
@@ -173,13 +172,18 @@ function toolItem(/** @type {string} */ id, /** @type {string} */ name, /** @typ
   return { kind: "tool", id, name, args, result: null, isError: false, ended: false, permission: null, items: [] };
 }
 
-/** @type {Record<string, (message: StoredMessage) => Item>} */
+/** @type {Record<StoredMessage["type"], (message: StoredMessage) => Item>} */
 const ITEM_OF_MESSAGE = {
-  user_message: ({ content }) => ({ kind: "user", messageId: "", text: content, delivered: true }),
-  assistant_message: ({ content, messageId }) => ({ kind: "text", messageId, text: content, open: false }),
+  user_message: ({ content }) => ({ kind: "user", messageId: "", text: content ?? "", delivered: true }),
+  assistant_message: ({ content, messageId }) => ({
+    kind: "text",
+    messageId: messageId ?? "",
+    text: content ?? "",
+    open: false,
+  }),
   system_message: () => ({ kind: "note", text: COMPACTED }),
   tool_call: (message) => ({
-    ...toolItem(message.toolCallId, message.toolName, message.args),
+    ...toolItem(message.toolCallId ?? "", message.toolName ?? "", message.args),
     result: message.result,
     isError: message.isError ?? false,
     ended: true,

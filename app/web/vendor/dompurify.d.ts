@@ -1,1 +1,2 @@
 export { default } from "dompurify";
+export type * from "dompurify";

@@ -1,12 +1,41 @@
-// Types of the API for the pages, generated from the OpenAPI document (`make web`).
+// Types of the API for the pages, from the types that `make web` generates from the OpenAPI document.
 
-import type { components } from "./api";
+import type { components, paths } from "./api";
+
+declare const template: unique symbol;
+
+/** The names of the parameters in a path: `runId` of `/v1/runs/{runId}`. */
+type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
+type QueryOf<Path extends keyof paths> = paths[Path] extends { get: { parameters: { query?: infer Query } } }
+  ? Query
+  : never;
+type Success<Responses> = Responses[keyof Responses & (200 | 201 | 202 | 204)];
+type JsonOf<Response> = Response extends { content: { "application/json": infer Body } } ? Body : null;
 
 declare global {
   type Schemas = components["schemas"];
   type ClientEvent = Schemas["ClientEvent"];
   type Receipt = Schemas["ReceiptResponse"];
   type FieldProblem = Schemas["FieldProblem"];
+  type UsageReport = Schemas["UsageReportResponse"];
+
+  /** A path of the OpenAPI document. */
+  type ApiPath = keyof paths;
+  type Method = "get" | "post" | "delete";
+  /** A URL below the page's base, made by `apiPath` from this path of the document. */
+  type PathOf<Path extends ApiPath> = string & { readonly [template]: Path };
+  type ParametersOf<Path extends ApiPath> = { [Name in NamesIn<Path>]: string } & {
+    [Name in keyof QueryOf<Path>]?: QueryOf<Path>[Name] | "" | null;
+  };
+  /** The JSON of a successful response, null without a body. */
+  type ResponseOf<Path extends ApiPath, Name extends Method> = paths[Path][Name] extends { responses: infer Responses }
+    ? JsonOf<Success<Responses>>
+    : never;
+  type BodyOf<Path extends ApiPath> = paths[Path]["post"] extends {
+    requestBody: { content: { "application/json": infer Body } };
+  }
+    ? Body
+    : undefined;
 
   interface Window {
     SwaggerUIBundle?: (options: { url: string; dom_id: string; deepLinking: boolean }) => void;

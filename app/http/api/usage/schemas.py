@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from decimal import Decimal
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -15,15 +14,15 @@ from app.http.response_model import Money, ResponseModel
 class UsageResponse(ResponseModel):
     """Sums of tokens and charges."""
 
-    receipts: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")] = 0
-    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")] = 0
-    cost_usd: Money = Decimal(0)
-    charged_credits: int = 0
-    cache_savings_usd: Money = Decimal(0)
+    receipts: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")]
+    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
+    cost_usd: Money
+    charged_credits: int
+    cache_savings_usd: Money
     """Difference between cache reads and uncached input, at the provider's prices."""
 
     @classmethod
