@@ -82,7 +82,7 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
     actions.remove?.();
   };
   return html`
-    <main class="talk" id="main" tabindex="-1">
+    <main class="conversation" id="main" tabindex="-1">
       <${Head}
         conversation=${conversation}
         drawer=${drawer}

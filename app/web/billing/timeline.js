@@ -108,7 +108,7 @@ function Turn({ turn }) {
       ${receipt && html` <span class="hint">${formatMoney(fromCredits(receipt.chargedCredits))} · ${receipt.model}</span>`}
     </p>
     ${turn.hasReasoning && html`<p class="hint">With reasoning.</p>`}
-    ${turn.text !== "" && html`<p class="said">${turn.text}</p>`}
+    ${turn.text !== "" && html`<p class="message-text">${turn.text}</p>`}
     ${turn.calls.map((call) => html`<${Call} call=${call} />`)}
   `;
 }

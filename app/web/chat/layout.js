@@ -22,7 +22,7 @@ export function Head({ conversation, drawer, remove }) {
     document.title = `${title} – Runtally`;
   }, [title]);
   return html`
-    <header class="talk-head">
+    <header class="conversation-head">
       <button
         type="button"
         class="button button-plain drawer-button"

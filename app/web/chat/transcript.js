@@ -23,7 +23,7 @@ export function Turn({ turn, busy, actions }) {
         turn.question !== null &&
         html`
         <h2 class="visually-hidden">You</h2>
-        <div class="said"><${Plain} text=${turn.question} /></div>
+        <div class="user-message"><${Plain} text=${turn.question} /></div>
       `
       }
       <h2 class="visually-hidden">Answer</h2>
@@ -95,7 +95,7 @@ class Thinking extends Component {
 function Interjection({ text, delivered }) {
   return html`
     <h2 class="visually-hidden">You, meanwhile</h2>
-    <div class="said" data-delivered=${delivered}>
+    <div class="user-message" data-delivered=${delivered}>
       <${Plain} text=${text} />
       ${!delivered && html`<p class="hint">Sent. The agent receives it at its next step.</p>`}
     </div>
