@@ -42,6 +42,8 @@ class AgUiEncoder:
     content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {}
     preamble: ClassVar[bytes] = RETRY_FRAME
+    # A pause would split the message that a subagent is writing.
+    pause_at_latest_s: ClassVar[float | None] = None
 
     def __init__(
         self,

@@ -13,6 +13,9 @@ from app.streams.port import LogEntry
 PAUSE_AFTER_S: Final = 0.05
 """Long enough to receive all stored events: a replay may contain the decision of a pending request."""
 
+PAUSE_AT_LATEST_S: Final = 1.0
+"""The same while other events keep arriving, for example those of a subagent that runs beside the call."""
+
 _DONE = "data: [DONE]\n\n"
 
 
@@ -25,6 +28,7 @@ class AiSdkEncoder:
 
     content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {"x-vercel-ai-ui-message-stream": "v1"}
+    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
     # The SDK's clients do not reconnect automatically.
     preamble: ClassVar[bytes] = b""
 

@@ -1,8 +1,9 @@
 """Streaming a run up to its end, or to where it waits for a person's decision."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from app.http.streaming.encoder import Encoder
 from app.http.streaming.sse import split_batch
@@ -12,6 +13,9 @@ from app.streams.port import LogEntry
 
 class PausingEncoder(Encoder, Protocol):
     """An encoder of a wire whose clients send decisions in a new request."""
+
+    pause_at_latest_s: ClassVar[float | None]
+    """Seconds of waiting for events after which the response pauses even if some arrived; None: no limit."""
 
     @property
     def ended(self) -> bool:
@@ -29,19 +33,34 @@ class PausingEncoder(Encoder, Protocol):
 
 
 async def chunks_until_pause(
-    batches: AsyncGenerator[Sequence[LogEntry], None], encoder: PausingEncoder
+    batches: AsyncGenerator[Sequence[LogEntry], None],
+    encoder: PausingEncoder,
+    *,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[bytes]:
     """The encoded frames of a run; `batches` must start with its first entry."""
+    # Without the time a slow reader takes: it may be reading stored events, with the decision among them.
+    waited_s = 0.0
     batches_or_idle = with_idle_timeout(batches, lambda: encoder.pause_after_s)
     yield encoder.preamble
     async with aclosing(batches_or_idle):
-        async for batch in batches_or_idle:
+        while True:
+            began = clock()
+            batch = await anext(batches_or_idle, None)
             if batch is None:
                 break
+            waited_s = 0.0 if encoder.pause_after_s is None else waited_s + clock() - began
             for part in split_batch(batch):
                 if chunk := encoder.encode(part):
                     yield chunk
             if encoder.ended:
                 return
+            if _is_late(encoder, waited_s):
+                break
     if encoder.pause_after_s is not None:
         yield encoder.encode_pause()
+
+
+def _is_late(encoder: PausingEncoder, waited_s: float) -> bool:
+    limit = encoder.pause_at_latest_s
+    return limit is not None and encoder.pause_after_s is not None and waited_s >= limit

@@ -1,7 +1,9 @@
 """Both foreign wires end a response where a person must decide."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 
 import pytest
 
@@ -16,7 +18,7 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.ag_ui.encoder import AgUiEncoder
-from app.http.ai_sdk.encoder import AiSdkEncoder
+from app.http.ai_sdk.encoder import PAUSE_AT_LATEST_S, AiSdkEncoder
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
 from app.requests import FinalUsage
 from app.streams.port import LogEntry
@@ -100,3 +102,50 @@ async def test_a_run_that_ends_while_it_waits_is_not_paused(wire: str) -> None:
     assert b'"interrupt"' not in response
     assert b"finishReason" in response or b"RUN_FINISHED" in response
     assert run.closed
+
+
+SUBAGENT = TextDelta(message_id="m2", delta="Searching.", parent_tool_call_id="agent")
+
+
+@dataclass(slots=True)
+class Clock:
+    """Shows the time that a test passes."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_events_of_a_subagent_do_not_delay_the_pause_for_ever() -> None:
+    clock = Clock()
+
+    async def follow() -> AsyncGenerator[Sequence[LogEntry], None]:
+        yield [LogEntry(1, STARTED), LogEntry(2, CALL), LogEntry(3, REQUEST)]
+        for position in itertools.count(4):
+            clock.now += 0.01
+            yield [LogEntry(position, SUBAGENT)]
+
+    async with asyncio.timeout(30):
+        chunks = [chunk async for chunk in chunks_until_pause(follow(), an_encoder("ai_sdk"), clock=clock)]
+
+    assert clock.now == pytest.approx(PAUSE_AT_LATEST_S, abs=0.02)
+    assert b"".join(chunks).count(PAUSE["ai_sdk"]) == 1
+
+
+async def test_the_time_a_slow_reader_takes_does_not_count() -> None:
+    clock, chunks = Clock(), list[bytes]()
+    run = Run(
+        [STARTED, CALL, REQUEST],
+        [SUBAGENT],
+        [SUBAGENT],
+        [DECISION, RESULT],
+        [TextDelta(message_id="m", delta="Sent."), DONE],
+    )
+
+    async with asyncio.timeout(30):
+        async for chunk in chunks_until_pause(run.follow(), an_encoder("ai_sdk"), clock=clock):
+            chunks.append(chunk)
+            clock.now += 2 * PAUSE_AT_LATEST_S
+
+    assert b"Sent." in b"".join(chunks)
