@@ -110,6 +110,7 @@ class CliProcess:
         """Set when it has sent its first message, or will send none."""
         self._finished = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
+        self._owner_runs = False
 
     def start(self) -> asyncio.Task[None]:
         """Start it; the caller must wait for the task, which ends when everything is cleaned up."""
@@ -133,14 +134,18 @@ class CliProcess:
 
     def discard(self) -> None:
         """End a process that was never sent a prompt."""
-        if self._owner is not None:
+        self._stopping = True
+        # A task that is cancelled before its first step would clean up nothing.
+        if self._owner is not None and self._owner_runs:
             self._owner.cancel()
 
     async def _run(self) -> None:
         """Connect, wait for a prompt, drain to the last result, disconnect, clean up."""
+        self._owner_runs = True
         failure: Exception | None = None
         try:
-            await self._converse()
+            if not self._stopping:
+                await self._converse()
         except Exception as error:  # noqa: BLE001 - `messages` raises it, whatever it is
             failure = error
         finally:

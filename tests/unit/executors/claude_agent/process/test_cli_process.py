@@ -140,6 +140,17 @@ async def test_a_process_nobody_asked_is_discarded(tmp_path: Path) -> None:
     assert (process.alive, cli.prompts, os.listdir(tmp_path)) == (False, [], [])  # noqa: PTH208
 
 
+async def test_a_process_that_is_discarded_before_it_is_started_leaves_nothing(tmp_path: Path) -> None:
+    cli = FakeCli()
+    async with a_process(tmp_path, cli) as process:
+        process.discard()
+        await process.exited.wait()
+
+    assert (cli.connected.is_set(), os.listdir(tmp_path)) == (False, [])  # noqa: PTH208
+    with pytest.raises(RunEnded):
+        process.send("m1", "too late")
+
+
 async def test_a_message_waits_until_the_first_turn_has_begun(tmp_path: Path) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
