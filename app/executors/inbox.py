@@ -1,12 +1,17 @@
 """MessageInbox: the messages that clients send to a running agent."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+import structlog
 
 from app.errors import Conflict, TooMany
 from app.requests import SentMessage
+
+log = structlog.get_logger(__name__)
 
 RETRY_AFTER_S = 5
 
@@ -32,11 +37,13 @@ class MessageLimits:
 
 
 class MessageInbox:
-    """Queues messages until the executor forwards them, and reports their positions to senders."""
+    """Passes messages to the executor once it takes them, and reports their positions to senders."""
 
     def __init__(self, limits: MessageLimits | None = None) -> None:
         self._limits = limits or MessageLimits()
-        self._queue: asyncio.Queue[SentMessage] = asyncio.Queue()
+        self._early: deque[SentMessage] = deque()
+        """Messages from before there was an agent."""
+        self._deliver: Callable[[SentMessage], None] | None = None
         self._positions: dict[str, asyncio.Future[int | None]] = {}
         self._pending_sizes: dict[str, int] = {}
         """The size of each message by its id, until the message takes effect."""
@@ -48,7 +55,7 @@ class MessageInbox:
         return message_id in self._positions
 
     def put(self, sent: SentMessage) -> None:
-        """Queue a message; the same one twice is queued once. Raises `RunEnded`, `MessageQueueFull`."""
+        """Pass a message on, the same one only once. Raises `RunEnded`, `MessageQueueFull`."""
         if sent.message_id in self._positions:
             return
         if self._closed:
@@ -56,31 +63,30 @@ class MessageInbox:
         self._require_room(sent.message.size)
         self._positions[sent.message_id] = asyncio.get_running_loop().create_future()
         self._pending_sizes[sent.message_id] = sent.message.size
-        self._queue.put_nowait(sent)
+        if self._deliver is None:
+            self._early.append(sent)
+        else:
+            self._forward(sent, self._deliver)
 
-    @asynccontextmanager
-    async def forwarding_to(self, deliver: Callable[[SentMessage], None]) -> AsyncIterator[None]:
-        """Pass each message to `deliver` while the body runs; afterwards none is accepted.
+    @contextmanager
+    def forwarding_to(self, deliver: Callable[[SentMessage], None]) -> Iterator[None]:
+        """Pass each message to `deliver` at once while the body runs; afterwards none is accepted.
 
-        The sender of a message that is not delivered, or that `deliver` refuses, gets `RunEnded`.
+        The sender of a message gets what `deliver` raises for it: `RunEnded` if the agent takes no more.
         """
         self.is_open = True
-        forwarding = asyncio.create_task(self._forward(deliver))
+        self._deliver = deliver
+        while self._early:
+            self._forward(self._early.popleft(), deliver)
         try:
             yield
         finally:
-            forwarding.cancel()
-            await asyncio.wait({forwarding})
             self._closed = True
-            while not self._queue.empty():
-                self._refuse(self._queue.get_nowait().message_id, RunEnded())
-            if not forwarding.cancelled():
-                forwarding.result()
 
     async def wait_for_position(self, message_id: str, *, within_s: float) -> int | None:
         """The position of the event with which the message took effect; None if it has none within that time.
 
-        Raises `RunEnded` if the agent accepted no more messages.
+        Raises what prevented its delivery: `RunEnded` if the agent accepted no more messages.
         """
         done, _ = await asyncio.wait({self._positions[message_id]}, timeout=within_s)
         return done.pop().result() if done else None
@@ -98,15 +104,17 @@ class MessageInbox:
         for message_id in self._positions:
             self.mark_delivered(message_id, None)
 
-    async def _forward(self, deliver: Callable[[SentMessage], None]) -> None:
-        while True:
-            sent = await self._queue.get()
-            try:
-                deliver(sent)
-            except RunEnded as error:
-                self._refuse(sent.message_id, error)
+    def _forward(self, sent: SentMessage, deliver: Callable[[SentMessage], None]) -> None:
+        try:
+            deliver(sent)
+        except RunEnded as error:
+            self._refuse(sent.message_id, error)
+        except Exception as error:
+            # Only this message fails: the run and later messages continue.
+            log.exception("run.message_not_delivered")
+            self._refuse(sent.message_id, error)
 
-    def _refuse(self, message_id: str, error: RunEnded) -> None:
+    def _refuse(self, message_id: str, error: Exception) -> None:
         self._pending_sizes.pop(message_id, None)
         refused = self._positions[message_id]
         refused.set_exception(error)

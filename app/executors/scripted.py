@@ -85,7 +85,7 @@ class ScriptedExecutor:
         """See the port."""
         play = _Play(context)
         deadline = RunDeadline(context.control, context.plan.timeout)
-        async with context.control.inbox.forwarding_to(play.messages.put_nowait):
+        with context.control.inbox.forwarding_to(play.messages.put_nowait):
             first = await first_of(play.run(self._script(request)), _wait_for_stop(deadline, context))
         count = play.message_count
         report = MeterReport(Meters(sdk=count, gateway=count, drift=0), tool_failures=play.tool_failures)

@@ -160,7 +160,7 @@ class ClaudeAgentExecutor:
         watchdog = Watchdog(context, cli.process, sandbox)
         try:
             cli.process.send(str(new_uuid()), initial_prompt.content)
-            async with context.control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
+            with context.control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
                 async for message in _messages_of(cli.process):
                     for event in stream.feed(message):
                         await events.publish(event)

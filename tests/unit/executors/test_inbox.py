@@ -44,7 +44,7 @@ async def test_a_message_that_has_taken_effect_makes_room() -> None:
 async def test_messages_are_delivered_in_order_also_those_from_before_the_agent_was_there() -> None:
     inbox, delivered = MessageInbox(), asyncio.Queue[SentMessage]()
     inbox.put(a_message(1))
-    async with inbox.forwarding_to(delivered.put_nowait):
+    with inbox.forwarding_to(delivered.put_nowait):
         inbox.put(a_message(2))
         inbox.put(a_message(2))
         inbox.put(a_message(3))
@@ -59,21 +59,44 @@ async def test_the_sender_of_a_message_that_the_agent_refuses_hears_that_the_run
     def refuse(_sent: SentMessage) -> None:
         raise RunEnded
 
-    async with inbox.forwarding_to(refuse):
+    with inbox.forwarding_to(refuse):
         inbox.put(a_message(1))
         with pytest.raises(RunEnded):
             await inbox.wait_for_position("m1", within_s=5)
 
 
+async def test_a_message_that_arrives_before_the_agents_end_is_delivered() -> None:
+    inbox, delivered = MessageInbox(), list[SentMessage]()
+    with inbox.forwarding_to(delivered.append):
+        inbox.put(a_message(1))
+    assert [sent.message_id for sent in delivered] == ["m1"]
+
+
 async def test_a_message_that_comes_too_late_for_the_agent_is_refused() -> None:
     inbox, delivered = MessageInbox(), list[SentMessage]()
-    async with inbox.forwarding_to(delivered.append):
+    with inbox.forwarding_to(delivered.append):
+        pass
+    with pytest.raises(RunEnded):
         inbox.put(a_message(1))
-    with pytest.raises(RunEnded):
-        await inbox.wait_for_position("m1", within_s=5)
-    with pytest.raises(RunEnded):
-        inbox.put(a_message(2))
     assert delivered == []
+
+
+async def test_a_message_that_cannot_be_delivered_fails_alone() -> None:
+    inbox, delivered = MessageInbox(MessageLimits(count=1)), list[str]()
+
+    def deliver(sent: SentMessage) -> None:
+        if sent.message_id != "m3":
+            raise ValueError(sent.message_id)
+        delivered.append(sent.message_id)
+
+    inbox.put(a_message(1))
+    with inbox.forwarding_to(deliver):
+        inbox.put(a_message(2))
+        inbox.put(a_message(3))
+        for failed in ("m1", "m2"):
+            with pytest.raises(ValueError, match=failed):
+                await inbox.wait_for_position(failed, within_s=5)
+    assert delivered == ["m3"]
 
 
 async def test_the_sender_of_a_message_without_effect_stops_waiting_when_the_run_ends() -> None:
