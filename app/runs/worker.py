@@ -37,7 +37,9 @@ POSITIONS_PER_ATTEMPT = 1_000_000
 """A later attempt whose earlier events are lost starts at a multiple of this position, so a reader of the
 earlier attempt continues with it from wherever it was."""
 
-_RETRY_S = 5.0
+STORE_RETRY_S = 5.0
+"""The pause before another attempt to store a run that has ended."""
+
 _FLUSH_S = 0.5
 """How long the end of a run waits until its receipts are in the database."""
 
@@ -65,7 +67,9 @@ class RunWorker:
         ledger: CreditLedger,
         codec: RequestCodec,
         max_output_bytes: int,
+        store_retry_s: float = STORE_RETRY_S,
     ) -> None:
+        self._store_retry_s = store_retry_s
         self._max_output_bytes = max_output_bytes
         self._database = database
         self._codec = codec
@@ -102,7 +106,7 @@ class RunWorker:
                 finished = _FinishedRun(plan.run, plan.attempt, output.final(), output.report)
                 unstored = await self._finish(finished)
         while unstored is not None:
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(self._store_retry_s)
             unstored = await self._store(finished, unstored)
         return finished.final
 

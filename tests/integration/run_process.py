@@ -1,6 +1,6 @@
 """The parts of a server process that execute runs, without the HTTP API."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +14,16 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
+from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
-from app.executors.port import GraphExecutor
+from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
 from app.ids import RunId, RunKey, new_uuid
+from app.requests import GraphRunRequest, Message
 from app.runs.commands.service import RunCommands
 from app.runs.dispatcher import Capacity, RunDispatcher
-from app.runs.records import NewRun
-from app.runs.repository import insert_run
+from app.runs.records import NewRun, RunRecord
+from app.runs.repository import find_run, insert_run
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
@@ -31,6 +33,7 @@ from tests.factories import an_account
 
 ELSEWHERE = new_uuid()
 GRAPH = "claude_agents:assistant"
+REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
 
 async def a_run_elsewhere(database: Database) -> RunKey:
@@ -40,6 +43,27 @@ async def a_run_elsewhere(database: Database) -> RunKey:
     async with database.transaction() as tx:
         await insert_run(tx, new)
     return run
+
+
+async def record_of(database: Database, run: RunKey) -> RunRecord:
+    async with database.snapshot() as reader:
+        record = await find_run(reader, run)
+    assert record is not None
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Executing:
+    """An executor that does one thing and then answers."""
+
+    do: Callable[[RunContext], Awaitable[object]]
+
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
+        await self.do(context)
+        await context.events.publish(AssistantFinal(content="done"))
+
+    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+        return Preview(system_prompt="", prompt=(), options={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +97,7 @@ async def a_process(
             ledger=CreditLedger(database),
             codec=RequestCodec(Offload()),
             max_output_bytes=2**20,
+            store_retry_s=0.01,
         )
         dispatcher = RunDispatcher(Capacity.of(1, 1))
         supervisor = RunSupervisor(

@@ -5,52 +5,17 @@ from typing import Any
 import pytest
 
 from app.auth.records import KeyRecord
-from app.conversations.history import PAGE_BYTES, ConversationHistory
-from app.conversations.records import Conversation, TranscriptEntry
-from app.conversations.repository import take_turn
+from app.conversations.history import PAGE_BYTES
+from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.errors import Invalid
 from app.http.api.conversations.schemas import ConversationDetailResponse
-from app.ids import RunId, RunKey, new_uuid
 from app.principal import Principal
-from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
-from app.runs.conversations.service import ConversationFull, ConversationService
-from app.runs.records import NewRun
-from app.runs.repository import finish_run, insert_run
-from app.storage.service import StorageQuota
+from app.requests import GraphRunRequest, Message
+from app.runs.conversations.service import ConversationFull
 from tests.factories import an_account
-
-KEY = "chat-1"
-
-
-def conversations_over(database: Database, max_bytes: int = 2**30) -> ConversationService:
-    return ConversationService(
-        database,
-        ConversationHistory(PostgresSessionStore(database), tool_id_of=lambda name: name),
-        storage=StorageQuota(database, None),
-        max_bytes=max_bytes,
-    )
-
-
-async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Conversation:
-    run = RunKey(key.account_id, RunId(run_id))
-    async with database.transaction() as tx:
-        conversation = await take_turn(tx, key.account_id, KEY, title=None)
-        graph, question = "claude_agents:assistant", f"question of {run_id}"
-        new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), conversation)
-        await insert_run(tx, new)
-        if ended:
-            final = GraphFinal(
-                ok=True,
-                run_id=run.run_id,
-                request_id=None,
-                content="",
-                finish_reason="stop",
-                usage=FinalUsage(),
-            )
-            await finish_run(tx, run, attempt=0, final=final, report=None, events=[])
-    return conversation
+from tests.integration.conversations import KEY, a_turn, conversations_over
 
 
 def lines_of(run_id: str, *, answer: str = "done") -> list[TranscriptEntry]:

@@ -4,18 +4,19 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import text
+
+from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.db import Database
 from app.events import AssistantFinal, ClientEvent, Done, TextDelta
 from app.executors.port import Preview, RunContext, RunPlan
 from app.ids import RunKey
-from app.requests import GraphRunRequest, Message
-from app.runs.records import RunRecord
-from app.runs.repository import claim_run, find_run, stored_events
+from app.requests import GraphRunRequest
+from app.runs.repository import claim_run, stored_events
+from app.runs.worker import POSITIONS_PER_ATTEMPT
 from app.streams.memory import MemoryEventLog
 from tests.factories import a_plan
-from tests.integration.run_process import ELSEWHERE, GRAPH, a_process, a_run_elsewhere
-
-REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
+from tests.integration.run_process import ELSEWHERE, REQUEST, Executing, a_process, a_run_elsewhere, record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,6 @@ class WitnessLog(MemoryEventLog):
         return await super().append(run, event)
 
 
-async def record_of(database: Database, run: RunKey) -> RunRecord:
-    async with database.snapshot() as reader:
-        record = await find_run(reader, run)
-    assert record is not None
-    return record
-
-
 async def test_a_run_is_stored_before_readers_see_its_end(database: Database, tmp_path: Path) -> None:
     run, log = await a_run_elsewhere(database), WitnessLog(database)
     executor = Answering(asyncio.Event(), asyncio.Event())
@@ -87,3 +81,88 @@ async def test_a_process_presumed_dead_stores_nothing_of_an_earlier_attempt(
     assert (record.status, record.attempt, record.final) == ("queued", 1, None)
     async with database.snapshot() as reader:
         assert await stored_events(reader, run) == []
+
+
+async def do_nothing(_context: RunContext) -> None:
+    """Answer at once."""
+
+
+async def test_a_run_that_crashes_fails_alone(database: Database, tmp_path: Path) -> None:
+    run = await a_run_elsewhere(database)
+
+    async def crash(_context: RunContext) -> None:
+        raise KeyError(run.run_id)
+
+    async with a_process(database, tmp_path, executor=Executing(crash)) as process:
+        process.dispatcher.admit(run.account_id)
+        process.supervisor.start(a_plan(run=run), REQUEST)
+
+    record = await record_of(database, run)
+    assert record.final is not None
+    assert (record.status, record.final.error) == ("failed", "internal")
+
+
+class RestoringLog(MemoryEventLog):
+    """Makes the table of events available again when the end of a run is published."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+
+    async def append(self, run: RunKey, event: ClientEvent) -> int:
+        if isinstance(event, Done):
+            await execute(self._database, "ALTER TABLE unavailable RENAME TO run_events")
+        return await super().append(run, event)
+
+
+async def execute(database: Database, statement: str) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text(statement))
+
+
+async def test_a_run_that_could_not_be_stored_is_stored_later(database: Database, tmp_path: Path) -> None:
+    run = await a_run_elsewhere(database)
+
+    async def make_unavailable(_context: RunContext) -> None:
+        await execute(database, "ALTER TABLE run_events RENAME TO unavailable")
+
+    executor, log = Executing(make_unavailable), RestoringLog(database)
+    async with a_process(database, tmp_path, executor=executor, log=log) as process:
+        process.dispatcher.admit(run.account_id)
+        process.supervisor.start(a_plan(run=run), REQUEST)
+
+    assert (await record_of(database, run)).status == "succeeded"
+    async with database.snapshot() as reader:
+        assert await stored_events(reader, run)
+
+
+async def test_the_credit_reserved_for_a_run_is_released_at_its_end(
+    database: Database, tmp_path: Path
+) -> None:
+    run, ledger = await a_run_elsewhere(database), CreditLedger(database)
+    await ledger.grant(run.account_id, 1000)
+    await ledger.change_terms(run.account_id, lambda _terms: AccountTerms("prepaid", None))
+    async with database.transaction() as tx:
+        reserved = await ledger.reserve(tx, run, 300)
+
+    async with a_process(database, tmp_path, executor=Executing(do_nothing)) as process:
+        process.dispatcher.admit(run.account_id)
+        process.supervisor.start(a_plan(run=run), REQUEST)
+
+    assert (reserved, (await ledger.balance(run.account_id)).reserved) == (300, 0)
+
+
+async def test_a_later_attempt_without_the_earlier_events_begins_after_their_positions(
+    database: Database, tmp_path: Path
+) -> None:
+    run = await a_run_elsewhere(database)
+    async with database.transaction() as tx:
+        await claim_run(tx, run, process_id=ELSEWHERE)
+
+    async with a_process(database, tmp_path, executor=Executing(do_nothing)) as process:
+        process.dispatcher.admit(run.account_id)
+        process.supervisor.start(a_plan(run=run, attempt=1), REQUEST)
+
+    async with database.snapshot() as reader:
+        stored = await stored_events(reader, run)
+    assert stored[0].position == POSITIONS_PER_ATTEMPT + 1

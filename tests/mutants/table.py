@@ -20,6 +20,7 @@ class Mutant:
 
 
 _CLAUDE = "app/executors/claude_agent"
+_EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
     # Faults that the tests of an earlier version did not find.
@@ -56,6 +57,7 @@ MUTANTS = (
         f"{_CLAUDE}/tools/mcp_bridge.py",
         "description=tool.description,",
         'description="",',
+        _EXECUTOR,
     ),
     Mutant(
         "UserPromptSubmit is not observed",
@@ -80,12 +82,14 @@ MUTANTS = (
         f"{_CLAUDE}/tools/mcp_bridge.py",
         'return None if limit is None else _DENIAL_REASONS.get(limit, "This run is over.")',
         "return None",
+        _EXECUTOR,
     ),
     Mutant(
         "the init message of the CLI is not checked",
         f"{_CLAUDE}/run_stream.py",
         "check_init(init, tools=self._expected_tools(), servers=self._expected_servers())",
         "pass",
+        _EXECUTOR,
     ),
     Mutant("the CLI may load skills", f"{_CLAUDE}/options/sdk_options.py", "        skills=[],\n", ""),
     Mutant(

@@ -112,3 +112,10 @@ async def test_with_another_message_it_ends_the_turn_only(tmp_path: Path) -> Non
             await asyncio.sleep(0)
 
         assert (watchdog.outcome, process.killed) == (None, False)
+
+
+async def test_a_process_that_still_runs_at_the_end_is_killed(tmp_path: Path) -> None:
+    async with watched(tmp_path) as (watchdog, process, _, _cli):
+        watchdog.close()
+
+        assert process.killed

@@ -1,0 +1,45 @@
+"""Conversations whose turns are runs of no process."""
+
+from app.auth.records import KeyRecord
+from app.conversations.history import ConversationHistory
+from app.conversations.records import Conversation
+from app.conversations.repository import take_turn
+from app.conversations.sdk_store import PostgresSessionStore
+from app.db import Database
+from app.ids import RunId, RunKey, new_uuid
+from app.requests import FinalUsage, GraphFinal
+from app.runs.conversations.service import ConversationService
+from app.runs.records import NewRun
+from app.runs.repository import finish_run, insert_run
+from app.storage.service import StorageQuota
+
+KEY = "chat-1"
+
+
+def conversations_over(database: Database, max_bytes: int = 2**30) -> ConversationService:
+    return ConversationService(
+        database,
+        ConversationHistory(PostgresSessionStore(database), tool_id_of=lambda name: name),
+        storage=StorageQuota(database, None),
+        max_bytes=max_bytes,
+    )
+
+
+async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Conversation:
+    run = RunKey(key.account_id, RunId(run_id))
+    async with database.transaction() as tx:
+        conversation = await take_turn(tx, key.account_id, KEY, title=None)
+        graph, question = "claude_agents:assistant", f"question of {run_id}"
+        new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), conversation)
+        await insert_run(tx, new)
+    if ended:
+        await end_run(database, run)
+    return conversation
+
+
+async def end_run(database: Database, run: RunKey) -> None:
+    final = GraphFinal(
+        ok=True, run_id=run.run_id, request_id=None, content="", finish_reason="stop", usage=FinalUsage()
+    )
+    async with database.transaction() as tx:
+        await finish_run(tx, run, attempt=0, final=final, report=None, events=[])
