@@ -108,6 +108,13 @@ def open_world(tmp_path: Path, database_url: str) -> OpenWorld:
 @pytest_asyncio.fixture
 async def world_of(open_world: OpenWorld) -> AsyncIterator[WorldOf]:
     """`world = await world_of(responder, **settings)`: a world that lasts as long as the test."""
+    async with keep_open(open_world) as enter:
+        yield enter
+
+
+@asynccontextmanager
+async def keep_open(open_world: OpenWorld) -> AsyncIterator[WorldOf]:
+    """Worlds that stay open while the body runs."""
     stop = asyncio.Event()
     worlds: list[asyncio.Task[None]] = []
 

@@ -11,6 +11,7 @@ from app.db import Database
 from app.errors import Unauthenticated
 from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_request
+from tests.integration.conftest import in_shared_world
 
 FRIEND = "https://chat.example.org"
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -36,9 +37,8 @@ async def signed_in(browser: httpx.AsyncClient) -> httpx.Response:
     return response
 
 
-async def test_a_session_has_the_scopes_of_its_key(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_a_session_has_the_scopes_of_its_key(world: World) -> None:
     async with a_browser(world) as browser:
         assert (await browser.get(SESSION)).status_code == 204
         assert (await browser.get("/v1/runs")).status_code == 401
@@ -60,9 +60,8 @@ async def test_a_session_has_the_scopes_of_its_key(world_of: WorldOf) -> None:
     assert (runs.status_code, left.status_code, after.status_code) == (200, 204, 401)
 
 
-async def test_signing_out_invalidates_copies_of_the_cookie(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_signing_out_invalidates_copies_of_the_cookie(world: World) -> None:
     async with a_browser(world) as browser, a_browser(world) as thief:
         await signed_in(browser)
         thief.cookies.update(browser.cookies)
@@ -73,9 +72,8 @@ async def test_signing_out_invalidates_copies_of_the_cookie(world_of: WorldOf) -
         assert (await thief.get(SESSION)).status_code == 204
 
 
-async def test_signing_in_again_ends_the_previous_session(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_signing_in_again_ends_the_previous_session(world: World) -> None:
     async with a_browser(world) as browser, a_browser(world) as earlier:
         await signed_in(browser)
         earlier.cookies.update(browser.cookies)
@@ -108,9 +106,8 @@ async def test_scripts_cannot_read_the_cookie_and_other_sites_cannot_send_it(
     assert ("secure" in parts, any(part.startswith("domain") for part in parts)) == (secure, False)
 
 
-async def test_over_https_only_the_host_cookie_is_accepted(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_over_https_only_the_host_cookie_is_accepted(world: World) -> None:
     async with a_browser(world) as browser:
         await signed_in(browser)
         planted = await browser.get("/v1/runs", headers={"X-Forwarded-Proto": "https"})
@@ -118,6 +115,7 @@ async def test_over_https_only_the_host_cookie_is_accepted(world_of: WorldOf) ->
     assert planted.status_code == 401
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     "behind",
     [
@@ -130,9 +128,8 @@ async def test_over_https_only_the_host_cookie_is_accepted(world_of: WorldOf) ->
     ids=["host passed on", "as usual", "host not passed on", "by RFC 7239", "by two proxies"],
 )
 async def test_a_sibling_host_cannot_plant_a_session_behind_a_proxy_that_hides_https(
-    world_of: WorldOf, behind: dict[str, str]
+    world: World, behind: dict[str, str]
 ) -> None:
-    world = await world_of(in_turn())
     async with a_browser(world) as attacker:
         await signed_in(attacker)
         planted = f"runtally_session={attacker.cookies['runtally_session']}"
@@ -147,10 +144,13 @@ async def test_a_sibling_host_cannot_plant_a_session_behind_a_proxy_that_hides_h
     assert (alone.status_code, beside.status_code, who.status_code) == (401, 401, 204)
 
 
-async def test_the_host_cookie_takes_precedence_over_a_planted_one(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_the_host_cookie_takes_precedence_over_a_planted_one(world: World) -> None:
     _, other = await world.services.accounts.create_key("attacker", ["runs:read"])
-    async with a_browser(world) as attacker, a_browser(world, Origin="https://chat.example.org") as victim:
+    async with (
+        a_browser(world) as attacker,
+        a_browser(world, Origin="https://chat.example.org") as victim,
+    ):
         planted = await attacker.post(SESSION, json={"apiKey": other})
         own = await world.services.browser_sessions.open(KEY)
         cookies = f"{planted.headers['set-cookie'].partition(';')[0]}; __Host-runtally_session={own.token}"
@@ -159,8 +159,8 @@ async def test_the_host_cookie_takes_precedence_over_a_planted_one(world_of: Wor
     assert who.json()["account"] == "default"
 
 
-async def test_signing_in_over_plain_http_from_another_machine_is_rejected(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_signing_in_over_plain_http_from_another_machine_is_rejected(world: World) -> None:
     async with a_browser(world, Host="192.168.1.5:8000", Origin="http://192.168.1.5:8000") as browser:
         refused = await browser.post(SESSION, json={"apiKey": KEY})
 
@@ -222,9 +222,8 @@ async def test_a_session_is_accepted_for_our_pages_and_allowed_origins(world_of:
                 assert response.status_code in {202, 204, 404}, (sent, method, path, response.text)
 
 
-async def test_a_page_of_another_site_cannot_sign_in(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_a_page_of_another_site_cannot_sign_in(world: World) -> None:
     async with a_browser(world, Origin="https://evil.example.org") as browser:
         posted = await browser.post(SESSION, json={"apiKey": KEY})
         form = await browser.post(SESSION, content=b'{"apiKey": ""}', headers={"Content-Type": "text/plain"})
@@ -234,8 +233,8 @@ async def test_a_page_of_another_site_cannot_sign_in(world_of: WorldOf) -> None:
     assert "set-cookie" not in posted.headers
 
 
-async def test_an_api_key_takes_precedence_over_the_cookie(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_an_api_key_takes_precedence_over_the_cookie(world: World) -> None:
     _, other = await world.services.accounts.create_key("other", ["runs:read"])
 
     async with a_browser(world) as browser:
@@ -250,9 +249,8 @@ async def test_an_api_key_takes_precedence_over_the_cookie(world_of: WorldOf) ->
     assert wrong.status_code == 401
 
 
-async def test_an_invalid_key_opens_no_session(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_an_invalid_key_opens_no_session(world: World) -> None:
     async with a_browser(world) as browser:
         for key in ("", "rt_", "rt_" + "x" * 43, "x" * 301):
             response = await browser.post(SESSION, json={"apiKey": key})

@@ -7,12 +7,14 @@ import httpx
 import pytest
 
 from app.simulator.script import Reply, Text, in_turn
-from tests.e2e.stories import ASSISTANT, WorldOf, a_client, a_request
+from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
+from tests.integration.conftest import in_shared_world
 
 USER = {"role": "user", "content": "hi"}
 NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -46,9 +48,7 @@ NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
         ({"responseFormat": {"type": "text"}}, "responseFormat.type"),
     ],
 )
-async def test_an_invalid_field_is_named(world_of: WorldOf, change: dict[str, Any], field: str) -> None:
-    world = await world_of(in_turn())
-
+async def test_an_invalid_field_is_named(world: World, change: dict[str, Any], field: str) -> None:
     response = await world.http.post("/v1/runs", json={**a_request(), **change})
 
     problem = response.json()
@@ -59,15 +59,15 @@ async def test_an_invalid_field_is_named(world_of: WorldOf, change: dict[str, An
     assert (await world.http.get("/v1/runs")).json()["items"] == []
 
 
-async def test_errors_do_not_repeat_submitted_values(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_errors_do_not_repeat_submitted_values(world: World) -> None:
     response = await world.http.post("/v1/runs", json=a_request(model={"my": "secret-value"}))
 
     assert response.status_code == 422
     assert "secret-value" not in response.text
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -80,18 +80,15 @@ async def test_errors_do_not_repeat_submitted_values(world_of: WorldOf) -> None:
         (b"[" * 100_000, 422),
     ],
 )
-async def test_malformed_bodies_are_rejected(world_of: WorldOf, body: bytes, status: int) -> None:
-    world = await world_of(in_turn())
-
+async def test_malformed_bodies_are_rejected(world: World, body: bytes, status: int) -> None:
     response = await world.http.post("/v1/runs", content=body, headers={"Content-Type": "application/json"})
 
     assert response.status_code == status, response.text
     assert response.json()["status"] == status
 
 
-async def test_only_json_is_accepted(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_only_json_is_accepted(world: World) -> None:
     response = await world.http.post("/v1/runs", content=b"{}", headers={"Content-Type": "text/plain"})
 
     assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
@@ -114,9 +111,8 @@ async def test_a_body_over_the_limit_is_rejected(world_of: WorldOf) -> None:
         assert "x-request-id" in response.headers
 
 
-async def test_unknown_resources_are_not_found(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_unknown_resources_are_not_found(world: World) -> None:
     graph = await world.http.post("/v1/runs/stream", json=a_request(graphId="claude_agents:nope"))
     provider = await world.http.post("/v1/runs", json=a_request(graphId="others:assistant"))
     run = await world.http.get("/v1/runs/nope")
@@ -132,8 +128,8 @@ async def test_unknown_resources_are_not_found(world_of: WorldOf) -> None:
     assert (method.status_code, method.json()["code"]) == (405, "method_not_allowed")
 
 
-async def test_invalid_keys_are_rejected(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_invalid_keys_are_rejected(world: World) -> None:
     record, key = await world.services.accounts.create_key("acme", ["runs:read"])
 
     async with httpx.AsyncClient(base_url=world.url) as nobody:
@@ -205,6 +201,7 @@ async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
     assert rows[1] == {name: _as_text(value) for name, value in first.items()}
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("path", "field"),
     [
@@ -217,9 +214,7 @@ async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
         ("/v1/receipts?to=2026-01-01T00:00:00", "to"),
     ],
 )
-async def test_an_invalid_parameter_is_named(world_of: WorldOf, path: str, field: str) -> None:
-    world = await world_of(in_turn())
-
+async def test_an_invalid_parameter_is_named(world: World, path: str, field: str) -> None:
     response = await world.http.get(path)
 
     assert response.status_code == 422
@@ -249,9 +244,8 @@ async def test_an_invalid_position_is_rejected(
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_an_idempotency_key_must_be_printable(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_an_idempotency_key_must_be_printable(world: World) -> None:
     response = await world.http.post("/v1/runs", json=a_request(), headers={"Idempotency-Key": "x" * 256})
 
     assert response.status_code == 422
@@ -287,9 +281,8 @@ async def test_write_requests_of_a_key_are_limited(world_of: WorldOf) -> None:
     assert (beside.status_code, reading.status_code) == (404, 200)
 
 
-async def test_a_request_id_is_accepted_or_generated(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_a_request_id_is_accepted_or_generated(world: World) -> None:
     given = await world.http.get("/healthz", headers={"X-Request-ID": "abc-1"})
     made = await world.http.get("/healthz")
     bad = await world.http.get("/nowhere", headers={"X-Request-ID": "a b\t<script>"})
@@ -299,9 +292,8 @@ async def test_a_request_id_is_accepted_or_generated(world_of: WorldOf) -> None:
     assert "<" not in bad.headers["x-request-id"]
 
 
-async def test_catalogs_and_health(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_catalogs_and_health(world: World) -> None:
     graphs = (await world.http.get("/v1/graphs")).json()["items"]
     tools = (await world.http.get("/v1/tools")).json()["items"]
     async with httpx.AsyncClient(base_url=world.url) as nobody:

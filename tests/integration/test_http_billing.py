@@ -18,6 +18,7 @@ from app.pagination import MAX_PAGE
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact, an_account
+from tests.integration.conftest import in_shared_world
 
 SONNET = "claude-sonnet-4-6"
 
@@ -142,6 +143,7 @@ async def test_usage_of_another_account_is_not_included(world_of: WorldOf) -> No
     assert balance["spent"] == 0
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -153,53 +155,48 @@ async def test_usage_of_another_account_is_not_included(world_of: WorldOf) -> No
         ({"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
     ],
 )
-async def test_an_invalid_query_names_the_parameter(
-    world_of: WorldOf, query: dict[str, str], field: str
-) -> None:
-    world = await world_of(in_turn())
-
+async def test_an_invalid_query_names_the_parameter(world: World, query: dict[str, str], field: str) -> None:
     response = await world.http.get("/v1/usage", params=query)
 
     assert response.status_code == 422
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_operators_grant_and_adjust_once(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    await world.services.accounts.create_key("acme", ["runs:read"])
+@in_shared_world
+async def test_operators_grant_and_adjust_once(world: World) -> None:
+    await world.services.accounts.create_key("granted", ["runs:read"])
     once = {"Idempotency-Key": "invoice-7"}
 
-    first = await world.http.post("/v1/accounts/acme/grants", json={"usd": "5.00"}, headers=once)
-    again = await world.http.post("/v1/accounts/acme/grants", json={"credits": 50_000_000}, headers=once)
-    other = await world.http.post("/v1/accounts/acme/grants", json={"usd": "6.00"}, headers=once)
+    first = await world.http.post("/v1/accounts/granted/grants", json={"usd": "5.00"}, headers=once)
+    again = await world.http.post("/v1/accounts/granted/grants", json={"credits": 50_000_000}, headers=once)
+    other = await world.http.post("/v1/accounts/granted/grants", json={"usd": "6.00"}, headers=once)
     adjusted = await world.http.post(
-        "/v1/accounts/acme/adjustments", json={"usd": "-1.5", "note": "a goodwill gone wrong"}
+        "/v1/accounts/granted/adjustments", json={"usd": "-1.5", "note": "a goodwill gone wrong"}
     )
 
     assert (first.status_code, first.json()["granted"]) == (201, 50_000_000)
     assert (again.status_code, again.json()["granted"]) == (201, 50_000_000)
     assert (other.status_code, other.json()["code"]) == (409, "reference_taken")
     assert (adjusted.json()["adjusted"], adjusted.json()["leftUsd"]) == (-15_000_000, "3.5000000000")
-    shown = (await world.http.get("/v1/accounts/acme")).json()
-    assert (shown["account"], shown["left"]) == ("acme", 35_000_000)
+    shown = (await world.http.get("/v1/accounts/granted")).json()
+    assert (shown["account"], shown["left"]) == ("granted", 35_000_000)
 
 
-async def test_operators_set_terms(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    await world.services.accounts.create_key("acme", ["runs:read"])
+@in_shared_world
+async def test_operators_set_terms(world: World) -> None:
+    await world.services.accounts.create_key("terms", ["runs:read"])
 
-    prepaid = await world.http.patch("/v1/accounts/acme", json={"mode": "prepaid"})
-    budget = await world.http.patch("/v1/accounts/acme", json={"monthlyBudgetUsd": "10.00"})
-    none = await world.http.patch("/v1/accounts/acme", json={"mode": "postpaid", "monthlyBudgetUsd": None})
+    prepaid = await world.http.patch("/v1/accounts/terms", json={"mode": "prepaid"})
+    budget = await world.http.patch("/v1/accounts/terms", json={"monthlyBudgetUsd": "10.00"})
+    none = await world.http.patch("/v1/accounts/terms", json={"mode": "postpaid", "monthlyBudgetUsd": None})
 
     assert (prepaid.json()["mode"], prepaid.json()["available"]) == ("prepaid", 0)
     assert (budget.json()["mode"], budget.json()["monthlyBudget"]) == ("prepaid", 100_000_000)
     assert (none.json()["monthlyBudget"], none.json()["available"]) == (None, None)
 
 
-async def test_omitted_terms_stay_unchanged(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_omitted_terms_stay_unchanged(world: World) -> None:
     # At once: neither may write back what the other has just replaced.
     for name in (f"tenant-{number}" for number in range(5)):
         await world.services.accounts.create_key(name, ["runs:read"])
@@ -224,9 +221,8 @@ async def test_accounts_are_listed_in_pages(world_of: WorldOf) -> None:
     assert rest["nextCursor"] is None
 
 
-async def test_only_operators_see_accounts(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_only_operators_see_accounts(world: World) -> None:
     async with holder(world, "acme", "runs:write", "runs:read", "receipts:read") as tenant:
         answers = [
             await tenant.get("/v1/accounts"),
@@ -241,8 +237,8 @@ async def test_only_operators_see_accounts(world_of: WorldOf) -> None:
     assert [answer.status_code for answer in answers] == [403] * 7
 
 
-async def test_bodies_of_accounts_are_read_for_operators_only(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_bodies_of_accounts_are_read_for_operators_only(world: World) -> None:
     text, json = {"Content-Type": "text/plain"}, {"Content-Type": "application/json"}
     url = "/v1/accounts/default/grants"
 
@@ -261,18 +257,16 @@ async def test_bodies_of_accounts_are_read_for_operators_only(world_of: WorldOf)
     assert (await world.http.get("/v1/balance")).json()["granted"] == 0
 
 
-async def test_a_cursor_of_another_list_is_rejected(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_a_cursor_of_another_list_is_rejected(world: World) -> None:
     response = await world.http.get("/v1/accounts", params={"cursor": "x"})
 
     assert response.status_code == 422
     assert [error["field"] for error in response.json()["errors"]] == ["cursor"]
 
 
-async def test_an_unknown_account_is_not_found(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_an_unknown_account_is_not_found(world: World) -> None:
     for name in ("nobody", "%00", "a" * 300):
         answer = await world.http.get(f"/v1/accounts/{name}")
         assert (answer.status_code, answer.json()["code"]) == (404, "account_not_found")
@@ -280,6 +274,7 @@ async def test_an_unknown_account_is_not_found(world_of: WorldOf) -> None:
     assert granted.status_code == 404
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
@@ -309,10 +304,8 @@ async def test_an_unknown_account_is_not_found(world_of: WorldOf) -> None:
     ],
 )
 async def test_an_invalid_amount_names_the_field(
-    world_of: WorldOf, path: str, body: dict[str, Any], field: str
+    world: World, path: str, body: dict[str, Any], field: str
 ) -> None:
-    world = await world_of(in_turn())
-
     response = await world.http.post(f"/v1/accounts/default/{path}", json=body)
 
     assert response.status_code == 422
@@ -320,9 +313,8 @@ async def test_an_invalid_amount_names_the_field(
     assert (await world.http.get("/v1/balance")).json()["left"] == 0
 
 
-async def test_invalid_terms_are_rejected(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_invalid_terms_are_rejected(world: World) -> None:
     for body, field in (
         ({"mode": "barter"}, "mode"),
         ({"mode": None}, "mode"),

@@ -20,6 +20,7 @@ from app.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact
+from tests.integration.conftest import in_shared_world
 
 NOW = datetime.now(UTC)
 SONNET = "claude-sonnet-4-6"
@@ -209,8 +210,8 @@ async def test_keys_are_listed_without_their_secrets(world_of: WorldOf) -> None:
     assert wrong.status_code == 422
 
 
-async def test_billing_endpoints_need_their_scope(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_billing_endpoints_need_their_scope(world: World) -> None:
     _, secret = await world.services.accounts.create_key("acme", ["runs:write", "runs:read"])
 
     async with a_client(world.url, secret) as client:
@@ -234,9 +235,8 @@ QUESTIONS: Sequence[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_an_invalid_query_names_the_parameter(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_an_invalid_query_names_the_parameter(world: World) -> None:
     for path, query, field in QUESTIONS:
         response = await world.http.get(path, params=query)
         assert response.status_code == 422, (path, query)

@@ -10,11 +10,13 @@ import pytest
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Reply, Text, in_turn
-from tests.e2e.stories import WorldOf, a_client, a_request, a_world
+from tests.e2e.stories import World, WorldOf, a_client, a_request, a_world
+from tests.integration.conftest import in_shared_world
 
 JSON = {"Content-Type": "application/json"}
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -25,9 +27,7 @@ JSON = {"Content-Type": "application/json"}
         (b"[" * 65 + b"]" * 65, "body"),
     ],
 )
-async def test_json_that_cannot_be_stored_is_rejected(world_of: WorldOf, body: bytes, field: str) -> None:
-    world = await world_of(in_turn())
-
+async def test_json_that_cannot_be_stored_is_rejected(world: World, body: bytes, field: str) -> None:
     response = await world.http.post("/v1/runs", content=body, headers=JSON)
 
     assert response.status_code == 422
@@ -46,8 +46,8 @@ async def test_a_schema_of_the_maximum_depth_is_accepted(world_of: WorldOf) -> N
     assert response.status_code == 202
 
 
-async def test_authentication_comes_before_validation(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_authentication_comes_before_validation(world: World) -> None:
     _, key = await world.services.accounts.create_key("acme", ["runs:read"])
 
     async with httpx.AsyncClient(base_url=world.url) as nobody:
@@ -58,8 +58,8 @@ async def test_authentication_comes_before_validation(world_of: WorldOf) -> None
     assert (missing.status_code, forbidden.status_code) == (401, 403)
 
 
-async def test_every_response_has_a_request_id_and_every_error_is_a_problem(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+@in_shared_world
+async def test_every_response_has_a_request_id_and_every_error_is_a_problem(world: World) -> None:
     requests = [
         ("GET", "/nowhere"),
         ("GET", "/v1/runs/"),
@@ -79,6 +79,7 @@ async def test_every_response_has_a_request_id_and_every_error_is_a_problem(worl
         assert problem["type"] == f"urn:runtally:problem:{problem['code']}"
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
@@ -88,17 +89,14 @@ async def test_every_response_has_a_request_id_and_every_error_is_a_problem(worl
         ("/healthz", "GET, HEAD"),
     ],
 )
-async def test_405_lists_the_allowed_methods(world_of: WorldOf, path: str, allowed: str) -> None:
-    world = await world_of(in_turn())
-
+async def test_405_lists_the_allowed_methods(world: World, path: str, allowed: str) -> None:
     response = await world.http.delete(path)
 
     assert (response.status_code, response.headers["allow"]) == (405, allowed)
 
 
-async def test_head_responds_like_get(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_head_responds_like_get(world: World) -> None:
     for path in ("/healthz", "/readyz", "/v1/graphs", "/v1/runs/nope", "/v1/receipts"):
         head, get = await world.http.head(path), await world.http.get(path)
         assert head.status_code == get.status_code
@@ -158,9 +156,8 @@ async def test_an_export_contains_every_receipt(world_of: WorldOf) -> None:
     assert nothing.text.splitlines() == [header]
 
 
-async def test_the_api_describes_itself(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
+@in_shared_world
+async def test_the_api_describes_itself(world: World) -> None:
     async with httpx.AsyncClient(base_url=world.url) as nobody:
         described = (await nobody.get("/openapi.json")).json()
         docs = await nobody.get("/docs")

@@ -9,6 +9,7 @@ from app.simulator.script import in_turn
 from app.webhooks.service import MAX_WEBHOOKS
 from tests.e2e.stories import World, WorldOf, until
 from tests.factories import an_account
+from tests.integration.conftest import in_shared_world
 from tests.integration.test_http_billing import holder
 from tests.integration.webhook_seam import charge
 from tests.receivers import a_receiver
@@ -30,20 +31,20 @@ async def registered(http: httpx.AsyncClient, url: str = URL, *events: str) -> d
     return webhook
 
 
-async def test_a_webhook_is_registered_shown_changed_and_deleted(world_of: WorldOf) -> None:
-    world = await lenient(world_of)
+@in_shared_world
+async def test_a_webhook_is_registered_shown_changed_and_deleted(tenant: httpx.AsyncClient) -> None:
     wanted = {"url": URL, "events": ["run.failed", "run.completed"], "description": "mine"}
 
-    made = await world.http.post("/v1/webhooks", json=wanted)
+    made = await tenant.post("/v1/webhooks", json=wanted)
     webhook = made.json()
     secret = webhook.pop("secret")
     path = made.headers["location"]
-    listed = (await world.http.get("/v1/webhooks")).json()
-    changed = await world.http.patch(path, json={"events": ["receipt.created"], "description": None})
-    same = await world.http.patch(path, json={})
-    rotated = await world.http.post(f"{path}/secret")
-    deleted = await world.http.delete(path)
-    gone = [await world.http.get(path), await world.http.delete(path), await world.http.patch(path, json={})]
+    listed = (await tenant.get("/v1/webhooks")).json()
+    changed = await tenant.patch(path, json={"events": ["receipt.created"], "description": None})
+    same = await tenant.patch(path, json={})
+    rotated = await tenant.post(f"{path}/secret")
+    deleted = await tenant.delete(path)
+    gone = [await tenant.get(path), await tenant.delete(path), await tenant.patch(path, json={})]
 
     assert (made.status_code, path) == (201, f"/v1/webhooks/{webhook['id']}")
     assert secret.startswith("whsec_")
@@ -65,17 +66,17 @@ async def test_a_webhook_is_registered_shown_changed_and_deleted(world_of: World
     ] * 3
 
 
-async def test_a_webhook_can_be_disabled_and_enabled(world_of: WorldOf) -> None:
-    world = await lenient(world_of)
-    path = f"/v1/webhooks/{(await registered(world.http))['id']}"
+@in_shared_world
+async def test_a_webhook_can_be_disabled_and_enabled(tenant: httpx.AsyncClient) -> None:
+    path = f"/v1/webhooks/{(await registered(tenant))['id']}"
 
-    asleep = (await world.http.patch(path, json={"enabled": False})).json()
-    again = (await world.http.patch(path, json={"enabled": False})).json()
+    asleep = (await tenant.patch(path, json={"enabled": False})).json()
+    again = (await tenant.patch(path, json={"enabled": False})).json()
     replays = [
-        await world.http.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
-        await world.http.post(f"{path}/deliveries/msg_{'0' * 32}/replay"),
+        await tenant.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
+        await tenant.post(f"{path}/deliveries/msg_{'0' * 32}/replay"),
     ]
-    awake = (await world.http.patch(path, json={"enabled": True})).json()
+    awake = (await tenant.patch(path, json={"enabled": True})).json()
 
     assert (asleep["enabled"], asleep["disabledReason"]) == (False, "by_request")
     assert again == asleep
@@ -83,6 +84,7 @@ async def test_a_webhook_can_be_disabled_and_enabled(world_of: WorldOf) -> None:
     assert (awake["enabled"], awake["disabledReason"], awake["disabledAt"]) == (True, None, None)
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -102,21 +104,21 @@ async def test_a_webhook_can_be_disabled_and_enabled(world_of: WorldOf) -> None:
     ],
 )
 async def test_an_invalid_webhook_names_the_field(
-    world_of: WorldOf, body: dict[str, Any], field: str
+    tenant: httpx.AsyncClient, body: dict[str, Any], field: str
 ) -> None:
-    world = await lenient(world_of)
-    path = f"/v1/webhooks/{(await registered(world.http))['id']}"
+    path = f"/v1/webhooks/{(await registered(tenant))['id']}"
 
-    answers = [await world.http.post("/v1/webhooks", json=body)]
+    answers = [await tenant.post("/v1/webhooks", json=body)]
     if body.get("url") != URL and "url" in body:
-        answers.append(await world.http.patch(path, json={"url": body["url"]}))
+        answers.append(await tenant.patch(path, json={"url": body["url"]}))
 
     for answer in answers:
         assert answer.status_code == 422
         assert field in [error["field"] for error in answer.json()["errors"]]
-    assert len((await world.http.get("/v1/webhooks")).json()["items"]) == 1
+    assert len((await tenant.get("/v1/webhooks")).json()["items"]) == 1
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -128,16 +130,18 @@ async def test_an_invalid_webhook_names_the_field(
         ({"disabledReason": "gone"}, "disabledReason"),
     ],
 )
-async def test_an_invalid_change_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
-    world = await lenient(world_of)
-    webhook = await registered(world.http)
+async def test_an_invalid_change_names_the_field(
+    tenant: httpx.AsyncClient, body: dict[str, Any], field: str
+) -> None:
+    webhook = await registered(tenant)
 
-    answer = await world.http.patch(f"/v1/webhooks/{webhook['id']}", json=body)
+    answer = await tenant.patch(f"/v1/webhooks/{webhook['id']}", json=body)
 
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
+@in_shared_world
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -147,11 +151,12 @@ async def test_an_invalid_change_names_the_field(world_of: WorldOf, body: dict[s
         ({"from": "2026-01-01T00:00:00Z", "since": "x"}, "since"),
     ],
 )
-async def test_an_invalid_period_names_the_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
-    world = await lenient(world_of)
-    webhook = await registered(world.http)
+async def test_an_invalid_period_names_the_field(
+    tenant: httpx.AsyncClient, body: dict[str, Any], field: str
+) -> None:
+    webhook = await registered(tenant)
 
-    answer = await world.http.post(f"/v1/webhooks/{webhook['id']}/replay", json=body)
+    answer = await tenant.post(f"/v1/webhooks/{webhook['id']}/replay", json=body)
 
     assert answer.status_code == 422
     assert [error["field"] for error in answer.json()["errors"]] == [field]
@@ -172,9 +177,9 @@ async def test_private_addresses_are_rejected_unless_the_operator_allows_them(wo
     assert (await world.http.get(path)).json()["url"] == "https://8.8.8.8/hook"
 
 
-async def test_another_account_sees_and_changes_nothing(world_of: WorldOf) -> None:
-    world = await lenient(world_of)
-    path = f"/v1/webhooks/{(await registered(world.http))['id']}"
+@in_shared_world
+async def test_another_account_sees_and_changes_nothing(world: World, tenant: httpx.AsyncClient) -> None:
+    path = f"/v1/webhooks/{(await registered(tenant))['id']}"
 
     async with holder(world, "stranger", *SCOPES) as stranger:
         answers = [
@@ -191,7 +196,7 @@ async def test_another_account_sees_and_changes_nothing(world_of: WorldOf) -> No
 
     assert [(each.status_code, each.json()["code"]) for each in answers] == [(404, "webhook_not_found")] * 8
     assert listed == []
-    assert (await world.http.get(path)).json()["enabled"]
+    assert (await tenant.get(path)).json()["enabled"]
 
 
 async def test_every_operation_needs_its_scopes(world_of: WorldOf) -> None:
@@ -239,17 +244,17 @@ async def test_every_operation_needs_its_scopes(world_of: WorldOf) -> None:
     assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "forbidden")] * 13
 
 
-async def test_the_number_of_webhooks_is_limited(world_of: WorldOf) -> None:
-    world = await lenient(world_of)
+@in_shared_world
+async def test_the_number_of_webhooks_is_limited(tenant: httpx.AsyncClient) -> None:
     for _ in range(MAX_WEBHOOKS):
-        last = await registered(world.http)
+        last = await registered(tenant)
 
-    refused = await world.http.post("/v1/webhooks", json={"url": URL, "events": ["run.completed"]})
-    await world.http.delete(f"/v1/webhooks/{last['id']}")
-    await registered(world.http)
+    refused = await tenant.post("/v1/webhooks", json={"url": URL, "events": ["run.completed"]})
+    await tenant.delete(f"/v1/webhooks/{last['id']}")
+    await registered(tenant)
 
     assert (refused.status_code, refused.json()["code"]) == (409, "too_many_webhooks")
-    assert len((await world.http.get("/v1/webhooks")).json()["items"]) == MAX_WEBHOOKS
+    assert len((await tenant.get("/v1/webhooks")).json()["items"]) == MAX_WEBHOOKS
 
 
 async def test_deliveries_are_listed_in_pages_and_replayed(world_of: WorldOf) -> None:
@@ -281,16 +286,16 @@ async def test_deliveries_are_listed_in_pages_and_replayed(world_of: WorldOf) ->
     assert wrong.status_code == 422
 
 
-async def test_a_secret_is_shown_only_when_it_is_created(world_of: WorldOf) -> None:
-    world = await lenient(world_of)
-    webhook = await registered(world.http)
+@in_shared_world
+async def test_a_secret_is_shown_only_when_it_is_created(tenant: httpx.AsyncClient) -> None:
+    webhook = await registered(tenant)
     path = f"/v1/webhooks/{webhook['id']}"
 
     answers = [
-        await world.http.get(path),
-        await world.http.get("/v1/webhooks"),
-        await world.http.patch(path, json={"description": "x"}),
-        await world.http.get(f"{path}/deliveries"),
+        await tenant.get(path),
+        await tenant.get("/v1/webhooks"),
+        await tenant.patch(path, json={"description": "x"}),
+        await tenant.get(f"{path}/deliveries"),
     ]
 
     assert all("whsec_" not in answer.text and "secret" not in answer.text for answer in answers)

@@ -1,0 +1,37 @@
+"""A server that tests share if they start no run and change nothing but accounts of their own."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from uuid import uuid4
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from app.principal import SCOPES
+from app.simulator.script import in_turn
+from tests.conftest import a_database, keep_open
+from tests.e2e.stories import World, a_client, a_world
+
+in_shared_world = pytest.mark.asyncio(loop_scope="module")
+"""For tests with `world`: they run in the event loop of its server."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """A world of all tests of a module that are marked `in_shared_world`."""
+    directory = tmp_path_factory.mktemp("world")
+    async with (
+        a_database(postgres) as database_url,
+        keep_open(partial(a_world, directory, database_url)) as enter,
+    ):
+        yield await enter(in_turn(), RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tenant(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an account of the test's own in the shared world."""
+    scopes = [scope for scope in SCOPES if scope != "admin"]
+    _, key = await world.services.accounts.create_key(f"tenant-{uuid4().hex}", scopes)
+    async with a_client(world.url, key) as client:
+        yield client
