@@ -1,5 +1,6 @@
 """Plain functions with defaults that make what tests need."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from app.db import Database
 from app.events import AiEvent, ControlEvent
 from app.executors.control import RunControl
 from app.executors.port import RunContext, RunPlan
+from app.executors.scripted import Action, ScriptedExecutor, WaitFor
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.requests import RunLimits
@@ -65,6 +67,22 @@ class Events:
         """See the port."""
         self.published.append(event)
         return len(self.published)
+
+
+def scripted(*actions: Action) -> dict[str, ScriptedExecutor]:
+    """Executors that play this script in each run, instead of the Claude Agent SDK."""
+    return {"claude_agents": ScriptedExecutor(lambda _: actions)}
+
+
+def a_wait() -> WaitFor:
+    """A wait of a script; `until` ends it."""
+    return WaitFor(asyncio.Event(), asyncio.Event())
+
+
+async def reached_by(wait: WaitFor) -> None:
+    """Wait until a run waits."""
+    assert wait.reached is not None
+    await wait.reached.wait()
 
 
 async def unpublished(_event: ControlEvent) -> None:

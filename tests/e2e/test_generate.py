@@ -9,10 +9,11 @@ import pytest
 
 from app.billing.credit.ledger import AccountTerms
 from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE, RunOutcome
-from app.executors.scripted import Action, Fail, ScriptedExecutor, WaitFor, WriteMessage
+from app.executors.scripted import Action, Fail, WriteMessage
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, ToolUse, in_turn
 from app.usage import TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, until
+from tests.factories import a_wait, reached_by, scripted
 
 GRAPH = "claude_agents:generate"
 SCHEMA = {
@@ -41,20 +42,6 @@ INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("object", {"schema": {"type": 5}}, "schema"),
     ("object", {"schema": {"type": "array"}}, "schema"),
 ]
-
-
-def scripted(*actions: Action) -> dict[str, ScriptedExecutor]:
-    """Executors that play this script in each run."""
-    return {"claude_agents": ScriptedExecutor(lambda _: actions)}
-
-
-def a_wait() -> WaitFor:
-    return WaitFor(asyncio.Event(), asyncio.Event())
-
-
-async def reached_by(wait: WaitFor) -> None:
-    assert wait.reached is not None
-    await wait.reached.wait()
 
 
 def an_object(value: dict[str, Any]) -> Reply:

@@ -6,8 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+from app.executors.scripted import WriteMessage
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
+from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
 
 USER = {"role": "user", "content": "hi"}
@@ -152,7 +154,7 @@ async def test_invalid_keys_are_rejected(world: World) -> None:
 
 
 async def test_costs_need_the_scope_receipts_read(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")])))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
     _, key = await world.services.accounts.create_key("default", ["runs:read"])
     await world.run(a_request(runId="money-1"))
 
@@ -164,7 +166,7 @@ async def test_costs_need_the_scope_receipts_read(world_of: WorldOf) -> None:
 
 
 async def test_lists_are_paged_without_gaps(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: Reply([Text("hi")]))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
     made = [f"page-{number}" for number in range(5)]
     for run_id in made:
         await world.run(a_request(runId=run_id))
@@ -181,7 +183,7 @@ async def test_lists_are_paged_without_gaps(world_of: WorldOf) -> None:
 
 
 async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: Reply([Text("hi")]))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
     await world.run(a_request(runId="one"))
     await world.run(a_request(runId="two", graphId="claude_agents:summarizer"))
 
@@ -221,27 +223,22 @@ async def test_an_invalid_parameter_is_named(world: World, path: str, field: str
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-@pytest.mark.parametrize(
-    ("options", "field"),
-    [
+async def test_an_invalid_position_is_rejected(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
+    await world.run(a_request(runId="position-1"))
+    invalid: list[tuple[dict[str, Any], str]] = [
         ({"params": {"after": "-1"}}, "after"),
         ({"params": {"after": "x"}}, "after"),
         ({"params": {"after": str(10**30)}}, "after"),
         ({"headers": {"Last-Event-ID": "abc"}}, "Last-Event-ID"),
         ({"headers": {"Last-Event-ID": "-1"}}, "Last-Event-ID"),
         ({"headers": {"Last-Event-ID": "9" * 40}}, "Last-Event-ID"),
-    ],
-)
-async def test_an_invalid_position_is_rejected(
-    world_of: WorldOf, options: dict[str, Any], field: str
-) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")])))
-    await world.run(a_request(runId="position-1"))
+    ]
 
-    response = await world.http.get("/v1/runs/position-1/events", **options)
-
-    assert response.status_code == 422
-    assert [error["field"] for error in response.json()["errors"]] == [field]
+    for options, field in invalid:
+        response = await world.http.get("/v1/runs/position-1/events", **options)
+        assert response.status_code == 422, options
+        assert [error["field"] for error in response.json()["errors"]] == [field], options
 
 
 @in_shared_world

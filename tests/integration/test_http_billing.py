@@ -14,10 +14,12 @@ import pytest
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
+from app.executors.scripted import WriteMessage
 from app.pagination import MAX_PAGE
-from app.simulator.script import Reply, Text, in_turn
+from app.simulator.script import in_turn
+from app.usage import TokenUsage
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact, an_account, scripted
 from tests.integration.conftest import in_shared_world
 
 SONNET = "claude-sonnet-4-6"
@@ -33,8 +35,8 @@ async def holder(world: World, account: str, *scopes: str) -> AsyncIterator[http
 
 async def charged_world(world_of: WorldOf) -> World:
     """A world in which two runs were charged."""
-    usage = {"input_tokens": 1000, "output_tokens": 1}
-    world = await world_of(lambda _: Reply([Text("hi")], usage=usage, final_usage={"output_tokens": 100}))
+    usage = TokenUsage(input_tokens=1000, output_tokens=100)
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi", usage)))
     for model in (SONNET, "claude-opus-4-5"):
         assert (await world.http.post("/v1/runs/wait", json=a_request(model=model))).json()["ok"]
     return world

@@ -16,10 +16,12 @@ from app.billing.prices.price_list import Charge, ModelPrice, OperatorPrice, Pri
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
+from app.executors.scripted import WriteMessage
 from app.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
+from app.usage import TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
-from tests.factories import a_fact
+from tests.factories import a_fact, scripted
 from tests.integration.conftest import in_shared_world
 
 NOW = datetime.now(UTC)
@@ -93,8 +95,8 @@ async def test_the_export_takes_the_same_filters_and_needs_no_header(world_of: W
 
 
 async def test_cache_savings_are_stored_with_the_receipt(world_of: WorldOf) -> None:
-    usage = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 10_000}
-    world = await world_of(lambda _: Reply([Text("hi")], usage=usage))
+    usage = TokenUsage(input_tokens=100, output_tokens=1, cache_read_tokens=10_000)
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi", usage)))
     assert (await world.http.post("/v1/runs/wait", json=a_request(model=SONNET))).json()["ok"]
 
     (item,) = (await world.http.get("/v1/receipts")).json()["items"]

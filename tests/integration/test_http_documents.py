@@ -9,8 +9,10 @@ import pytest
 
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
-from app.simulator.script import Reply, Text, in_turn
+from app.executors.scripted import WriteMessage
+from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request, a_world
+from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
 
 JSON = {"Content-Type": "application/json"}
@@ -35,7 +37,7 @@ async def test_json_that_cannot_be_stored_is_rejected(world: World, body: bytes,
 
 
 async def test_a_schema_of_the_maximum_depth_is_accepted(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")])))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(60):
         schema = {"type": "object", "not": schema}
@@ -141,7 +143,7 @@ async def test_an_unavailable_event_log_is_reported(world_of: WorldOf) -> None:
 
 
 async def test_an_export_contains_every_receipt(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: Reply([Text("hi")]))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
     await world.run(a_request(runId="export-1"))
     (receipt,) = await world.receipts("export-1")
 

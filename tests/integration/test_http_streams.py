@@ -9,19 +9,22 @@ import pytest
 import uvicorn
 
 from app.cli.serve import listen, url_of
+from app.executors.scripted import WriteMessage
 from app.http.app import create_app
 from app.http.streaming.encoder import RETRY_FRAME
-from app.simulator.script import Hold, Reply, Text, in_turn
+from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
+from tests.factories import a_wait, reached_by, scripted
 
+COUNT = WriteMessage("one two three")
 HEARTBEAT = b": \n\n"
 
 
 async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
     await world.start(a_request(runId="silent-1"))
-    await hold.reached.wait()
+    await reached_by(wait)
 
     async with another_server(world, heartbeat_s=0.05) as client:
         heard = b""
@@ -29,7 +32,7 @@ async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
             async for chunk in response.aiter_bytes():
                 heard += chunk
                 if heard.count(HEARTBEAT) == 3:
-                    hold.until.set()
+                    wait.until.set()
 
     assert heard.startswith(RETRY_FRAME)
     assert heard.count(HEARTBEAT) >= 3
@@ -38,10 +41,10 @@ async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
 
 
 async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
     await world.start(a_request(runId="crowd-1"))
-    await hold.reached.wait()
+    await reached_by(wait)
     await leave_at_the_first_event(world, "crowd-1")
     before = len(asyncio.all_tasks())
 
@@ -49,50 +52,50 @@ async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> 
 
     await until(lambda: len(asyncio.all_tasks()) <= before)
     await until(lambda: world.services.database.connections_in_use() == 0)
-    hold.until.set()
+    wait.until.set()
     assert (await world.ended("crowd-1"))["status"] == "succeeded"
 
 
 async def test_open_streams_hold_no_database_connection(world_of: WorldOf) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
     await world.start(a_request(runId="open-1"))
-    await hold.reached.wait()
+    await reached_by(wait)
     readers = [asyncio.create_task(world.raw("open-1")) for _ in range(20)]
 
     async with asyncio.timeout(PATIENCE_S):
         while world.services.database.connections_in_use():
             await asyncio.sleep(0.01)
         ready = await world.http.get("/readyz")
-    hold.until.set()
+    wait.until.set()
 
     assert ready.status_code == 200
     assert len(set(await asyncio.gather(*readers))) == 1
 
 
 async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: WorldOf) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
     await world.start(a_request(runId="stop-1"))
-    await hold.reached.wait()
+    await reached_by(wait)
 
     async with another_server(world) as client, client.stream("GET", "/v1/runs/stop-1/events") as response:
         chunks = response.aiter_bytes()
         assert await anext(chunks) == RETRY_FRAME
 
-    hold.until.set()
+    wait.until.set()
     assert (await world.ended("stop-1"))["status"] == "succeeded"
 
 
 async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: WorldOf) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
     waiting = asyncio.create_task(world.http.post("/v1/runs/wait", json=a_request(runId="wait-1")))
-    await hold.reached.wait()
+    await reached_by(wait)
 
     waiting.cancel()
     await asyncio.wait({waiting})
-    hold.until.set()
+    wait.until.set()
 
     assert (await world.ended("wait-1"))["final"]["content"] == "one two three"
 
@@ -109,7 +112,7 @@ async def test_an_error_before_the_first_byte_is_a_problem_document(world_of: Wo
 
 
 async def test_last_event_id_takes_precedence_over_after(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("one two three")])))
+    world = await world_of(in_turn(), executors=scripted(COUNT))
     await world.run(a_request(runId="both-1"))
 
     both = await world.raw("both-1", params={"after": 1}, headers={"Last-Event-ID": "3"})
@@ -121,10 +124,10 @@ async def test_last_event_id_takes_precedence_over_after(world_of: WorldOf) -> N
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 async def test_head_of_a_stream_responds_at_once(world_of: WorldOf, method: str) -> None:
-    hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
     await world.start(a_request(runId="head-1"))
-    await hold.reached.wait()
+    await reached_by(wait)
 
     async with world.http.stream(method, "/v1/runs/head-1/events") as response:
         assert response.status_code == 200
@@ -132,7 +135,7 @@ async def test_head_of_a_stream_responds_at_once(world_of: WorldOf, method: str)
         if method == "HEAD":
             assert await response.aread() == b""
     assert (await world.http.get("/healthz")).status_code == 200
-    hold.until.set()
+    wait.until.set()
 
 
 @asynccontextmanager
