@@ -110,7 +110,6 @@ MUTANTS = (
         "app/runs/events/output.py",
         "self._receipts.record(fact)",
         "pass",
-        RUN_CORE,
     ),
     Mutant(
         "output beyond the limit is published",

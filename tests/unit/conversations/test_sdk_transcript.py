@@ -43,3 +43,19 @@ def test_a_users_text_may_begin_like_the_clis_own() -> None:
     said = messages_of([TranscriptEntry(line, "r1") for line in lines], tool_id_of=str)
 
     assert [message.content for message in said] == [text]
+
+
+def test_messages_to_a_running_agent_are_part_of_the_history() -> None:
+    """The CLI writes them as attachments, their content either a text or blocks."""
+    sent = [{"type": "text", "text": "in blocks"}]
+    lines = [
+        {"type": "attachment", "attachment": {"type": "queued_command", "prompt": prompt}}
+        for prompt in ("as text", sent)
+    ]
+
+    messages = messages_of([TranscriptEntry(line, "r1") for line in lines], tool_id_of=str)
+
+    assert [(message.type, message.content) for message in messages] == [
+        ("user_message", "as text"),
+        ("user_message", "in blocks"),
+    ]
