@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+WORKER = ("tests/integration/test_run_worker.py",)
+SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
 CONVERSATIONS = ("tests/integration/test_conversation_turns.py",)
-RUN_CORE = ("tests/integration/test_run_worker.py", "tests/integration/test_run_supervisor.py")
 """Fast tests that need PostgreSQL."""
 
 
@@ -29,7 +30,7 @@ MUTANTS = (
         "app/runs/repository.py",
         ", runs.c.attempt == attempt)\n        .values(\n            status=_status",
         ")\n        .values(\n            status=_status",
-        RUN_CORE,
+        WORKER,
     ),
     Mutant(
         "readers get the end of a run before it is stored",
@@ -38,7 +39,7 @@ MUTANTS = (
         "        await close_log(self._log, run, terminal)\n",
         "        await close_log(self._log, run, terminal)\n"
         "        unstored = await self._store(finished, entries)\n",
-        RUN_CORE,
+        WORKER,
     ),
     Mutant(
         "two events of a run are appended at once",
@@ -183,63 +184,63 @@ MUTANTS = (
         "app/runs/supervisor.py",
         "if not earlier:",
         "if True:",
-        RUN_CORE,
+        SUPERVISOR,
     ),
     Mutant(
         "an ended run keeps its place among the account's runs",
         "app/runs/supervisor.py",
         "self._dispatcher.release(plan.run.account_id)",
         "pass",
-        RUN_CORE,
+        SUPERVISOR,
     ),
     Mutant(
         "a run keeps the variables of the request that started it",
         "app/runs/supervisor.py",
         "Context().run(self._tasks.start_soon, self._execute, run, request)",
         "self._tasks.start_soon(self._execute, run, request)",
-        RUN_CORE,
+        SUPERVISOR,
     ),
     Mutant(
         "a server that stops waits for its runs only",
         "app/runs/supervisor.py",
         "run.control.stop.set()",
         "pass",
-        RUN_CORE,
+        SUPERVISOR,
     ),
     Mutant(
         "a run that was stopped while it waited is executed",
         "app/runs/worker.py",
         "if control.stop.is_set():",
         "if False:",
-        RUN_CORE,
+        SUPERVISOR,
     ),
     Mutant(
         "a crash of one run ends the others",
         "app/runs/worker.py",
         'log.exception("run.crashed")',
         "raise",
-        RUN_CORE,
+        WORKER,
     ),
     Mutant(
         "a run that could not be stored is not stored later",
         "app/runs/worker.py",
         "while unstored is not None:",
         "while False:",
-        RUN_CORE,
+        WORKER,
     ),
     Mutant(
         "the credit reserved for a run is not released",
         "app/runs/worker.py",
         "await self._ledger.release(tx, finished.run)",
         "pass",
-        RUN_CORE,
+        WORKER,
     ),
     Mutant(
         "a later attempt repeats positions of events",
         "app/runs/worker.py",
         "after=plan.attempt * POSITIONS_PER_ATTEMPT",
         "after=0",
-        RUN_CORE,
+        WORKER,
     ),
     Mutant(
         "a key that may not read continues another key's conversation",
