@@ -68,11 +68,16 @@ class Executing:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The parts of a server process that commands go through."""
+    """The parts of a server process that execute runs."""
 
+    process_id: UUID
     dispatcher: RunDispatcher
     supervisor: RunSupervisor
     commands: RunCommands
+    log: EventLog
+    receipts: ReceiptQueue
+    ledger: CreditLedger
+    codec: RequestCodec
 
 
 @asynccontextmanager
@@ -87,15 +92,16 @@ async def a_process(
 ) -> AsyncIterator[Process]:
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
-    limits = limits or MessageLimits()
+    limits, process_id = limits or MessageLimits(), process_id or new_uuid()
+    ledger, codec = CreditLedger(database), RequestCodec(Offload())
     async with anyio.create_task_group() as tasks:
         worker = RunWorker(
             database,
             executor or ExecutorAggregator({}),
             log,
             receipts=receipts,
-            ledger=CreditLedger(database),
-            codec=RequestCodec(Offload()),
+            ledger=ledger,
+            codec=codec,
             max_output_bytes=2**20,
             store_retry_s=0.01,
         )
@@ -103,6 +109,6 @@ async def a_process(
         supervisor = RunSupervisor(
             database, worker, log, dispatcher=dispatcher, tasks=tasks, message_limits=limits
         )
-        commands = RunCommands(database, supervisor, process_id=process_id or new_uuid(), limits=limits)
-        yield Process(dispatcher, supervisor, commands)
+        commands = RunCommands(database, supervisor, process_id=process_id, limits=limits)
+        yield Process(process_id, dispatcher, supervisor, commands, log, receipts, ledger, codec)
     journal.close()

@@ -38,8 +38,8 @@ events: st.SearchStrategy[ClientEvent] = st.one_of(
 )
 
 
-def with_positions(said: list[ClientEvent], first: int = 1) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(said, start=first)]
+def with_positions(sent: list[ClientEvent], first: int = 1) -> list[LogEntry]:
+    return [LogEntry(position, event) for position, event in enumerate(sent, start=first)]
 
 
 def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
@@ -48,8 +48,8 @@ def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
 
 
 @given(st.lists(events, max_size=30), st.integers(1, 1000))
-def test_encoded_events_are_decoded_exactly(said: list[ClientEvent], first: int) -> None:
-    entries = with_positions(said, first)
+def test_encoded_events_are_decoded_exactly(sent: list[ClientEvent], first: int) -> None:
+    entries = with_positions(sent, first)
     rows = encode_events(entries)
     back = decode_events(through_the_database(rows))
     assert back == entries

@@ -1,0 +1,125 @@
+"""The service of runs on PostgreSQL, with a scripted executor in place of the CLI."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from app.auth.accounts import Accounts
+from app.auth.records import KeyRecord
+from app.billing.prices.price_list import PriceList
+from app.billing.reports.service import BillingReports
+from app.conversations.history import ConversationHistory
+from app.conversations.sdk_store import PostgresSessionStore
+from app.db import Database
+from app.executors.scripted import Script, ScriptedExecutor, WriteMessage
+from app.graphs.catalog import GraphCatalog
+from app.graphs.spec import GraphSpec
+from app.json_schema.checker import SchemaChecker
+from app.models.registry import ModelRegistry, OperatorModels
+from app.principal import Principal
+from app.requests import GraphRunRequest, Message
+from app.runs.acceptance import RunAcceptance
+from app.runs.conversations.service import ConversationService
+from app.runs.events.reader import RunEventReader
+from app.runs.planner import RunPlanner
+from app.runs.recovery import RunRecovery
+from app.runs.service import RunService
+from app.server.memory import MemoryCeiling
+from app.storage.service import StorageQuota
+from app.tools.catalog import ToolCatalog
+from app.workspaces.service import Workspaces
+from tests.integration.run_process import Process, a_process
+
+ONCE = GraphSpec(name="once", description="Is executed once.", system_prompt="p")
+RETRIED = GraphSpec(name="retried", description="Is resumed.", system_prompt="p", retry=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The parts that accept, execute and recover runs."""
+
+    process: Process
+    planner: RunPlanner
+    acceptance: RunAcceptance
+    service: RunService
+    recovery: RunRecovery
+
+
+def caller_of(key: KeyRecord) -> Principal:
+    """The holder of this key."""
+    return Principal(key.account_id, key.id, frozenset(key.scopes))
+
+
+def a_request(graph: GraphSpec = ONCE, prompt: str = "hello", **fields: object) -> GraphRunRequest:
+    """A request for a run."""
+    messages: Sequence[Message] = [Message.of(role="user", content=prompt)]
+    return GraphRunRequest.of(graph_id=graph.id, messages=messages, **fields)
+
+
+def answers(_request: GraphRunRequest) -> list[WriteMessage]:
+    """The script of a run with one short answer."""
+    return [WriteMessage("Good morning.")]
+
+
+@asynccontextmanager
+async def a_core(database: Database, directory: Path, script: Script = answers) -> AsyncIterator[Core]:
+    """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
+    prices, accounts = PriceList(), Accounts(database)
+    planner = RunPlanner(
+        GraphCatalog([ONCE, RETRIED]),
+        ModelRegistry("haiku", OperatorModels(), is_priced=lambda _: True),
+        ToolCatalog([]),
+        prices,
+        timedelta(seconds=60),
+    )
+    storage = StorageQuota(database, None)
+    history = ConversationHistory(PostgresSessionStore(database), tool_id_of=str)
+    conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
+    async with (
+        SchemaChecker(workers=1, check_s=5.0) as schemas,
+        a_process(database, directory, executor=ScriptedExecutor(script)) as process,
+    ):
+        acceptance = RunAcceptance(
+            database,
+            codec=process.codec,
+            conversations=conversations,
+            ledger=process.ledger,
+            storage=storage,
+            workspaces=Workspaces(database, []),
+            require_active_key=accounts.require_active_key,
+            process_id=process.process_id,
+        )
+        service = RunService(
+            database,
+            planner=planner,
+            acceptance=acceptance,
+            dispatcher=process.dispatcher,
+            supervisor=process.supervisor,
+            reader=RunEventReader(database, process.log, is_active=process.supervisor.is_active),
+            commands=process.commands,
+            conversations=conversations,
+            receipts=process.receipts,
+            schemas=schemas,
+            codec=process.codec,
+            memory=MemoryCeiling(2**40),
+            require_sandbox=_no_sandbox,
+        )
+        recovery = RunRecovery(
+            database,
+            process.log,
+            planner=planner,
+            dispatcher=process.dispatcher,
+            supervisor=process.supervisor,
+            ledger=process.ledger,
+            receipts=process.receipts,
+            reports=BillingReports(database),
+            codec=process.codec,
+            process_id=process.process_id,
+        )
+        yield Core(process, planner, acceptance, service, recovery)
+
+
+async def _no_sandbox() -> None:
+    raise AssertionError

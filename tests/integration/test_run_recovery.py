@@ -1,0 +1,110 @@
+"""Runs whose process has died: what the database still knows of them is enough to end or resume them."""
+
+import asyncio
+from pathlib import Path
+
+from app.billing.credit.ledger import AccountTerms
+from app.db import Database
+from app.events import Done, RunError
+from app.executors.scripted import WaitFor, WriteMessage
+from app.graphs.spec import GraphSpec
+from app.ids import RunId, RunKey
+from app.requests import FinalUsage
+from app.runs.recovery import HEARTBEAT_TIMEOUT_S, MAX_ATTEMPTS
+from app.runs.repository import claim_run
+from tests.factories import an_account
+from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
+
+
+async def a_lost_run(
+    database: Database, core: Core, graph: GraphSpec, state_key: str | None = None
+) -> RunKey:
+    """A run that was accepted, and whose process died before it was executed."""
+    key = await an_account(database)
+    await core.process.ledger.grant(key.account_id, 10**9)
+    await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+    request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId("run-1"))
+    plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
+    accepted = await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"")
+    assert accepted is not None
+    return run
+
+
+async def reserved(core: Core, run: RunKey) -> int:
+    return (await core.process.ledger.balance(run.account_id)).reserved
+
+
+async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path) as core:
+        run = await a_lost_run(database, core, ONCE)
+        before = await reserved(core, run)
+
+        assert await core.recovery.recover(timeout_s=0) == 1
+
+        record, events = await core.service.get(run), await core.service.events(run)
+        assert record.status == "failed"
+        assert [entry.event for entry in events] == [
+            RunError(error="internal"),
+            Done(usage=FinalUsage(), finish_reason="error"),
+        ]
+        assert before > await reserved(core, run) == 0
+        assert await core.recovery.recover(timeout_s=0) == 0
+
+
+async def test_a_run_with_a_recent_heartbeat_is_left_alone(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path) as core:
+        run = await a_lost_run(database, core, ONCE)
+
+        assert await core.recovery.recover(timeout_s=HEARTBEAT_TIMEOUT_S) == 0
+        assert (await core.service.get(run)).status == "queued"
+
+
+async def test_a_run_that_may_be_repeated_is_resumed_as_its_next_attempt(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_core(database, tmp_path) as core:
+        run = await a_lost_run(database, core, RETRIED, "chat-1")
+
+        assert await core.recovery.recover(timeout_s=0) == 1
+
+        final = await core.service.wait(run)
+        assert (final.ok, final.content) == (True, "Good morning.")
+        assert (await core.service.get(run)).attempt == 1
+
+
+async def test_a_run_without_a_conversation_is_not_repeated(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path) as core:
+        run = await a_lost_run(database, core, RETRIED)
+
+        await core.recovery.recover(timeout_s=0)
+
+        record = await core.service.get(run)
+        assert (record.status, record.attempt) == ("failed", 0)
+
+
+async def test_what_crashes_every_process_is_given_up(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path) as core:
+        run = await a_lost_run(database, core, RETRIED, "chat-1")
+        async with database.transaction() as tx:
+            for _ in range(MAX_ATTEMPTS - 1):
+                await claim_run(tx, run, process_id=core.process.process_id)
+
+        assert await core.recovery.recover(timeout_s=0) == 1
+
+        record = await core.service.get(run)
+        assert (record.status, record.attempt) == ("failed", MAX_ATTEMPTS - 1)
+
+
+async def test_a_process_does_not_recover_its_own_runs(database: Database, tmp_path: Path) -> None:
+    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    async with a_core(database, tmp_path, lambda _: [WriteMessage("Late.", before_end=pause)]) as core:
+        caller = caller_of(await an_account(database))
+        record = await core.service.start(caller, a_request(), request_id=None)
+        assert pause.reached is not None
+        await pause.reached.wait()
+
+        recovered = await core.recovery.recover(timeout_s=0)
+        pause.until.set()
+
+        assert recovered == 0
+        assert (await core.service.wait(record.key)).content == "Late."

@@ -1,0 +1,83 @@
+"""What starting a run stores, and what repeating it does."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.billing.credit.ledger import AccountTerms, InsufficientCredits
+from app.db import Database
+from app.events import AssistantFinal, Done
+from app.executors.scripted import WaitFor, WriteMessage
+from app.requests import GraphRunRequest
+from app.runs.service import RunIdTaken, ShuttingDown
+from tests.factories import an_account
+from tests.integration.run_service import a_core, a_request, caller_of
+
+
+async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path) as core:
+        caller = caller_of(await an_account(database))
+        record = await core.service.start(caller, a_request(), request_id="req-1")
+
+        final = await core.service.wait(record.key)
+
+        events = [entry.event for entry in await core.service.events(record.key)]
+        assert (record.status, record.request_id) == ("queued", "req-1")
+        assert (final.ok, final.content, final.finish_reason) == (True, "Good morning.", "stop")
+        assert events[-2:] == [
+            AssistantFinal(content="Good morning."),
+            Done(usage=final.usage, finish_reason="stop"),
+        ]
+        assert (await core.service.get(record.key)).final == final
+
+
+async def test_the_same_request_joins_its_run_and_another_one_is_refused(
+    database: Database, tmp_path: Path
+) -> None:
+    executed: list[GraphRunRequest] = []
+
+    def script(request: GraphRunRequest) -> list[WriteMessage]:
+        executed.append(request)
+        return [WriteMessage("Once.")]
+
+    async with a_core(database, tmp_path, script) as core:
+        caller = caller_of(await an_account(database))
+        records = await asyncio.gather(
+            *(core.service.start(caller, a_request(run_id="run-1"), request_id=None) for _ in range(2))
+        )
+        await core.service.wait(records[0].key)
+        joined = await core.service.start(caller, a_request(run_id="run-1"), request_id=None)
+        with pytest.raises(RunIdTaken):
+            await core.service.start(caller, a_request(prompt="else", run_id="run-1"), request_id=None)
+
+    assert {record.key for record in [*records, joined]} == {records[0].key}
+    assert joined.status == "succeeded"
+    assert len(executed) == 1
+
+
+async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path) as core:
+        key = await an_account(database)
+        await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+
+        with pytest.raises(InsufficientCredits):
+            await core.service.start(caller_of(key), a_request(state_key="chat-1"), request_id=None)
+
+        assert await core.service.list_runs(key.account_id, limit=10) == ([], None)
+        assert core.process.supervisor.is_idle()
+
+
+async def test_a_server_that_stops_ends_its_runs_and_accepts_none(database: Database, tmp_path: Path) -> None:
+    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    async with a_core(database, tmp_path, lambda _: [WriteMessage("Never.", before_end=pause)]) as core:
+        caller = caller_of(await an_account(database))
+        record = await core.service.start(caller, a_request(), request_id=None)
+        assert pause.reached is not None
+        await pause.reached.wait()
+
+        await core.service.drain(within_s=0.05)
+
+        assert (await core.service.wait(record.key)).error == "aborted"
+        with pytest.raises(ShuttingDown):
+            await core.service.start(caller, a_request(), request_id=None)

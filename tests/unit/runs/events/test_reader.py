@@ -1,0 +1,49 @@
+"""Readers of a run that this process executes; none of them needs the database."""
+
+from collections.abc import Sequence
+
+from app.events import ClientEvent, Done, TextDelta
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import FinalUsage
+from app.runs.events.reader import RunEventReader
+from app.streams.memory import MemoryEventLog
+from app.streams.port import LogEntry
+from tests.factories import an_unused_database
+
+RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
+EVENTS: list[ClientEvent] = [
+    *(TextDelta(message_id="m", delta=word) for word in ("one", "two", "three")),
+    Done(usage=FinalUsage(), finish_reason="stop"),
+]
+
+
+async def a_log(events: Sequence[ClientEvent]) -> MemoryEventLog:
+    log = MemoryEventLog()
+    for event in events:
+        await log.append(RUN, event)
+    return log
+
+
+def a_reader(log: MemoryEventLog) -> RunEventReader:
+    return RunEventReader(an_unused_database(), log, is_active=lambda _: True)
+
+
+async def test_the_events_so_far_are_read_from_the_log() -> None:
+    log = await a_log(EVENTS[:2])
+
+    assert list(await a_reader(log).read(RUN, finished=False)) == [
+        LogEntry(1, EVENTS[0]),
+        LogEntry(2, EVENTS[1]),
+    ]
+
+
+async def test_a_follower_gets_what_follows_its_position_and_ends_with_done() -> None:
+    batches = a_reader(log := await a_log(EVENTS[:2])).follow(RUN, after=1, finished=False)
+
+    first = await anext(batches)
+    for event in EVENTS[2:]:
+        await log.append(RUN, event)
+    rest = [entry async for batch in batches for entry in batch]
+
+    assert list(first) == [LogEntry(2, EVENTS[1])]
+    assert rest == [LogEntry(3, EVENTS[2]), LogEntry(4, EVENTS[3])]
