@@ -88,7 +88,7 @@ class _Entry(BaseModel):
     fallback: str | None = None
 
     @model_validator(mode="after")
-    def _says_which(self) -> "_Entry":
+    def _require_one_match(self) -> "_Entry":
         if sum(match is not None for match in (self.id, self.ids, self.pattern)) != 1:
             message = "must have one of id, ids and pattern"
             raise ValueError(message)

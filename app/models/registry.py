@@ -74,7 +74,7 @@ class ModelEntry:
                 return ()
 
     @property
-    def specificity(self) -> int:
+    def precedence(self) -> int:
         """Sort key: an exact id comes before a list, a list before a pattern."""
         return (str, tuple, re.Pattern).index(type(self.match))
 
@@ -203,7 +203,7 @@ class ModelRegistry:
 
 def _ordered(entries: Iterable[ModelEntry]) -> tuple[ModelEntry, ...]:
     # Sorting keeps the order among entries of one kind.
-    return tuple(sorted(entries, key=lambda entry: entry.specificity))
+    return tuple(sorted(entries, key=lambda entry: entry.precedence))
 
 
 def _called(model: str, names: Mapping[str, str]) -> tuple[str, ...]:

@@ -143,8 +143,8 @@ def residuals(
 
 
 def _combined(one: TokenUsage, other: TokenUsage, *, sign: int) -> TokenUsage:
-    ids = [each.name for each in fields(TokenUsage)]
-    return TokenUsage(**{name: getattr(one, name) + sign * getattr(other, name) for name in ids})
+    names = [each.name for each in fields(TokenUsage)]
+    return TokenUsage(**{name: getattr(one, name) + sign * getattr(other, name) for name in names})
 
 
 def _without_negatives(usage: TokenUsage) -> TokenUsage:
