@@ -148,7 +148,7 @@ async def _until_ready(url: str) -> None:
 
 async def main(rounds: int) -> None:
     """Run and print."""
-    asked_sdk, asked_cold, asked_warm = Timings(), Timings(), Timings()
+    sdk_timings, cold_timings, warm_timings = Timings(), Timings(), Timings()
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
         directory = Path(name)
         async with (
@@ -162,15 +162,15 @@ async def main(rounds: int) -> None:
             before = _cost(server)
             for _ in range(rounds):
                 start = time.perf_counter()
-                asked_sdk.add(start, *await direct(simulator.url, directory))
+                sdk_timings.add(start, *await direct(simulator.url, directory))
                 start = time.perf_counter()
-                asked_cold.add(start, *await posted(cold))
+                cold_timings.add(start, *await posted(cold))
                 await asyncio.sleep(REFILL_S)
                 start = time.perf_counter()
-                asked_warm.add(start, *await posted(warm))
+                warm_timings.add(start, *await posted(warm))
             after = _cost(server)
     added = [b - a for a, b in zip(before, after, strict=True)]
-    _print(rounds, asked_sdk, {"Runtally": asked_cold, "with a warm pool": asked_warm}, added)
+    _print(rounds, sdk_timings, {"Runtally": cold_timings, "with a warm pool": warm_timings}, added)
 
 
 def _client(url: str, key: str) -> httpx.AsyncClient:

@@ -138,7 +138,7 @@ def running(server: Server, *given: Any) -> Iterator[str]:
         process.join()
 
 
-async def asked(http: httpx.AsyncClient, url: str, deltas: int) -> Timing:
+async def timed_request(http: httpx.AsyncClient, url: str, deltas: int) -> Timing:
     """One response with so many deltas."""
     body = {
         "model": MODEL,
@@ -158,7 +158,7 @@ async def asked(http: httpx.AsyncClient, url: str, deltas: int) -> Timing:
 
 async def at_once(http: httpx.AsyncClient, url: str) -> Timing:
     """Concurrent responses: the median first byte, and the end of the last."""
-    answers = await asyncio.gather(*(asked(http, url, OF_EACH) for _ in range(STREAMS)))
+    answers = await asyncio.gather(*(timed_request(http, url, OF_EACH) for _ in range(STREAMS)))
     return Timing(
         statistics.median(answer.first_ms for answer in answers),
         max(answer.end_ms for answer in answers),
@@ -197,8 +197,8 @@ async def main(*, rounds: int, bursts: int) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=2 * STREAMS)
         async with httpx.AsyncClient(trust_env=False, timeout=60, limits=limits) as http:
             urls = (direct_url, channel_url)
-            small = await compared(lambda url: asked(http, url, SMALL), urls, rounds)
-            burst = await compared(lambda url: asked(http, url, BURST), urls, bursts)
+            small = await compared(lambda url: timed_request(http, url, SMALL), urls, rounds)
+            burst = await compared(lambda url: timed_request(http, url, BURST), urls, bursts)
             many = await compared(lambda url: at_once(http, url), urls, bursts)
     print(f"{rounds} small answers, {bursts} bursts, interleaved; medians in ms")
     print(f"{'':38}{'direct':>10}{'gateway':>10}{'added':>10}{'ratio':>8}")

@@ -45,10 +45,10 @@ class Arena:
         ) as http:
             yield http
 
-    async def noted(self, asking: Awaitable[httpx.Response]) -> httpx.Response | None:
+    async def noted(self, pending: Awaitable[httpx.Response]) -> httpx.Response | None:
         """Count a response."""
         try:
-            answer = await asking
+            answer = await pending
         except httpx.HTTPError as error:
             self.answers[type(error).__name__] += 1
             return None
@@ -106,8 +106,8 @@ async def hammer(
 
 async def schema(arena: Arena) -> None:
     """JSON schemas that refer to a server which never responds."""
-    silent = await asyncio.start_server(lambda *_: asyncio.sleep(LONGEST_S), "127.0.0.1", 0)
-    port = silent.sockets[0].getsockname()[1]
+    unresponsive = await asyncio.start_server(lambda *_: asyncio.sleep(LONGEST_S), "127.0.0.1", 0)
+    port = unresponsive.sockets[0].getsockname()[1]
     remote = {"$ref": f"http://127.0.0.1:{port}/schema.json"}
     wanted = {
         "type": "object",
@@ -118,7 +118,7 @@ async def schema(arena: Arena) -> None:
     try:
         await hammer(arena, "/v1/runs", a_run("go", responseFormat=form), at_once=4, times=MANY)
     finally:
-        silent.close()
+        unresponsive.close()
 
 
 async def pattern(arena: Arena) -> None:

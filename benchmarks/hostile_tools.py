@@ -31,20 +31,20 @@ class ToolServer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         body = await read_body(receive)
-        asked: dict[str, Any] = json.loads(body) if scope["method"] == "POST" else {}
-        if "id" not in asked:
-            status, answer = (202, b"") if asked else (405, b"")
+        request: dict[str, Any] = json.loads(body) if scope["method"] == "POST" else {}
+        if "id" not in request:
+            status, answer = (202, b"") if request else (405, b"")
         else:
-            reply = {"jsonrpc": "2.0", "id": asked["id"], "result": self._result(asked)}
+            reply = {"jsonrpc": "2.0", "id": request["id"], "result": self._result(request)}
             status, answer = 200, json.dumps(reply).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
-    def _result(self, asked: dict[str, Any]) -> dict[str, Any]:
-        match asked["method"]:
+    def _result(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request["method"]:
             case "initialize":
-                version = asked["params"]["protocolVersion"]
+                version = request["params"]["protocolVersion"]
                 about = {"name": "library", "version": "1"}
                 return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
             case "tools/list":

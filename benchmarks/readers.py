@@ -56,32 +56,32 @@ def _one_key_for(readers: int) -> dict[str, str]:
 
 async def main(idle: int, active: int) -> None:
     """Run and print."""
-    silence = Hold(index=4)
+    pause = Hold(index=4)
 
     def respond(request: ApiRequest) -> Reply:
         if "wait" in request.last_text:
-            return Reply([Text("This takes a while.")], hold=silence)
+            return Reply([Text("This takes a while.")], hold=pause)
         return Reply([Text("word " * WORDS)])
 
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
         async with (
             Simulator(respond) as simulator,
             running_server(simulator.url, Path(name), warm=0, **_one_key_for(idle + active)) as (
-                asking,
+                client,
                 server,
             ),
-            _reading(asking) as http,
+            _reading(client) as http,
         ):
-            await _start(asking, "silent", "wait")
-            await silence.reached.wait()
-            await _measure(http, asking, server, silence, idle=idle, active=active)
+            await _start(client, "silent", "wait")
+            await pause.reached.wait()
+            await _measure(http, client, server, pause, idle=idle, active=active)
 
 
 async def _measure(
     http: httpx.AsyncClient,
-    asking: httpx.AsyncClient,
+    client: httpx.AsyncClient,
     server: psutil.Process,
-    silence: Hold,
+    pause: Hold,
     *,
     idle: int,
     active: int,
@@ -99,11 +99,11 @@ async def _measure(
     busy = [Reader(names[number % RUNS]) for number in range(active)]
     started = time.perf_counter()
     for run_id in names:
-        await _start(asking, run_id, "go")
+        await _start(client, run_id, "go")
     async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*(reader.follow(http) for reader in busy))
     lasted = time.perf_counter() - started
-    silence.until.set()
+    pause.until.set()
     async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*waiting)
 
@@ -111,7 +111,7 @@ async def _measure(
     print(f"{idle} idle readers: {per_reader:.1f} KiB of the server's memory each")
     print(f"{active} active readers of {RUNS} runs, together: {delivered} events in {lasted:.1f} s")
     print(f"  = {delivered / lasted:,.0f} events/s, the runs' own time included")
-    replays = {run_id: await _replayed(asking, run_id) for run_id in ["silent", *names]}
+    replays = {run_id: await _replayed(client, run_id) for run_id in ["silent", *names]}
     wrong = [reader for reader in [*quiet, *busy] if reader.events != replays[reader.run_id]]
     print(f"streams that differ from their replay: {len(wrong)} of {idle + active}")
 

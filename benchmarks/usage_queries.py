@@ -114,7 +114,7 @@ _RAW_GROUP = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Size:
     """Repetitions and amount of data."""
 
     rows: int
@@ -122,19 +122,19 @@ class Asked:
     rounds: int
 
 
-async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], asked: Asked) -> float:
+async def fill(connection: asyncpg.Connection, keys: list[KeyRecord], scale: Size) -> float:
     """Insert the receipts; returns how many seconds that took."""
     accounts = [key.account_id for key in keys]
     began = time.perf_counter()
-    for first in range(0, asked.rows, CHUNK):
-        last = min(first + CHUNK, asked.rows) - 1
+    for first in range(0, scale.rows, CHUNK):
+        last = min(first + CHUNK, scale.rows) - 1
         await connection.execute(
             _FILL,
-            *(first, last, asked.rows, END - timedelta(days=DAYS), timedelta(days=DAYS)),
-            *(asked.messages, accounts, [key.id for key in keys], GRAPHS, MODELS),
+            *(first, last, scale.rows, END - timedelta(days=DAYS), timedelta(days=DAYS)),
+            *(scale.messages, accounts, [key.id for key in keys], GRAPHS, MODELS),
         )
         rate = (last + 1) / (time.perf_counter() - began)
-        print(f"\rfilling: {last + 1:,} of {asked.rows:,} receipts, {rate:,.0f} a second", end="", flush=True)
+        print(f"\rfilling: {last + 1:,} of {scale.rows:,} receipts, {rate:,.0f} a second", end="", flush=True)
     took = time.perf_counter() - began
     print()
     await connection.execute(_FILL_RUNS)
@@ -215,7 +215,7 @@ async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class BillingPage:
     """The services that the page uses."""
 
     reports: BillingReports
@@ -249,20 +249,20 @@ class Asking:
         return await self.reports.usage(account, UsageQuery(group, window, split_by=split))
 
 
-async def time_the_billing_page(asking: Asking, key: KeyRecord, rounds: int) -> None:
+async def time_the_billing_page(billing_page: BillingPage, key: KeyRecord, rounds: int) -> None:
     """The queries of the billing page besides receipts, for each of its ranges."""
     print(f"\nwhat the billing page asks, {rounds * 3} rounds; medians in ms")
     print(f"{'question':<34}{'30 days':>10}{'90 days':>10}{'a year':>10}")
-    for name, ask in asking.questions(key).items():
+    for name, run_query in billing_page.questions(key).items():
         print(f"{name:<34}", end="")
         for days in (30, 90, DAYS):
             window = UsageFilter(END - timedelta(days=days), END)
-            took = [(await timed(ask(window)))[0] for _ in range(rounds * 3)]
+            took = [(await timed(run_query(window)))[0] for _ in range(rounds * 3)]
             print(f"{statistics.median(took):10.1f}", end="", flush=True)
         print()
 
 
-async def main(asked: Asked) -> None:
+async def main(scale: Size) -> None:
     """Fill, measure, print."""
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as directory:
         async with EmbeddedPostgres.start(Path(directory)) as postgres:
@@ -273,17 +273,17 @@ async def main(asked: Asked) -> None:
                 accounts = Accounts(database)
                 names = [f"account-{n}" for n in range(3)] * KEYS_PER_ACCOUNT
                 keys = [(await accounts.create_key(name, ["receipts:read"]))[0] for name in names]
-                took = await fill(connection, keys, asked)
+                took = await fill(connection, keys, scale)
                 rollups = await connection.fetchval("SELECT count(*) FROM usage_rollups")
                 size = await connection.fetchval(
                     "SELECT pg_size_pretty(pg_database_size(current_database()))"
                 )
-                print(f"filled in {took:.0f} s, {asked.rows / took:,.0f} receipts a second; {size} on disk")
-                print(f"{rollups:,} rollups, {asked.rows / rollups:.1f} receipts each")
+                print(f"filled in {took:.0f} s, {scale.rows / took:,.0f} receipts a second; {size} on disk")
+                print(f"{rollups:,} rollups, {scale.rows / rollups:.1f} receipts each")
                 reports = BillingReports(database)
-                await compare_usage(reports, connection, keys[0], asked.rounds)
-                await time_pages(reports, keys[0], asked.rounds)
-                await time_the_billing_page(Asking(reports, database), keys[0], asked.rounds)
+                await compare_usage(reports, connection, keys[0], scale.rounds)
+                await time_pages(reports, keys[0], scale.rounds)
+                await time_the_billing_page(BillingPage(reports, database), keys[0], scale.rounds)
             finally:
                 await connection.close()
                 await database.aclose()
@@ -300,4 +300,4 @@ if __name__ == "__main__":
     )
     parser.add_argument("--rounds", type=int, default=3, help="of every query (default: %(default)s)")
     given = parser.parse_args()
-    asyncio.run(main(Asked(given.rows, given.messages, given.rounds)))
+    asyncio.run(main(Size(given.rows, given.messages, given.rounds)))

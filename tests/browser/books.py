@@ -9,7 +9,7 @@ from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.browser.site import Key, Site
 from tests.e2e.stories import ASSISTANT, CLOCK, a_client, a_request
 
-UNHEARD_OF = "claude-unheard-of-9"
+UNKNOWN_MODEL = "claude-unheard-of-9"
 OF_WEEKS = 240
 """Receipts of the weeks before."""
 
@@ -60,7 +60,7 @@ async def opened(site: Site) -> Books:
         site.model.script = in_turn(
             Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})], usage=_usage(8000)),
             Reply([Text("It is <b>late</b> in Tokyo.")], usage=_usage(9000)),
-            Reply([Text("Who am I?")], model=UNHEARD_OF),
+            Reply([Text("Who am I?")], model=UNKNOWN_MODEL),
         )
         runs = [await _run(http, prompt) for prompt in ("What time is it in Tokyo?", "And who are you?")]
     async with services.database.transaction() as tx:

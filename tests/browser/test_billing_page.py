@@ -8,7 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from app.billing.credit.ledger import AccountTerms
-from tests.browser.books import OF_WEEKS, UNHEARD_OF, Books, opened
+from tests.browser.books import OF_WEEKS, UNKNOWN_MODEL, Books, opened
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -132,7 +132,9 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         unpriced = page.get_by_role("group").filter(has_text="1 message without a price")
         await unpriced.get_by_text("1 message without a price").click()
-        await expect(unpriced.get_by_role("listitem")).to_contain_text([f"{books.unpriced} · {UNHEARD_OF}"])
+        await expect(unpriced.get_by_role("listitem")).to_contain_text(
+            [f"{books.unpriced} · {UNKNOWN_MODEL}"]
+        )
         await page.get_by_text("The two meters disagreed in 1 run, on 1 message").click()
         await screenshot(page, "billing-alarms")
         await page.get_by_role("link", name=books.drifted).first.click()
@@ -141,9 +143,9 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
         meters = page.get_by_role("region", name="The two meters")
         await expect(meters).to_contain_text(re.compile(r"SDK\s*2\s*Gateway\s*3\s*Drift\s*1"))
         await expect(meters).to_contain_text("They disagreed on 1 message.")
-        story = page.get_by_role("list", name="Timeline").get_by_role("listitem")
+        entries = page.get_by_role("list", name="Timeline").get_by_role("listitem")
         first = r"\+\d.*Step 1 \$0\.\d+ · claude-sonnet-5-5\s*Let me look\.\s*core__get_current_time"
-        await expect(story).to_have_text(
+        await expect(entries).to_have_text(
             [
                 re.compile(r"\+0\.00 s\s*Accepted"),
                 re.compile(r"\+\d.*Started with claude-sonnet-5-5"),
@@ -153,8 +155,8 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
                 re.compile(r"\+\d.*Succeeded \(stop\)"),
             ]
         )
-        await story.get_by_text("core__get_current_time").click()
-        await expect(story.get_by_text("Asia/Tokyo").first).to_be_visible()
+        await entries.get_by_text("core__get_current_time").click()
+        await expect(entries.get_by_text("Asia/Tokyo").first).to_be_visible()
         charged = page.get_by_role("region", name="Receipts of this run").locator("tbody tr")
         await expect(charged).to_contain_text(["8,000", "9,000"])
         await screenshot(page, "billing-run")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 LEAD = "claude_agents:lead"
 
 
-async def ask(page: Page, text: str, *, graph: str | None = None) -> None:
+async def send(page: Page, text: str, *, graph: str | None = None) -> None:
     """Write a message and send it by keyboard."""
     if graph is not None:
         await page.get_by_label("Graph").select_option(graph)
@@ -39,7 +39,7 @@ async def test_an_answer_is_shown_while_it_streams(site: Site) -> None:
         await expect(page.get_by_role("heading", name="New conversation")).to_be_visible()
         await expect(page.get_by_label("Message")).to_be_focused()
         await screenshot(page, "chat-empty")
-        await ask(page, "What time is it in Tokyo?", graph=ASSISTANT)
+        await send(page, "What time is it in Tokyo?", graph=ASSISTANT)
         await hold.reached.wait()
         await expect(page.locator("strong", has_text="ten to twelve")).to_be_visible()
         await expect(page.get_by_text("time for tea")).to_have_count(0)
@@ -65,7 +65,7 @@ async def test_a_call_is_allowed_with_other_arguments_and_the_next_is_denied(sit
         Reply([ToolUse(MAIL, mail)]), Reply([ToolUse(MAIL, mail)]), Reply([Text("So be it.")])
     )
     async with site.visit(await site.key(), complaints=["status of 422"]) as page:
-        await ask(page, "Write to Bob", graph=MAILER)
+        await send(page, "Write to Bob", graph=MAILER)
         await expect(page.get_by_text("Waiting for you to decide")).to_be_visible()
         await screenshot(page, "chat-consent")
         assert await accessibility_problems(page) == []
@@ -96,10 +96,10 @@ async def test_a_message_is_sent_to_a_running_agent_which_is_then_stopped(site: 
     )
     key = await site.key()
     async with site.visit(key) as page, a_client(site.world.url, key.secret) as http:
-        await ask(page, "Begin", graph=WORKER)
+        await send(page, "Begin", graph=WORKER)
         await office().working.wait()
         await expect(page.get_by_text("Using long task")).to_be_visible()
-        await ask(page, "And hurry")
+        await send(page, "And hurry")
         await expect(page.get_by_text("The agent receives it at its next step.")).to_be_visible()
         await screenshot(page, "chat-meanwhile")
         (run,) = (await http.get("/v1/runs")).json()["items"]
@@ -122,7 +122,7 @@ async def test_a_reloaded_tab_continues_to_show_the_answer(site: Site) -> None:
     hold = Hold(index=5)
     site.model.script = in_turn(Reply([Text("one two three four five")], hold=hold), Reply([Text("six")]))
     async with site.visit(await site.key(), complaints=["net::ERR_FAILED"]) as page:
-        await ask(page, "Count", graph=ASSISTANT)
+        await send(page, "Count", graph=ASSISTANT)
         await hold.reached.wait()
         await expect(page.get_by_text("one two")).to_be_visible()
         assert "?conversation=" in page.url
@@ -140,7 +140,7 @@ async def test_a_reloaded_tab_continues_to_show_the_answer(site: Site) -> None:
 
         await page.get_by_role("link", name="New conversation").click()
         await expect(page.get_by_role("heading", name="New conversation")).to_be_visible()
-        await ask(page, "Go on")
+        await send(page, "Go on")
         await ended(page)
         await page.go_back()
         await page.get_by_role("navigation", name="Conversations").get_by_role("link", name="Count").click()
@@ -152,19 +152,19 @@ async def test_a_reloaded_tab_continues_to_show_the_answer(site: Site) -> None:
 async def test_a_conversation_is_forked_and_deleted(site: Site) -> None:
     site.model.script = in_turn(*(Reply([Text(text)]) for text in ("I see.", "Tea it is.", "Coffee it is.")))
     async with site.visit(await site.key()) as page:
-        await ask(page, "I am Ada", graph=ASSISTANT)
+        await send(page, "I am Ada", graph=ASSISTANT)
         await ended(page)
-        await ask(page, "I like tea")
+        await send(page, "I like tea")
         await ended(page, answers=2)
         await page.get_by_role("button", name="Fork from here").first.click()
         await expect(page.get_by_text("Tea it is.")).to_have_count(0)
         await ended(page)
-        await ask(page, "I like coffee")
+        await send(page, "I like coffee")
         await ended(page, answers=2)
         links = page.get_by_role("navigation", name="Conversations").get_by_role("link", name="I am Ada")
         await expect(links).to_have_count(2)
-        heard = str(site.world.simulator.requests[-1].messages)
-        assert ("I am Ada" in heard, "tea" in heard) == (True, False)
+        received = str(site.world.simulator.requests[-1].messages)
+        assert ("I am Ada" in received, "tea" in received) == (True, False)
 
         await page.get_by_role("button", name="Delete").click()
         await expect(page.get_by_role("dialog", name="Delete this conversation?")).to_be_visible()
@@ -198,11 +198,11 @@ async def test_errors_are_shown_as_sentences(site: Site) -> None:
     site.model.script = in_turn(HttpError(402), Reply([Text("Better now.")]))
     key = await site.key()
     async with site.visit(key, complaints=["net::ERR_INTERNET_DISCONNECTED", "status of 40"]) as page:
-        await ask(page, "Hello", graph=ASSISTANT)
+        await send(page, "Hello", graph=ASSISTANT)
         await expect(page.get_by_text("provider cannot be reached, or it rejects").first).to_be_visible()
         await screenshot(page, "chat-failed")
         await page.context.set_offline(offline=True)
-        await ask(page, "Are you there?")
+        await send(page, "Are you there?")
         await expect(page.get_by_role("alert")).to_contain_text("Check your connection")
         await expect(page.get_by_label("Message")).to_have_value("Are you there?")
         await page.context.set_offline(offline=False)
@@ -220,7 +220,7 @@ async def test_errors_are_shown_as_sentences(site: Site) -> None:
 async def test_a_subagents_output_is_shown_in_its_call(site: Site) -> None:
     site.model.script = leading
     async with site.visit(await site.key()) as page:
-        await ask(page, "time?", graph=LEAD)
+        await send(page, "time?", graph=LEAD)
         await ended(page)
         for _ in range(2):
             await page.get_by_text("Subagent clock-watcher").click()
@@ -282,14 +282,14 @@ HOSTILE = """Look: <img src=x onerror="window.hacked=1"> and <script>window.hack
 
 
 async def test_a_hostile_answer_is_rendered_safely(site: Site) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     site.model.script = in_turn(
         Reply([Text(HOSTILE)]), Reply([Text("x" * 3_000_000)]), Reply([Text("Still here.")])
     )
     async with site.visit(await site.key()) as page:
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested.append(request.url))
         for answers, text in enumerate(("Do harm", "Say a long word", "Are you well?"), 1):
-            await ask(page, text, graph=ASSISTANT)
+            await send(page, text, graph=ASSISTANT)
             await ended(page, answers=answers)
         await expect(page.get_by_text("Still here.").first).to_be_visible()
         await expect(page.get_by_text("million characters more").first).to_be_visible()
@@ -306,7 +306,7 @@ async def test_a_hostile_answer_is_rendered_safely(site: Site) -> None:
         assert await page.evaluate(_HACKED) is None
         assert await accessibility_problems(page) == []
 
-    assert {url.partition("/v1")[0].partition("/assets")[0].partition("?")[0] for url in asked} <= {
+    assert {url.partition("/v1")[0].partition("/assets")[0].partition("?")[0] for url in requested} <= {
         site.world.url,
         f"{site.world.url}/",
     }
@@ -317,7 +317,7 @@ async def test_the_chat_fits_a_phone_in_dark_mode(site: Site) -> None:
         Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]), Reply([Text(RICH)])
     )
     async with site.visit(await site.key(), size=PHONE, dark=True) as page:
-        await ask(page, "What time is it in Tokyo, and how do I find that out myself?", graph=ASSISTANT)
+        await send(page, "What time is it in Tokyo, and how do I find that out myself?", graph=ASSISTANT)
         await ended(page)
         await expect(page.get_by_text("Cost")).to_be_visible()
         await screenshot(page, "chat-phone-dark")

@@ -22,7 +22,7 @@ async def test_dollars_are_added_exactly(site: Site) -> None:
 
 async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
     opened: list[str] = []
-    asking = {name: asyncio.Event() for name in ("left", "stays")}
+    requested = {name: asyncio.Event() for name in ("left", "stays")}
     may_answer = asyncio.Event()
 
     async def events(route: Route) -> None:
@@ -30,7 +30,7 @@ async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
         await route.fulfill(status=503)
 
     async def run(route: Route) -> None:
-        asking[route.request.url.rpartition("/")[2]].set()
+        requested[route.request.url.rpartition("/")[2]].set()
         await may_answer.wait()
         await route.fulfill(status=503)
 
@@ -38,8 +38,8 @@ async def test_a_stopped_stream_does_not_reconnect(site: Site) -> None:
         await page.route("**/v1/runs/*/events?*", events)
         await page.route(re.compile("/v1/runs/(left|stays)$"), run)
         await page.evaluate(_FOLLOW)
-        for asked in asking.values():
-            await asked.wait()
+        for event in requested.values():
+            await event.wait()
         await page.evaluate("() => window.leave()")
         may_answer.set()
         # Whoever stays comes back again and again, the other would have been first.

@@ -15,7 +15,7 @@ from tests.programs import require
 HERE = Path(__file__).parent
 _LOCK = HERE / "package-lock.json"
 _INSTALLED = HERE / "node_modules" / ".package-lock.json"
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 def install() -> Path:
@@ -49,12 +49,12 @@ async def node(
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             output, errors = await process.communicate(given.encode())
     except TimeoutError:
         process.kill()
         await process.wait()
-        pytest.fail(f"{program} takes longer than {_PATIENCE_S:.0f} s")
+        pytest.fail(f"{program} takes longer than {_TIMEOUT_S:.0f} s")
     assert process.returncode == 0, f"{program}: {errors.decode()}{output.decode()}"
     return output.decode()
 

@@ -102,9 +102,9 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     assert [step["stepName"] for step in of(first, "STEP_FINISHED")] == ["step 1", "step 2"]
     assert next(event["name"] for event in of(first, "CUSTOM")) == "run_started"
     assert second["messages"][-1]["content"] == "You are welcome."
-    spoken = [text_of(message["content"]) for message in world.simulator.requests[-1].messages]
-    assert spoken[0] == "time"
-    assert spoken[-1] == "thanks"
+    contents = [text_of(message["content"]) for message in world.simulator.requests[-1].messages]
+    assert contents[0] == "time"
+    assert contents[-1] == "thanks"
     assert len(await sessions(world)) == 1
 
 
@@ -154,15 +154,15 @@ async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldO
     denied = {"status": "resolved", "payload": {"approved": False, "message": "Not to Bob."}}
     steps = ({"send": "write"}, {"answer": changed}, {"answer": denied}, {"again": True})
 
-    ((asked, allowed, ended, again),) = await played(world, a_scene(*steps, graph=MAILER))
+    ((paused, allowed, ended, again),) = await played(world, a_scene(*steps, graph=MAILER))
 
-    assert asked["events"][-1]["outcome"]["type"] == "interrupt"
-    (interrupt,) = asked["pending"]
+    assert paused["events"][-1]["outcome"]["type"] == "interrupt"
+    (interrupt,) = paused["pending"]
     assert interrupt["reason"] == "tool_call"
     assert interrupt["metadata"]["runtally"] == {"toolName": "office__send_mail", "args": MAIL_TO_BOB}
     assert office().sent == [("alice@example.org", "Hello Alice")]
     assert kinds(allowed)[:2] == ["RUN_STARTED", "CUSTOM"]
-    assert allowed["events"][0]["runId"] == allowed["runId"] != asked["runId"]
+    assert allowed["events"][0]["runId"] == allowed["runId"] != paused["runId"]
     assert "TOOL_CALL_RESULT" in kinds(allowed)
     assert len(allowed["pending"]) == 1
     assert ended["messages"][-1]["content"] == "So be it."
@@ -179,12 +179,12 @@ async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, 
     allowed = {"status": "resolved", "payload": {"approved": True}}
 
     steps = ({"send": "time"}, {"answer": allowed})
-    ((asked, told),) = await played(world, a_scene(*steps, graph="claude_agents:watch"))
+    ((paused, completed),) = await played(world, a_scene(*steps, graph="claude_agents:watch"))
 
-    assert len(asked["pending"]) == 2
-    assert kinds(told).count("TOOL_CALL_RESULT") == 2
-    assert [m["role"] for m in told["messages"]] == ["user", "assistant", "tool", "tool", "assistant"]
-    assert told["messages"][-1]["content"] == "Late."
+    assert len(paused["pending"]) == 2
+    assert kinds(completed).count("TOOL_CALL_RESULT") == 2
+    assert [m["role"] for m in completed["messages"]] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert completed["messages"][-1]["content"] == "Late."
 
 
 async def test_an_interrupt_can_be_cancelled_after_a_lost_connection(
@@ -194,15 +194,15 @@ async def test_an_interrupt_can_be_cancelled_after_a_lost_connection(
     world = await world_of(replies, **settings(tmp_path))
 
     abandoned = {"answer": {"status": "cancelled"}, "dropAt": "Then"}
-    ((asked, dropped, told),) = await played(
+    ((paused, dropped, completed),) = await played(
         world, a_scene({"send": "write"}, abandoned, {"again": True}, graph=MAILER)
     )
 
-    assert len(asked["pending"]) == 1
+    assert len(paused["pending"]) == 1
     assert office().sent == []
     assert len(dropped["pending"]) == 1
-    assert told["messages"][-1]["content"] == "Then not."
-    assert told["pending"] == []
+    assert completed["messages"][-1]["content"] == "Then not."
+    assert completed["pending"] == []
 
 
 async def test_messages_of_subagents_are_attributed_to_them(world_of: WorldOf, tmp_path: Path) -> None:

@@ -63,22 +63,22 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What each release's chats made of our streams, by story; what the model was asked; what was sent."""
+class Played:
+    """What each release's chats made of our streams, by scenario; the model's requests; the mails sent."""
 
-    stories: dict[str, dict[str, Any]]
-    asked: list[ApiRequest]
+    scenarios: dict[str, dict[str, Any]]
+    requested: list[ApiRequest]
     sent: list[tuple[str, str]]
 
-    def of(self, release: str, story: str) -> Any:
-        """What the chats of a release made of a story."""
-        told = self.stories[release][story]
-        assert not (isinstance(told, dict) and "failed" in told), told["failed"]
-        return told
+    def of(self, release: str, scenario: str) -> Any:
+        """What the chats of a release made of a scenario."""
+        played = self.scenarios[release][scenario]
+        assert not (isinstance(played, dict) and "failed" in played), played["failed"]
+        return played
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def told(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
+async def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Played:
     """One server, both releases at once."""
     directory, model = tmp_path_factory.mktemp("ai-sdk"), Model()
     async with (
@@ -87,8 +87,8 @@ async def told(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
     ):
         printed = await asyncio.gather(*(node("ai_sdk.mjs", world.url, KEY, each) for each in RELEASES))
         model.let_go()
-        stories = dict(zip(RELEASES, map(json.loads, printed), strict=True))
-        return Told(stories, list(world.simulator.requests), list(office().sent))
+        scenarios = dict(zip(RELEASES, map(json.loads, printed), strict=True))
+        return Played(scenarios, list(world.simulator.requests), list(office().sent))
 
 
 each_release = pytest.mark.parametrize("release", RELEASES)
@@ -108,16 +108,16 @@ def text(content: str) -> dict[str, Any]:
 
 
 @each_release
-def test_text_arrives_unchanged(told: Told, release: str) -> None:
-    assert answer(told.of(release, "text")) == [text(ODD)]
-    assert answer(told.of(release, "line")) == [text(HUGE)]
-    metadata = told.of(release, "text")["messages"][-1]["metadata"]
+def test_text_arrives_unchanged(played: Played, release: str) -> None:
+    assert answer(played.of(release, "text")) == [text(ODD)]
+    assert answer(played.of(release, "line")) == [text(HUGE)]
+    metadata = played.of(release, "text")["messages"][-1]["metadata"]
     assert (metadata["finishReason"], metadata["usage"]["promptTokens"]) == ("stop", 10)
 
 
 @each_release
-def test_a_tool_is_called_and_the_conversation_continues(told: Told, release: str) -> None:
-    chat = told.of(release, "turns")
+def test_a_tool_is_called_and_the_conversation_continues(played: Played, release: str) -> None:
+    chat = played.of(release, "turns")
 
     first, second = chat["messages"][1], answer(chat)
     call = first["parts"][2]
@@ -134,16 +134,16 @@ def test_a_tool_is_called_and_the_conversation_continues(told: Told, release: st
     assert {part["type"] for part in chat["data"]} == {"data-status", "data-step"}
 
 
-def test_the_model_receives_each_turn_once(told: Told) -> None:
-    for request in told.asked:
+def test_the_model_receives_each_turn_once(played: Played) -> None:
+    for request in played.requested:
         if request.last_text == "and then":
-            said = [text_of(message["content"]) for message in request.messages]
-            assert [each for each in said if each] == ["the time", "Let me see.", "So be it.", "and then"]
+            texts = [text_of(message["content"]) for message in request.messages]
+            assert [each for each in texts if each] == ["the time", "Let me see.", "So be it.", "and then"]
 
 
 @each_release
-def test_a_failed_tool_is_reported_and_the_run_continues(told: Told, release: str) -> None:
-    call, words = answer(told.of(release, "toolError"))
+def test_a_failed_tool_is_reported_and_the_run_continues(played: Played, release: str) -> None:
+    call, words = answer(played.of(release, "toolError"))
 
     assert (call["type"], call["state"]) == ("tool-core__get_current_time", "output-error")
     assert call["errorText"] == "The tool call failed: invalid_args."
@@ -151,8 +151,8 @@ def test_a_failed_tool_is_reported_and_the_run_continues(told: Told, release: st
 
 
 @each_release
-def test_a_failed_run_is_an_error_with_our_code(told: Told, release: str) -> None:
-    chat = told.of(release, "runError")
+def test_a_failed_run_is_an_error_with_our_code(played: Played, release: str) -> None:
+    chat = played.of(release, "runError")
 
     assert (chat["status"], chat["errors"]) == ("error", ["The run did not succeed: invalid_request."])
     metadata = chat["messages"][-1]["metadata"]
@@ -160,8 +160,10 @@ def test_a_failed_run_is_an_error_with_our_code(told: Told, release: str) -> Non
 
 
 @each_release
-async def test_streamed_parts_have_the_types_of_the_release(told: Told, release: str, tmp_path: Path) -> None:
-    chunks = [*told.of(release, "chunks"), *told.of(release, "stop")["chunks"]]
+async def test_streamed_parts_have_the_types_of_the_release(
+    played: Played, release: str, tmp_path: Path
+) -> None:
+    chunks = [*played.of(release, "chunks"), *played.of(release, "stop")["chunks"]]
     (tmp_path / "chunks.ts").write_text(
         f'import type {{ UIMessageChunk }} from "{release}";\n'
         f"export const streamed: UIMessageChunk[] = {json.dumps(chunks)};\n"
@@ -175,8 +177,8 @@ async def test_streamed_parts_have_the_types_of_the_release(told: Told, release:
 
 
 @each_release
-def test_a_chat_is_stopped(told: Told, release: str) -> None:
-    stopped = told.of(release, "stop")
+def test_a_chat_is_stopped(played: Played, release: str) -> None:
+    stopped = played.of(release, "stop")
 
     kinds = [chunk["type"] for chunk in stopped["chunks"]]
     assert kinds[-4:] == ["text-end", "finish-step", "abort", "finish"]
@@ -185,8 +187,8 @@ def test_a_chat_is_stopped(told: Told, release: str) -> None:
 
 
 @each_release
-def test_a_resumed_chat_receives_the_current_message_from_its_start(told: Told, release: str) -> None:
-    resumed = told.of(release, "reconnect")
+def test_a_resumed_chat_receives_the_current_message_from_its_start(played: Played, release: str) -> None:
+    resumed = played.of(release, "reconnect")
 
     assert resumed["same"]
     assert resumed["message"]["parts"] == [{"type": "step-start"}, text("one two three four")]
@@ -194,66 +196,66 @@ def test_a_resumed_chat_receives_the_current_message_from_its_start(told: Told, 
 
 
 @each_release
-def test_resuming_an_idle_chat_gives_204(told: Told, release: str) -> None:
-    assert told.of(release, "nothing") is None
+def test_resuming_an_idle_chat_gives_204(played: Played, release: str) -> None:
+    assert played.of(release, "nothing") is None
 
 
 @each_release
-def test_a_repeated_post_joins_its_run(told: Told, release: str) -> None:
-    first, second = told.of(release, "twice")
+def test_a_repeated_post_joins_its_run(played: Played, release: str) -> None:
+    first, second = played.of(release, "twice")
 
     assert first == second
 
 
 @each_release
-def test_a_failed_answer_can_be_regenerated(told: Told, release: str) -> None:
-    retried = told.of(release, "retry")
+def test_a_failed_answer_can_be_regenerated(played: Played, release: str) -> None:
+    retried = played.of(release, "retry")
 
     assert retried["before"]["status"] == "error"
     assert answer(retried["after"]) == [text("You said: fails at first")]
 
 
-def test_the_oldest_release_gets_permission_requests_as_data_parts(told: Told) -> None:
-    chat = told.of("ai-oldest", "consent")
+def test_the_oldest_release_gets_permission_requests_as_data_parts(played: Played) -> None:
+    chat = played.of("ai-oldest", "consent")
 
     call, permission, words = answer(chat)
     assert (call["state"], call["output"]) == ("output-available", {"to": "oldest@example.org"})
     assert (permission["type"], permission["data"]["state"]) == ("data-permission", "allowed")
     assert words == text("So be it.")
-    asked = [part["data"]["state"] for part in chat["data"] if part["type"] == "data-permission"]
-    assert asked == ["requested", "allowed"]
-    assert ("oldest@example.org", "Hi") in told.sent
+    requested = [part["data"]["state"] for part in chat["data"] if part["type"] == "data-permission"]
+    assert requested == ["requested", "allowed"]
+    assert ("oldest@example.org", "Hi") in played.sent
 
 
-def test_a_person_approves_in_the_newest_release(told: Told) -> None:
-    story = told.of("ai", "approve")
+def test_a_person_approves_in_the_newest_release(played: Played) -> None:
+    scenario = played.of("ai", "approve")
 
-    (asked,) = answer(story["before"])
-    call, words = answer(story["after"])
-    assert (asked["state"], call["state"]) == ("approval-requested", "output-available")
+    (requested,) = answer(scenario["before"])
+    call, words = answer(scenario["after"])
+    assert (requested["state"], call["state"]) == ("approval-requested", "output-available")
     assert call["approval"]["approved"]
     assert words == text("So be it.")
-    assert len(story["after"]["messages"]) == 2
-    assert story["posts"] == 2
-    assert ("newest@example.org", "Hi") in told.sent
+    assert len(scenario["after"]["messages"]) == 2
+    assert scenario["posts"] == 2
+    assert ("newest@example.org", "Hi") in played.sent
 
 
-def test_a_person_denies_in_the_newest_release(told: Told) -> None:
-    call, words = answer(told.of("ai", "deny")["after"])
+def test_a_person_denies_in_the_newest_release(played: Played) -> None:
+    call, words = answer(played.of("ai", "deny")["after"])
 
     assert (call["state"], call["approval"]["reason"]) == ("output-denied", "Never.")
     assert words == text("So be it.")
-    assert "nobody@example.org" not in [receiver for receiver, _ in told.sent]
-    results = [result for request in told.asked for result in request.tool_results]
+    assert "nobody@example.org" not in [receiver for receiver, _ in played.sent]
+    results = [result for request in played.requested for result in request.tool_results]
     assert any("Never." in str(result["content"]) for result in results)
 
 
-def test_parallel_calls_are_decided_one_after_the_other(told: Told) -> None:
-    story = told.of("ai", "both")
+def test_parallel_calls_are_decided_one_after_the_other(played: Played) -> None:
+    scenario = played.of("ai", "both")
 
-    first, second, _ = answer(story["after"])
+    first, second, _ = answer(scenario["after"])
     assert (first["state"], second["state"]) == ("output-denied", "output-available")
-    assert story["posts"] == 3
-    assert [each for each in told.sent if each[0] in {"a@example.org", "b@example.org"}] == [
+    assert scenario["posts"] == 3
+    assert [each for each in played.sent if each[0] in {"a@example.org", "b@example.org"}] == [
         ("b@example.org", "Hi")
     ]

@@ -70,11 +70,11 @@ async def test_a_slow_reader_does_not_slow_the_writer(event_log: Log) -> None:
     run, events = a_run(), some_events(300)
     await event_log.append(run, events[0])
     async with aclosing(event_log.follow(run)) as slow, asyncio.timeout(10):
-        heard = list(await anext(slow))
+        received = list(await anext(slow))
         await append_all(event_log, run, events[1:])
         assert await read_all(event_log, run) == with_positions(events)
-        heard += [entry async for batch in slow for entry in batch]
-    assert heard == with_positions(events)
+        received += [entry async for batch in slow for entry in batch]
+    assert received == with_positions(events)
 
 
 async def test_a_reader_may_leave_early_and_come_back(event_log: Log) -> None:
@@ -89,14 +89,14 @@ async def test_a_reader_may_leave_early_and_come_back(event_log: Log) -> None:
 async def test_a_reader_cancelled_while_waiting_does_not_affect_others(event_log: Log) -> None:
     run, events = a_run(), some_events(5)
     await append_all(event_log, run, events[:2])
-    impatient = asyncio.create_task(read_all(event_log, run))
-    patient = asyncio.create_task(read_all(event_log, run))
-    await asyncio.wait({impatient}, timeout=0.15)
-    impatient.cancel()
-    await asyncio.wait({impatient})
-    assert impatient.cancelled()
+    cancelled_reader = asyncio.create_task(read_all(event_log, run))
+    other_reader = asyncio.create_task(read_all(event_log, run))
+    await asyncio.wait({cancelled_reader}, timeout=0.15)
+    cancelled_reader.cancel()
+    await asyncio.wait({cancelled_reader})
+    assert cancelled_reader.cancelled()
     await append_all(event_log, run, events[2:])
-    assert await patient == with_positions(events)
+    assert await other_reader == with_positions(events)
 
 
 async def test_reading_returns_what_is_there_and_does_not_wait(event_log: Log) -> None:
@@ -118,11 +118,11 @@ async def test_a_reader_that_is_behind_may_finish_after_delete(event_log: Log) -
     run, events = a_run(), some_events(8)
     await append_all(event_log, run, events[:3])
     async with aclosing(event_log.follow(run)) as behind, asyncio.timeout(10):
-        heard = list(await anext(behind))
+        received = list(await anext(behind))
         await append_all(event_log, run, events[3:])
         await event_log.delete(run)
-        heard += [entry async for batch in behind for entry in batch]
-    assert heard == with_positions(events)
+        received += [entry async for batch in behind for entry in batch]
+    assert received == with_positions(events)
 
 
 async def test_deleting_an_unfinished_run_ends_its_readers(event_log: Log) -> None:
@@ -136,12 +136,12 @@ async def test_deleting_an_unfinished_run_ends_its_readers(event_log: Log) -> No
         assert await waiting is None
 
 
-@pytest.mark.parametrize("said", [0, 2, 5])
-async def test_a_deleted_run_is_not_waited_for(event_log: Log, said: int) -> None:
+@pytest.mark.parametrize("appended", [0, 2, 5])
+async def test_a_deleted_run_is_not_waited_for(event_log: Log, appended: int) -> None:
     run, events = a_run(), some_events(5)
-    await append_all(event_log, run, events[:said])
+    await append_all(event_log, run, events[:appended])
     await event_log.delete(run)
-    assert len(await read_all(event_log, run)) <= said
+    assert len(await read_all(event_log, run)) <= appended
     with pytest.raises(Conflict):
         await event_log.append(run, a_word("late"))
 
@@ -177,19 +177,19 @@ async def test_events_come_back_as_they_were(event_log: Log) -> None:
     assert await read_all(event_log, run) == with_positions(events)
 
 
-@pytest.mark.parametrize("patience", range(6))
-async def test_positions_stay_gapless_when_an_append_is_cancelled(event_log: Log, patience: int) -> None:
+@pytest.mark.parametrize("rounds", range(6))
+async def test_positions_stay_gapless_when_an_append_is_cancelled(event_log: Log, rounds: int) -> None:
     run = a_run()
     await event_log.append(run, a_word("first"))
     append = asyncio.create_task(event_log.append(run, a_word("perhaps")))
-    for _ in range(patience):
+    for _ in range(rounds):
         await asyncio.sleep(0)
     append.cancel()
     await asyncio.wait({append})
     await event_log.append(run, DONE)
-    heard = await read_all(event_log, run)
-    assert [entry.position for entry in heard] == list(range(1, len(heard) + 1))
-    assert [entry.event for entry in heard] in (
+    received = await read_all(event_log, run)
+    assert [entry.position for entry in received] == list(range(1, len(received) + 1))
+    assert [entry.event for entry in received] in (
         [a_word("first"), DONE],
         [a_word("first"), a_word("perhaps"), DONE],
     )
@@ -230,12 +230,12 @@ async def test_every_reader_gets_each_entry_once_however_they_interleave(
     run, events = a_run(), some_events(len(pauses))
 
     async def read_slowly(after: int, turns: int) -> list[LogEntry]:
-        heard: list[LogEntry] = []
+        received: list[LogEntry] = []
         async with aclosing(event_log.follow(run, after=after)) as batches:
             async for batch in batches:
-                heard += batch
+                received += batch
                 await pause(turns)
-        return heard
+        return received
 
     async with asyncio.timeout(10):
         listening = []

@@ -44,7 +44,7 @@ class LossyWire:
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
-        asking = asyncio.create_task(self._forward_requests(reader, there_writer))
+        forwarding = asyncio.create_task(self._forward_requests(reader, there_writer))
         while answer := await there_reader.read(65_536):
             if self.lose_next_answer:
                 self.lose_next_answer, self.answers_lost = False, self.answers_lost + 1
@@ -54,7 +54,7 @@ class LossyWire:
             end.close()
             with suppress(ConnectionError):
                 await end.wait_closed()
-        await asking
+        await forwarding
 
     async def _forward_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):

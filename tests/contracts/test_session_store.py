@@ -35,11 +35,11 @@ async def test_the_sdks_conformance_suite(database: Database) -> None:
 
 
 async def test_the_same_entry_twice_is_one(store: PostgresSessionStore) -> None:
-    said = [an_entry("a", 1), an_entry("b", 2)]
-    await store.append(KEY, said)
-    await store.append(KEY, [*said, an_entry("c", 3)])
+    lines = [an_entry("a", 1), an_entry("b", 2)]
+    await store.append(KEY, lines)
+    await store.append(KEY, [*lines, an_entry("c", 3)])
 
-    assert await store.load(KEY) == [*said, an_entry("c", 3)]
+    assert await store.load(KEY) == [*lines, an_entry("c", 3)]
 
 
 async def test_concurrent_writers_lose_and_mix_nothing(store: PostgresSessionStore) -> None:

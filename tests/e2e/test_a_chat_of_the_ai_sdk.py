@@ -9,7 +9,7 @@ import httpx
 
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
 from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.stories import ASSISTANT, WorldOf, a_client, until
+from tests.e2e.stories import ASSISTANT, PATIENCE_S, WorldOf, a_client
 
 CHAT = f"/v1/ai-sdk/{ASSISTANT}/chat"
 MAILS = f"/v1/ai-sdk/{MAILER}/chat"
@@ -142,7 +142,9 @@ async def test_a_chat_that_waits_for_its_turn_is_stopped_with_the_one_before(wor
     async with world.http.stream("POST", CHAT, json=a_post(says("first"))) as first:
         await hold.reached.wait()
         waiting = asyncio.create_task(world.http.post(CHAT, json=a_post(says("second", "u2"))))
-        await until(lambda: len(world.services.runs._supervisor._active) == 2)
+        async with asyncio.timeout(PATIENCE_S):
+            while len((await world.http.get("/v1/runs")).json()["items"]) < 2:
+                await asyncio.sleep(0.02)
         stopped = await world.http.post(f"{CHAT}/chat-1/stop")
         ends = [parts_in((await first.aread()).decode()), parts_of(await waiting)]
     resumed = await world.http.get(f"{CHAT}/chat-1/stream")

@@ -20,13 +20,13 @@ from app.simulator.server import Simulator
 
 MODEL = "claude-haiku-5-5"
 PROVIDER_KEY = "sk-of-the-provider"
-PATIENCE_S = 20.0
-ASKED: dict[str, Any] = {
+TIMEOUT_S = 20.0
+MESSAGE_REQUEST: dict[str, Any] = {
     "model": MODEL,
     "max_tokens": 100,
     "messages": [{"role": "user", "content": "hello there"}],
 }
-STREAMED = {**ASKED, "stream": True}
+STREAMED = {**MESSAGE_REQUEST, "stream": True}
 WORDS = "one two three four five"
 FIRST_DELTA, MESSAGE_STOP = 3, 10
 """Where they are among the events of a reply that says WORDS."""
@@ -87,11 +87,11 @@ class Seam:
         deadline = asyncio.get_running_loop().time() + 60
         return self.gateway.open_channel("run-1", ChannelLimits(deadline, **limits), self.noted.hooks())
 
-    async def ask(self, asked: dict[str, Any] = STREAMED, **options: Any) -> httpx.Response:
-        return await self.agent.post(f"{self.channel.url}/v1/messages", json=asked, headers=AGENTS, **options)
+    async def send_message(self, body: dict[str, Any] = STREAMED, **options: Any) -> httpx.Response:
+        return await self.agent.post(f"{self.channel.url}/v1/messages", json=body, headers=AGENTS, **options)
 
-    def stream(self, asked: dict[str, Any] = STREAMED) -> Any:
-        return self.agent.stream("POST", f"{self.channel.url}/v1/messages", json=asked, headers=AGENTS)
+    def stream(self, body: dict[str, Any] = STREAMED) -> Any:
+        return self.agent.stream("POST", f"{self.channel.url}/v1/messages", json=body, headers=AGENTS)
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def gateway_to(url: str, simulator: Simulator | None = None) -> AsyncItera
     async with (
         Upstream(base_url=url, api_key=PROVIDER_KEY) as provider,
         Gateway(provider) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
+        httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as agent,
     ):
         noted = Noted()
         deadline = asyncio.get_running_loop().time() + 60

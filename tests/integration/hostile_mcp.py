@@ -37,18 +37,18 @@ class HostileServer:
     on_call: Callable[[dict[str, Any]], Result] = lambda _params: {"content": []}
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
     packed: bool = False
-    """Whether it compresses what it answers, whatever it was asked for."""
+    """Whether it compresses its responses, whatever the request accepts."""
     url: str = ""
-    asked: list[str] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        self.asked.append(scope["method"])
+        self.methods.append(scope["method"])
         if scope["method"] != "POST":
             await self._send(send, 405, iter([b""]), self.headers)
             return
         request = json.loads(await read_body(receive))
-        self.asked.append(request["method"])
+        self.methods.append(request["method"])
         if "id" not in request:
             await self._send(send, 202, iter([b""]), {})
             return
@@ -108,7 +108,7 @@ def main(how: str) -> None:
 def _answer(request: dict[str, Any], method: str, how: str) -> None:
     match method, how:
         case "initialize", _:
-            _say(request, result=_HELLO)
+            _respond(request, result=_HELLO)
         case ("tools/list", "endless line") | ("tools/call", "endless answer"):
             for chunk in without_end(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "'):
                 sys.stdout.buffer.write(chunk)
@@ -116,13 +116,13 @@ def _answer(request: dict[str, Any], method: str, how: str) -> None:
             while True:
                 os.write(1, NOISE[how] * 500)
         case "tools/list", _:
-            _say(request, result={"tools": [SEARCH]})
+            _respond(request, result={"tools": [SEARCH]})
         case _:
-            _say(request, error={"code": -32601, "message": "no such method"})
+            _respond(request, error={"code": -32601, "message": "no such method"})
 
 
-def _say(request: dict[str, Any], **said: Any) -> None:
-    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **said}), flush=True)  # noqa: T201
+def _respond(request: dict[str, Any], **fields: Any) -> None:
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **fields}), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -37,17 +37,17 @@ async def test_a_program_that_cannot_be_started_is_reported(tmp_path: Path) -> N
 
 
 async def test_a_cancelled_query_leaves_no_process(tmp_path: Path) -> None:
-    silent = tmp_path / "claude"
+    program = tmp_path / "claude"
     # Its child keeps the pipe open for a while.
-    silent.write_text(f"#!/bin/sh\nsleep 1 &\necho $$ > {tmp_path}/started && exec sleep 60\n")
-    silent.chmod(0o700)
-    asking = asyncio.create_task(Cli(silent).version(tmp_path))
+    program.write_text(f"#!/bin/sh\nsleep 1 &\necho $$ > {tmp_path}/started && exec sleep 60\n")
+    program.chmod(0o700)
+    starting = asyncio.create_task(Cli(program).version(tmp_path))
     async with asyncio.timeout(20):
         while not (started := tmp_path / "started").exists() or not started.read_text():
             await asyncio.sleep(0.01)
 
-    asking.cancel()
-    await asyncio.wait({asking})
+    starting.cancel()
+    await asyncio.wait({starting})
 
     pid = int(started.read_text())
     transports = [each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport)]

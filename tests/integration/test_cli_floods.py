@@ -36,7 +36,7 @@ for line in sys.stdin:
     else:
         threading.Thread(target=pour, daemon=True).start()
 """
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 MB = 2**20
 
 
@@ -49,19 +49,19 @@ async def test_a_cli_whose_words_nobody_reads_is_killed_at_a_bound(tmp_path: Pat
     owner = process.start()
     process.send("m", "go")
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await process.exited.wait()
         grown = psutil.Process().memory_info().rss - before
-        heard, reading = 0, process.messages()
+        received, reading = 0, process.messages()
         with pytest.raises(CliFailed, match="BufferFull"):  # noqa: PT012 - which one raises is the question
             while True:
                 await anext(reading)
-                heard += 1
+                received += 1
     finally:
         process.kill()
         await owner
 
     assert process.killed
-    assert heard * 4000 < MAX_BYTES
+    assert received * 4000 < MAX_BYTES
     assert grown < MAX_BYTES + 32 * MB, f"{grown / MB:.0f} MB"
     assert os.listdir(tmp_path) == []  # noqa: PTH208

@@ -22,7 +22,7 @@ def lines_of(run_id: str, *, answer: str = "done") -> list[TranscriptEntry]:
     """A question, a tool call, its result and an answer."""
     call: dict[str, Any] = {"type": "tool_use", "id": f"call-{run_id}", "name": "clock", "input": {}}
     result = {"type": "tool_result", "tool_use_id": f"call-{run_id}", "is_error": True}
-    said = [
+    lines = [
         {"type": "user", "message": {"content": f"question of {run_id}"}},
         {"type": "assistant", "message": {"id": f"{run_id}-1", "content": [call]}},
         {"type": "user", "message": {"content": [result]}},
@@ -31,7 +31,7 @@ def lines_of(run_id: str, *, answer: str = "done") -> list[TranscriptEntry]:
             "message": {"id": f"{run_id}-2", "content": [{"type": "text", "text": answer}]},
         },
     ]
-    return [TranscriptEntry({**line, "uuid": f"{run_id}-{n}"}, run_id) for n, line in enumerate(said)]
+    return [TranscriptEntry({**line, "uuid": f"{run_id}-{n}"}, run_id) for n, line in enumerate(lines)]
 
 
 async def pages(database: Database, key: KeyRecord, *, limit: int) -> list[list[dict[str, Any]]]:
@@ -121,7 +121,7 @@ async def test_a_run_is_listed_before_its_question_is_stored(database: Database,
 
     shown = [message for page in await pages(database, key, limit=limit) for message in page]
 
-    asked = [message["content"] for message in shown if message["type"] == "user_message"]
-    assert asked == ["question of r1", "question of r2"]
+    questions = [message["content"] for message in shown if message["type"] == "user_message"]
+    assert questions == ["question of r1", "question of r2"]
     results = [message["runId"] for message in shown if message["type"] == "result"]
     assert results == ["r1", "r2"]

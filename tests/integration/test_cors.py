@@ -4,7 +4,7 @@ from app.simulator.script import in_turn
 from tests.e2e.stories import WorldOf, a_request
 
 FRIEND = "https://chat.example.org"
-ASKS = {
+PREFLIGHT = {
     "Access-Control-Request-Method": "POST",
     "Access-Control-Request-Headers": "authorization, content-type, idempotency-key, last-event-id",
 }
@@ -19,22 +19,24 @@ def allowed(response: httpx.Response) -> str | None:
 async def test_other_origins_are_not_allowed_by_default(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
-    asked = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **ASKS})
+    preflight = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **PREFLIGHT})
     read = await world.http.get("/v1/runs", headers={"Origin": FRIEND})
 
-    assert asked.status_code == 405
-    assert not [name for response in (asked, read) for name in response.headers if "access-control" in name]
+    assert preflight.status_code == 405
+    assert not [
+        name for response in (preflight, read) for name in response.headers if "access-control" in name
+    ]
 
 
 async def test_a_configured_origin_is_allowed(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=f"{FRIEND}, http://localhost:3000")
 
-    asked = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **ASKS})
+    preflight = await world.http.options("/v1/runs", headers={"Origin": FRIEND, **PREFLIGHT})
     read = await world.http.get("/v1/runs", headers={"Origin": FRIEND})
     failed = await world.http.post("/v1/runs", json=a_request(runId="/"), headers={"Origin": FRIEND})
 
-    assert (asked.status_code, allowed(asked)) == (200, FRIEND)
-    assert asked.headers["access-control-allow-credentials"] == "true"
+    assert (preflight.status_code, allowed(preflight)) == (200, FRIEND)
+    assert preflight.headers["access-control-allow-credentials"] == "true"
     assert allowed(read) == FRIEND
     assert "Origin" in read.headers["vary"]
     assert "Retry-After" in read.headers["access-control-expose-headers"]
@@ -46,6 +48,6 @@ async def test_an_origin_that_is_not_configured_is_not_allowed(world_of: WorldOf
     world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=FRIEND)
 
     for origin in ("https://evil.example.org", f"{FRIEND}.evil.net", "null", "http://chat.example.org"):
-        asked = await world.http.options("/v1/runs", headers={"Origin": origin, **ASKS})
+        preflight = await world.http.options("/v1/runs", headers={"Origin": origin, **PREFLIGHT})
         read = await world.http.get("/v1/runs", headers={"Origin": origin})
-        assert (asked.status_code, allowed(asked), allowed(read)) == (400, None, None), origin
+        assert (preflight.status_code, allowed(preflight), allowed(read)) == (400, None, None), origin

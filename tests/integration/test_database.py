@@ -203,7 +203,7 @@ async def test_a_failed_statement_raises_without_values(
         async with database.transaction() as tx:
             await tx.execute(text(statement), {"value": value})
 
-    told = "".join(traceback.format_exception(raised.value))
-    assert "StatementFailed: " in told
-    assert "secret" not in told
-    assert str(value) not in told
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "StatementFailed: " in shown
+    assert "secret" not in shown
+    assert str(value) not in shown

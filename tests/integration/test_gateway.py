@@ -10,7 +10,7 @@ from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopba
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.usage import TokenUsage
 from tests.integration.gateway_seam import (
-    ASKED,
+    MESSAGE_REQUEST,
     MODEL,
     PROVIDER_KEY,
     STREAMED,
@@ -26,14 +26,14 @@ FULL = Reply(
 )
 
 
-def said(response: httpx.Response) -> tuple[int, bytes, list[tuple[str, str]]]:
+def comparable(response: httpx.Response) -> tuple[int, bytes, list[tuple[str, str]]]:
     """What an agent can tell of an answer."""
     ours = {"transfer-encoding", "date", "server", "connection"}
     headers = sorted((name, value) for name, value in response.headers.items() if name not in ours)
     return response.status_code, response.content, headers
 
 
-@pytest.mark.parametrize("asked", [ASKED, STREAMED], ids=["whole", "streamed"])
+@pytest.mark.parametrize("request_body", [MESSAGE_REQUEST, STREAMED], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -49,21 +49,21 @@ def said(response: httpx.Response) -> tuple[int, bytes, list[tuple[str, str]]]:
     ids=["full", "empty", "long", "error event", "400", "429", "529", "500"],
 )
 async def test_an_agent_hears_what_it_would_hear_without_a_gateway(
-    answer: Reply | HttpError, asked: dict[str, Any]
+    answer: Reply | HttpError, request_body: dict[str, Any]
 ) -> None:
     async with the_seam(lambda _: answer) as seam:
-        through = await seam.ask(asked)
-        direct = await seam.agent.post(f"{seam.simulator.url}/v1/messages", json=asked)
+        through = await seam.send_message(request_body)
+        direct = await seam.agent.post(f"{seam.simulator.url}/v1/messages", json=request_body)
 
-    assert said(through) == said(direct)
+    assert comparable(through) == comparable(direct)
     if isinstance(answer, HttpError):
         assert (through.status_code, seam.noted.closed) == (answer.status, [])
 
 
-@pytest.mark.parametrize("asked", [ASKED, STREAMED], ids=["whole", "streamed"])
-async def test_a_message_is_closed_with_its_last_number(asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("request_body", [MESSAGE_REQUEST, STREAMED], ids=["whole", "streamed"])
+async def test_a_message_is_closed_with_its_last_number(request_body: dict[str, Any]) -> None:
     async with the_seam(in_turn(FULL)) as seam:
-        await seam.ask(asked)
+        await seam.send_message(request_body)
 
     message = seam.noted.last
     assert message.usage == TokenUsage(input_tokens=10, output_tokens=99, cache_read_tokens=7)
@@ -79,7 +79,7 @@ async def test_the_providers_key_is_added_and_the_agents_own_goes_no_further() -
         seam.agent.headers["proxy-authorization"] = "Basic agents-own"
         seam.agent.headers["anthropic-beta"] = "one,two"
         seam.agent.cookies.set("session", "agents-own")
-        answer = await seam.ask(params={"beta": "true"})
+        answer = await seam.send_message(params={"beta": "true"})
 
     assert answer.status_code == 200
     (request,) = seam.simulator.requests
@@ -123,7 +123,9 @@ async def test_a_request_in_chunks_arrives_whole() -> None:
 )
 async def test_nothing_else_is_passed_on(method: str, path: str) -> None:
     async with the_seam(in_turn(FULL)) as seam:
-        answer = await seam.agent.request(method, seam.channel.url + path, content=json.dumps(ASKED))
+        answer = await seam.agent.request(
+            method, seam.channel.url + path, content=json.dumps(MESSAGE_REQUEST)
+        )
 
     assert answer.status_code == 404
     assert seam.simulator.requests == []
@@ -134,10 +136,10 @@ async def test_nothing_else_is_passed_on(method: str, path: str) -> None:
 async def test_a_token_is_worth_nothing_before_or_after_its_run() -> None:
     async with the_seam(in_turn(FULL)) as seam:
         await seam.gateway.close_channel(seam.channel)
-        ended = await seam.ask()
-        counted = await seam.agent.post(f"{seam.channel.url}/v1/messages/count_tokens", json=ASKED)
+        ended = await seam.send_message()
+        counted = await seam.agent.post(f"{seam.channel.url}/v1/messages/count_tokens", json=MESSAGE_REQUEST)
         base = seam.channel.url.removesuffix(seam.channel.token)
-        guessed = await seam.agent.post(f"{base}guess/v1/messages", json=ASKED)
+        guessed = await seam.agent.post(f"{base}guess/v1/messages", json=MESSAGE_REQUEST)
 
     assert [answer.status_code for answer in (ended, counted, guessed)] == [403] * 3
     assert ended.json()["error"]["type"] == "permission_error"
@@ -150,7 +152,7 @@ async def test_a_call_beyond_its_limits_never_reaches_the_provider() -> None:
         channel = seam.channel_with(max_turns=1)
         answers = [await seam.agent.post(f"{channel.url}/v1/messages", json=STREAMED) for _ in range(2)]
         seam.noted.refusal = "credit"
-        answers.append(await seam.ask())
+        answers.append(await seam.send_message())
 
     assert [answer.status_code for answer in answers] == [200, 402, 402]
     assert answers[-1].json()["error"]["type"] == "billing_error"
@@ -161,10 +163,10 @@ async def test_a_call_beyond_its_limits_never_reaches_the_provider() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"model": "m", "max_tokens": Infinity}', b"\xff"])
 async def test_a_body_without_sense_is_the_providers_to_refuse(body: bytes) -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     async def refuse(_scope: Scope, receive: Receive, send: Send) -> None:
-        heard.append(await read_body(receive))
+        received.append(await read_body(receive))
         await send({"type": "http.response.start", "status": 400, "headers": []})
         await send({"type": "http.response.body", "body": b"no"})
 
@@ -173,13 +175,15 @@ async def test_a_body_without_sense_is_the_providers_to_refuse(body: bytes) -> N
         answer = await seam.agent.post(f"{channel.url}/v1/messages", content=body)
 
     assert (answer.status_code, answer.content) == (400, b"no")
-    assert heard == [body]
+    assert received == [body]
 
 
 async def test_counting_tokens_is_passed_on_and_costs_nothing() -> None:
     async with the_seam(in_turn(), accepted_keys=frozenset({PROVIDER_KEY})) as seam:
         channel = seam.channel_with(max_turns=0)
-        answer = await seam.agent.post(f"{channel.url}/v1/messages/count_tokens?beta=true", json=ASKED)
+        answer = await seam.agent.post(
+            f"{channel.url}/v1/messages/count_tokens?beta=true", json=MESSAGE_REQUEST
+        )
 
     assert (answer.status_code, answer.json()) == (200, {"input_tokens": 9})
     assert (seam.noted.opened, seam.noted.closed, channel.messages, channel.refused) == ([], [], {}, None)
@@ -191,7 +195,7 @@ async def test_many_agents_are_answered_at_once_and_not_mixed_up() -> None:
 
     async with the_seam(echo) as seam:
 
-        async def ask(number: int) -> None:
+        async def send_message(number: int) -> None:
             channel = seam.channel_with()
             prompt = {"role": "user", "content": f"say number-{number} again"}
             answer = await seam.agent.post(
@@ -201,6 +205,6 @@ async def test_many_agents_are_answered_at_once_and_not_mixed_up() -> None:
             assert len(channel.messages) == 1
             assert next(iter(channel.messages)) in answer.text
 
-        await asyncio.gather(*map(ask, range(50)))
+        await asyncio.gather(*map(send_message, range(50)))
 
     assert len({message.message_id for message in seam.noted.closed}) == 50

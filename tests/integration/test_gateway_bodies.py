@@ -14,7 +14,7 @@ from app.gateway.bodies import BODY_BYTES, RUN_BYTES, BodyRefused, RequestBodies
 from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text
 from tests.e2e.stories import PATIENCE_S, until
-from tests.integration.gateway_seam import ASKED, Seam, the_seam
+from tests.integration.gateway_seam import MESSAGE_REQUEST, Seam, the_seam
 
 MB = 1024 * 1024
 PIECE = b"x" * MB
@@ -86,14 +86,14 @@ async def test_a_prompt_of_too_many_parts_is_refused_and_not_read() -> None:
 async def test_what_a_run_holds_at_a_time_is_bounded_and_given_back() -> None:
     hold = Hold(index=0)
     async with the_seam(lambda _: Reply([Text("ok")], hold=hold)) as seam:
-        large = {**ASKED, "stream": True, "metadata": "x" * (30 * MB)}
-        asking = [asyncio.create_task(seam.ask(large)) for _ in range(2)]
+        large = {**MESSAGE_REQUEST, "stream": True, "metadata": "x" * (30 * MB)}
+        pending = [asyncio.create_task(seam.send_message(large)) for _ in range(2)]
         await until(lambda: len(seam.simulator.requests) == 2)
 
-        refused = await seam.ask(large)
+        refused = await seam.send_message(large)
         hold.until.set()
-        answers = await asyncio.gather(*asking)
-        again = await seam.ask(large)
+        answers = await asyncio.gather(*pending)
+        again = await seam.send_message(large)
 
     assert (refused.status_code, refused.json()["error"]["type"]) == (529, "overloaded_error")
     assert [answer.status_code for answer in (*answers, again)] == [200, 200, 200]

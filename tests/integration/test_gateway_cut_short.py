@@ -17,7 +17,7 @@ from tests.integration.gateway_seam import (
     FIRST_DELTA,
     MESSAGE_STOP,
     MODEL,
-    PATIENCE_S,
+    TIMEOUT_S,
     WORDS,
     Seam,
     gateway_to,
@@ -31,7 +31,7 @@ async def test_a_provider_that_cannot_be_reached_is_a_502_worth_another_try() ->
     async with Simulator(in_turn()) as gone:
         pass
     async with gateway_to(gone.url) as seam:
-        answer = await seam.ask()
+        answer = await seam.send_message()
 
     assert answer.status_code == 502
     assert answer.json()["type"] == "error"
@@ -60,7 +60,7 @@ async def test_a_stream_that_drops_reaches_the_agent_as_a_drop(cut_after: int) -
 async def test_a_drop_before_anything_was_said_bills_the_prompt() -> None:
     async with the_seam(in_turn(Reply([Text(WORDS)], cut_after=0))) as seam:
         with pytest.raises(httpx.RemoteProtocolError):
-            await seam.ask()
+            await seam.send_message()
         await seam.gateway.close_channel(seam.channel)
 
     (unanswered,) = seam.noted.closed
@@ -169,14 +169,16 @@ class Slow:
         if scope["path"].endswith("count_tokens"):
             self.counting.set()
             await self.may_count.wait()
-            await _say(send, b'{"input_tokens": 12}', more=False)
+            await _send_part(send, b'{"input_tokens": 12}', more=False)
             return
-        await _say(send, self.answer, kind=b"text/event-stream")
+        await _send_part(send, self.answer, kind=b"text/event-stream")
         await wait_for_disconnect(receive)
         self.disconnected.set()
 
 
-async def _say(send: Send, body: bytes, *, kind: bytes = b"application/json", more: bool = True) -> None:
+async def _send_part(
+    send: Send, body: bytes, *, kind: bytes = b"application/json", more: bool = True
+) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
@@ -273,7 +275,7 @@ async def test_a_slow_reader_slows_the_provider_and_fills_no_memory() -> None:
 async def _stands_still(number: Callable[[], int]) -> int:
     """A number once it has not changed for a while."""
     before = -1
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while before != number():
             before = number()
             await asyncio.sleep(0.3)

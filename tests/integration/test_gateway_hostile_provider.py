@@ -47,8 +47,8 @@ async def test_an_answer_that_would_lead_the_agent_on_is_kept_from_it(
     status: int, headers: list[tuple[bytes, bytes]], body: bytes
 ) -> None:
     async with answering(status, headers, body) as seam:
-        response = await seam.ask()
-        again = await seam.ask()
+        response = await seam.send_message()
+        again = await seam.send_message()
 
     assert (response.status_code, response.headers["x-should-retry"]) == (502, "false")
     assert not {"location", "content-encoding"} & set(response.headers)
@@ -60,7 +60,7 @@ async def test_an_answer_that_would_lead_the_agent_on_is_kept_from_it(
 async def test_an_answer_in_one_piece_is_no_longer_than_a_message() -> None:
     async with answering(200, [JSON], b" " * MAX_JSON_BYTES, b"{}") as seam:
         with pytest.raises(Exception, match="peer closed connection"):
-            await seam.ask()
+            await seam.send_message()
 
 
 async def test_countless_small_pieces_keep_nobody_waiting() -> None:

@@ -1,4 +1,4 @@
-"""Tool servers that say more than anybody asked for, and what of it is held here."""
+"""Tool servers that send more than was requested, and how much of it is held here."""
 
 import asyncio
 import sys
@@ -116,7 +116,7 @@ async def test_a_list_is_read_no_further_than_needed(schemas: SchemaChecker) -> 
     ):
         assert [tool.id for tool in connections.tools] == [ID]
 
-    assert server.asked.count("tools/list") == 1
+    assert server.methods.count("tools/list") == 1
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,8 @@ async def test_invalid_keys_are_rejected(world: World) -> None:
     async with httpx.AsyncClient(base_url=world.url) as nobody:
         missing = await nobody.get("/v1/runs")
         basic = await nobody.get("/v1/runs", auth=("user", key))
-    async with a_client(world.url, "rt_" + "x" * 40) as stranger:
-        unknown = await stranger.get("/v1/runs")
+    async with a_client(world.url, "rt_" + "x" * 40) as other_client:
+        unknown = await other_client.get("/v1/runs")
     async with a_client(world.url, key) as acme:
         allowed = await acme.get("/v1/runs")
         forbidden = await acme.post("/v1/runs", json=a_request())

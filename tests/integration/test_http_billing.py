@@ -137,9 +137,9 @@ async def test_the_export_spans_many_pages(world_of: WorldOf) -> None:
 async def test_usage_of_another_account_is_not_included(world_of: WorldOf) -> None:
     world = await charged_world(world_of)
 
-    async with holder(world, "stranger", "receipts:read") as stranger:
-        usage = (await stranger.get("/v1/usage", params={"groupBy": "key"})).json()
-        balance = (await stranger.get("/v1/balance")).json()
+    async with holder(world, "other", "receipts:read") as other_client:
+        usage = (await other_client.get("/v1/usage", params={"groupBy": "key"})).json()
+        balance = (await other_client.get("/v1/balance")).json()
 
     assert (usage["items"], usage["total"]["receipts"]) == ([], 0)
     assert balance["spent"] == 0

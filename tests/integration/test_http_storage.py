@@ -10,7 +10,7 @@ ONE_MB = {"RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT": 1}
 LARGE = "x" * 600_000
 
 
-def told(response: httpx.Response) -> tuple[int, str | None]:
+def outcome(response: httpx.Response) -> tuple[int, str | None]:
     """The status of an answer, and the code of a problem."""
     return response.status_code, response.json().get("code") if response.content else None
 
@@ -28,8 +28,8 @@ async def test_a_deleted_run_has_no_contents_and_keeps_its_receipts(world_of: Wo
     hold.until.set()
     ended = await world.ended("mine")
     receipts = await world.receipts("mine")
-    async with a_client(world.url, key) as stranger:
-        foreign = await stranger.delete(path)
+    async with a_client(world.url, key) as other_client:
+        foreign = await other_client.delete(path)
     untouched = await world.ended("mine")
     deleted = [await world.http.delete(path) for _ in range(2)]
     gone = [
@@ -40,13 +40,13 @@ async def test_a_deleted_run_has_no_contents_and_keeps_its_receipts(world_of: Wo
     other = await world.http.post("/v1/runs", json=a_request("something else", runId="mine"))
     kept = (await world.http.get(path)).json()
 
-    assert told(running) == (409, "run_not_ended")
-    assert told(foreign) == (404, "run_not_found")
+    assert outcome(running) == (409, "run_not_ended")
+    assert outcome(foreign) == (404, "run_not_found")
     assert untouched == ended
     assert ended["final"]["content"] == "one two three"
-    assert [told(answer) for answer in deleted] == [(204, None)] * 2
-    assert [told(answer) for answer in gone] == [(410, "run_deleted")] * len(gone)
-    assert told(other) == (409, "run_id_taken")
+    assert [outcome(answer) for answer in deleted] == [(204, None)] * 2
+    assert [outcome(answer) for answer in gone] == [(410, "run_deleted")] * len(gone)
+    assert outcome(other) == (409, "run_id_taken")
     assert (kept["status"], kept["final"]["content"]) == ("succeeded", "")
     assert kept["contentsDeletedAt"] is not None
     assert len(receipts) == 1
@@ -74,9 +74,9 @@ async def test_a_full_storage_quota_is_a_507_until_something_is_deleted(
     freed = [await world.http.delete(path) for path in ("/v1/runs/first", "/v1/sessions/chat")]
     again = await world.http.post("/v1/runs/wait", json=second)
 
-    assert [told(answer) for answer in refused] == [(507, "storage_quota")] * len(refused)
+    assert [outcome(answer) for answer in refused] == [(507, "storage_quota")] * len(refused)
     assert "of its quota of 1048576" in refused[0].json()["detail"]
-    assert told(unknown) == (404, "run_not_found")
+    assert outcome(unknown) == (404, "run_not_found")
     assert joined.json() == answered.json()
     assert [answer.status_code for answer in freed] == [204, 204]
     assert [answer.json()["ok"] for answer in (answered, beside, again)] == [True] * 3

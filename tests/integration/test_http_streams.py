@@ -27,17 +27,17 @@ async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
     await reached_by(wait)
 
     async with another_server(world, heartbeat_s=0.05) as client:
-        heard = b""
+        received = b""
         async with client.stream("GET", "/v1/runs/silent-1/events") as response:
             async for chunk in response.aiter_bytes():
-                heard += chunk
-                if heard.count(HEARTBEAT) == 3:
+                received += chunk
+                if received.count(HEARTBEAT) == 3:
                     wait.until.set()
 
-    assert heard.startswith(RETRY_FRAME)
-    assert heard.count(HEARTBEAT) >= 3
-    assert events_only(heard) == await world.raw("silent-1")
-    assert events_only(heard) == heard.replace(RETRY_FRAME, b"").replace(HEARTBEAT, b"")
+    assert received.startswith(RETRY_FRAME)
+    assert received.count(HEARTBEAT) >= 3
+    assert events_only(received) == await world.raw("silent-1")
+    assert events_only(received) == received.replace(RETRY_FRAME, b"").replace(HEARTBEAT, b"")
 
 
 async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> None:
@@ -157,8 +157,8 @@ async def another_server(world: World, heartbeat_s: float = 60.0) -> AsyncIterat
 async def leave_at_the_first_event(world: World, run_id: str) -> None:
     """Read a stream until it says something, then hang up."""
     async with a_client(world.url) as client, client.stream("GET", f"/v1/runs/{run_id}/events") as response:
-        heard = b""
+        received = b""
         async for chunk in response.aiter_bytes():
-            heard += chunk
-            if b"id: 1\n" in heard:
+            received += chunk
+            if b"id: 1\n" in received:
                 return

@@ -70,7 +70,7 @@ async def test_a_webhook_is_registered_shown_changed_and_deleted(tenant: httpx.A
 async def test_a_webhook_can_be_disabled_and_enabled(tenant: httpx.AsyncClient) -> None:
     path = f"/v1/webhooks/{(await registered(tenant))['id']}"
 
-    asleep = (await tenant.patch(path, json={"enabled": False})).json()
+    disabled = (await tenant.patch(path, json={"enabled": False})).json()
     again = (await tenant.patch(path, json={"enabled": False})).json()
     replays = [
         await tenant.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
@@ -78,8 +78,8 @@ async def test_a_webhook_can_be_disabled_and_enabled(tenant: httpx.AsyncClient) 
     ]
     awake = (await tenant.patch(path, json={"enabled": True})).json()
 
-    assert (asleep["enabled"], asleep["disabledReason"]) == (False, "by_request")
-    assert again == asleep
+    assert (disabled["enabled"], disabled["disabledReason"]) == (False, "by_request")
+    assert again == disabled
     assert [(each.status_code, each.json()["code"]) for each in replays] == [(409, "webhook_disabled")] * 2
     assert (awake["enabled"], awake["disabledReason"], awake["disabledAt"]) == (True, None, None)
 
@@ -181,18 +181,18 @@ async def test_private_addresses_are_rejected_unless_the_operator_allows_them(wo
 async def test_another_account_sees_and_changes_nothing(world: World, tenant: httpx.AsyncClient) -> None:
     path = f"/v1/webhooks/{(await registered(tenant))['id']}"
 
-    async with holder(world, "stranger", *SCOPES) as stranger:
+    async with holder(world, "other", *SCOPES) as other_client:
         answers = [
-            await stranger.get(path),
-            await stranger.patch(path, json={"enabled": False}),
-            await stranger.delete(path),
-            await stranger.post(f"{path}/secret"),
-            await stranger.get(f"{path}/deliveries"),
-            await stranger.post(f"{path}/deliveries/msg_{'0' * 32}/replay"),
-            await stranger.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
-            await stranger.get("/v1/webhooks/not-an-id"),
+            await other_client.get(path),
+            await other_client.patch(path, json={"enabled": False}),
+            await other_client.delete(path),
+            await other_client.post(f"{path}/secret"),
+            await other_client.get(f"{path}/deliveries"),
+            await other_client.post(f"{path}/deliveries/msg_{'0' * 32}/replay"),
+            await other_client.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
+            await other_client.get("/v1/webhooks/not-an-id"),
         ]
-        listed = (await stranger.get("/v1/webhooks")).json()["items"]
+        listed = (await other_client.get("/v1/webhooks")).json()["items"]
 
     assert [(each.status_code, each.json()["code"]) for each in answers] == [(404, "webhook_not_found")] * 8
     assert listed == []

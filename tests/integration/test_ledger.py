@@ -214,8 +214,8 @@ async def test_concurrent_reservations_never_exceed_the_credit(
     admitted: list[int] = []
 
     async def call(number: int) -> None:
-        asked = ledger if number % 2 else CreditLedger(other)
-        left = await asked.resize_reservation(runs[number % 12], 90)
+        chosen = ledger if number % 2 else CreditLedger(other)
+        left = await chosen.resize_reservation(runs[number % 12], 90)
         if left is not None and left >= 90:
             admitted.append(number)
             await charge(database, key, f"msg_{number}", 90)

@@ -190,23 +190,23 @@ async def test_without_the_unique_key_the_same_race_charges_twice(database: Data
 
 
 async def test_a_debit_in_a_separate_transaction_can_be_lost(database: Database) -> None:
-    """The other mutant: the receipt commits, the process dies, and a second delivery finds it there."""
+    """The other mutant: the receipt commits, the process ends, and a second delivery finds it there."""
     async with database.transaction() as tx:
         await tx.execute(text("CREATE TABLE mutant (reference text UNIQUE)"))
         await tx.execute(text("CREATE TABLE mutant_debit (reference text)"))
 
-    async def deliver(*, dies: bool) -> None:
+    async def deliver(*, fails: bool) -> None:
         async with database.transaction() as tx:
             added = await tx.execute(
                 text("INSERT INTO mutant VALUES ('r') ON CONFLICT DO NOTHING RETURNING reference")
             )
             inserted = added.first() is not None
-        if inserted and not dies:
+        if inserted and not fails:
             async with database.transaction() as tx:
                 await tx.execute(text("INSERT INTO mutant_debit VALUES ('r')"))
 
-    await deliver(dies=True)
-    await deliver(dies=False)
+    await deliver(fails=True)
+    await deliver(fails=False)
 
     async with database.snapshot() as reader:
         counts = await reader.execute(

@@ -61,7 +61,7 @@ async def test_cancelling_a_run_of_another_process_a_hundred_times_is_one_comman
         assert (await pending_commands(tx, run)).count == 0
 
 
-class Patient:
+class WaitingExecutor:
     """An executor whose runs wait until they are stopped."""
 
     async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
@@ -91,7 +91,7 @@ async def test_a_command_that_fails_ends_neither_its_run_nor_other_commands(
     run = await a_run_elsewhere(database)
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
     spec = GraphSpec(name="planner", description="d", system_prompt="p", permission_modes=("plan",))
-    async with a_process(database, tmp_path, executor=Patient(), process_id=ELSEWHERE) as process:
+    async with a_process(database, tmp_path, executor=WaitingExecutor(), process_id=ELSEWHERE) as process:
         process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run, spec=spec), request)
         async with anyio.create_task_group() as tasks:

@@ -68,20 +68,20 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
     publisher = RunEventPublisher(database, log, run)
     final = await worker.execute(plan, a_control(), publisher=publisher, request=request)
-    owed = receipts.pending_credits(run)
+    pending = receipts.pending_credits(run)
     journal.close()
     async with database.snapshot() as reader:
         assert (await find_run(reader, run)) is not None
         rows = await stored_events(reader, run, max_bytes=2**30)
-    return final, owed, rows[-1].last_position
+    return final, pending, rows[-1].last_position
 
 
 async def test_a_run_with_too_much_output_is_stopped_and_billed(database: Database, tmp_path: Path) -> None:
-    final, owed, last = await ended(database, tmp_path, deltas=100_000)
+    final, pending, last = await ended(database, tmp_path, deltas=100_000)
 
     assert (final.ok, final.error, final.finish_reason) == (False, "rate_limit", "budget")
     assert final.usage.completion_tokens == 100
-    assert owed > 0
+    assert pending > 0
     # 64 KiB at 1 KiB and five characters each, run_started, error and done.
     assert last < 70
 

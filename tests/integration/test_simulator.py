@@ -15,7 +15,7 @@ from app.simulator.script import Hold, HttpError, Reply, Responder, Text, Thinki
 from app.simulator.server import Simulator
 from tests.e2e.stories import until
 
-ASKED: dict[str, Any] = {
+MESSAGE_REQUEST: dict[str, Any] = {
     "model": "claude-haiku-5-5",
     "max_tokens": 100,
     "messages": [{"role": "user", "content": "hello there"}],
@@ -43,7 +43,10 @@ async def talking(responder: Responder, **options: Any) -> AsyncIterator[tuple[S
 
 
 async def test_the_official_client_reads_a_stream() -> None:
-    async with talking(in_turn(FULL)) as (simulator, client), client.messages.stream(**ASKED) as stream:
+    async with (
+        talking(in_turn(FULL)) as (simulator, client),
+        client.messages.stream(**MESSAGE_REQUEST) as stream,
+    ):
         kinds = [event.type async for event in stream]
         message = await stream.get_final_message()
 
@@ -64,7 +67,7 @@ async def test_the_official_client_reads_a_stream() -> None:
 
 async def test_the_official_client_reads_a_whole_body() -> None:
     async with talking(in_turn(FULL)) as (_, client):
-        message = await client.messages.create(**ASKED)
+        message = await client.messages.create(**MESSAGE_REQUEST)
 
     assert [block.type for block in message.content] == ["thinking", "text", "tool_use"]
     assert message.usage.output_tokens == 99
@@ -72,7 +75,9 @@ async def test_the_official_client_reads_a_whole_body() -> None:
 
 async def test_it_counts_tokens_and_lists_models() -> None:
     async with talking(in_turn()) as (_, client):
-        counted = await client.messages.count_tokens(model=ASKED["model"], messages=ASKED["messages"])
+        counted = await client.messages.count_tokens(
+            model=MESSAGE_REQUEST["model"], messages=MESSAGE_REQUEST["messages"]
+        )
         models = [model.id async for model in client.models.list()]
 
     assert counted.input_tokens > 0
@@ -95,13 +100,13 @@ async def test_it_counts_tokens_and_lists_models() -> None:
 async def test_errors_have_the_apis_shape(status: int, error: type[Exception]) -> None:
     async with talking(in_turn(HttpError(status, "some_error", "sorry"))) as (_, client):
         with pytest.raises(error, match="sorry"):
-            await client.messages.create(**ASKED)
+            await client.messages.create(**MESSAGE_REQUEST)
 
 
 async def test_a_wrong_key_and_a_wrong_path_are_refused() -> None:
     async with talking(in_turn(), accepted_keys=frozenset({"other"})) as (simulator, client):
         with pytest.raises(anthropic.AuthenticationError):
-            await client.messages.create(**ASKED)
+            await client.messages.create(**MESSAGE_REQUEST)
         async with httpx.AsyncClient() as http:
             path = await http.get(f"{simulator.url}/v1/files", headers={"x-api-key": "other"})
 
@@ -112,7 +117,7 @@ async def test_an_error_event_interrupts_the_stream() -> None:
     reply = Reply([Text("one two")], error_after=(3, "overloaded_error"))
     async with talking(in_turn(reply)) as (simulator, client):
         with pytest.raises(anthropic.APIStatusError):
-            async with client.messages.stream(**ASKED) as stream:
+            async with client.messages.stream(**MESSAGE_REQUEST) as stream:
                 await stream.get_final_message()
 
     assert simulator.sent[0].final_usage is None
@@ -122,7 +127,7 @@ async def test_a_dropped_connection_breaks_the_stream() -> None:
     reply = Reply([Text("one two")], cut_after=4, delta_delay_s=0.05)
     async with talking(in_turn(reply)) as (simulator, client):
         with pytest.raises(BROKEN):
-            async with client.messages.stream(**ASKED) as stream:
+            async with client.messages.stream(**MESSAGE_REQUEST) as stream:
                 await stream.get_final_message()
 
     assert simulator.sent[0].final_usage is None
@@ -131,7 +136,7 @@ async def test_a_dropped_connection_breaks_the_stream() -> None:
 async def test_a_client_that_hangs_up_is_noticed() -> None:
     hold = Hold(index=4)
     async with talking(in_turn(Reply([Text("one two")], hold=hold))) as (simulator, client):
-        async with client.messages.stream(**ASKED):
+        async with client.messages.stream(**MESSAGE_REQUEST):
             await hold.reached.wait()
         await until(lambda: simulator.sent[0].disconnected)
 
@@ -141,7 +146,7 @@ async def test_a_client_that_hangs_up_is_noticed() -> None:
 
 async def test_messages_have_ids_of_their_own() -> None:
     async with talking(lambda _: Reply([Text("hi")])) as (_, client):
-        ids = await asyncio.gather(*(client.messages.create(**ASKED) for _ in range(20)))
+        ids = await asyncio.gather(*(client.messages.create(**MESSAGE_REQUEST) for _ in range(20)))
 
     assert len({message.id for message in ids}) == 20
 
@@ -154,8 +159,8 @@ async def test_the_demos_model_uses_the_tools_it_is_offered() -> None:
     async with talking(DemoModel(word_delay_s=0)) as (_, client):
 
         async def call(prompt: str) -> Any:
-            asked = {**ASKED, "messages": [{"role": "user", "content": prompt}]}
-            return (await client.messages.create(**asked, tools=tools)).content[-1]
+            request = {**MESSAGE_REQUEST, "messages": [{"role": "user", "content": prompt}]}
+            return (await client.messages.create(**request, tools=tools)).content[-1]
 
         clock = await call("What time is it in Berlin?")
         sum_ = await call("What is (2 + 3) * 7?")
@@ -169,15 +174,15 @@ async def test_the_demos_model_uses_the_tools_it_is_offered() -> None:
             },
             {"role": "user", "content": [result]},
         ]
-        answer = await client.messages.create(**{**ASKED, "messages": messages}, tools=tools)
+        answer = await client.messages.create(**{**MESSAGE_REQUEST, "messages": messages}, tools=tools)
 
     assert (clock.name, clock.input) == ("mcp__x__core__get_current_time", {"timezone": "Europe/Berlin"})
     assert (sum_.name, sum_.input) == ("mcp__x__core__calculate", {"expression": "(2 + 3) * 7"})
     assert "Tell me a story" in chat.text
-    (said,) = answer.content
-    assert isinstance(said, TextBlock)
-    assert "12:00" in said.text
-    assert answer.usage.output_tokens == len(said.text) // 4
+    (answered,) = answer.content
+    assert isinstance(answered, TextBlock)
+    assert "12:00" in answered.text
+    assert answer.usage.output_tokens == len(answered.text) // 4
 
 
 def test_the_demos_model_fills_schemas() -> None:

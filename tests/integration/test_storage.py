@@ -44,16 +44,16 @@ async def an_accepted_run(database: Database, *, size: int = 0, run_id: str = "r
     return run
 
 
-async def end(database: Database, run: RunKey, *, said: str = "") -> None:
+async def end(database: Database, run: RunKey, *, answer_text: str = "") -> None:
     final = GraphFinal(
         ok=True,
         run_id=run.run_id,
         request_id=None,
-        content=said,
+        content=answer_text,
         finish_reason="stop",
         usage=FinalUsage(),
     )
-    events = encode_events(with_positions([TextDelta(message_id="m", delta=said)], after=0))
+    events = encode_events(with_positions([TextDelta(message_id="m", delta=answer_text)], after=0))
     async with database.transaction() as tx:
         await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
 
@@ -68,7 +68,7 @@ async def test_requests_events_and_answers_count(database: Database) -> None:
     run = await an_accepted_run(database, size=100 * KB)
 
     assert 100 * KB < await kept(database, run.account_id) < 101 * KB
-    await end(database, run, said="y" * 10 * KB)
+    await end(database, run, answer_text="y" * 10 * KB)
 
     assert 120 * KB < await kept(database, run.account_id) < 121 * KB
 
@@ -93,7 +93,7 @@ async def test_deleting_a_run_frees_its_storage_and_keeps_the_row(database: Data
         await workspaces.reserve(tx, run, WorkspaceSpec(), [Upload("a.txt", b"f" * 50 * KB)])
     with pytest.raises(RunNotEnded):
         await contents.delete(run)
-    await end(database, run, said="y" * 10 * KB)
+    await end(database, run, answer_text="y" * 10 * KB)
     assert await kept(database, run.account_id) > 170 * KB
 
     await contents.delete(run)
@@ -113,11 +113,11 @@ async def test_deleting_a_run_frees_its_storage_and_keeps_the_row(database: Data
 
 async def test_a_run_of_another_account_cannot_be_deleted(database: Database) -> None:
     run = await an_accepted_run(database)
-    stranger = await an_account(database, "umbrella")
+    foreign_key = await an_account(database, "umbrella")
     contents, _ = contents_of(database)
 
     with pytest.raises(RunNotFound):
-        await contents.delete(RunKey(stranger.account_id, run.run_id))
+        await contents.delete(RunKey(foreign_key.account_id, run.run_id))
 
 
 async def test_an_account_above_its_quota_can_store_no_more(database: Database) -> None:

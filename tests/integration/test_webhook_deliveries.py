@@ -96,13 +96,13 @@ async def test_the_next_attempt_waits_as_planned(database: Database, key: KeyRec
         delivering(database, config=config),
     ):
         plain, _ = await register(database, key, receiver.url)
-        wishing, _ = await register(database, key, busy.url)
+        postponing, _ = await register(database, key, busy.url)
         await charge(database, key, "msg_1")
         (planned,) = await settled(database, plain, last_status=500)
-        (wished,) = await settled(database, wishing, last_status=503)
+        (postponed,) = await settled(database, postponing, last_status=503)
 
     assert timedelta(minutes=4) < planned.next_attempt_at - now() < timedelta(minutes=6)
-    assert timedelta(minutes=29) < wished.next_attempt_at - now() < timedelta(minutes=31)
+    assert timedelta(minutes=29) < postponed.next_attempt_at - now() < timedelta(minutes=31)
 
 
 async def test_status_410_disables_the_webhook_and_cancels_its_deliveries(

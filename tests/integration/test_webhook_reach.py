@@ -87,11 +87,11 @@ async def test_dns_rebinding_reaches_no_private_address(database: Database, key:
 
 
 async def test_the_checked_address_is_the_one_that_is_called(database: Database, key: KeyRecord) -> None:
-    asked: list[str] = []
+    resolved: list[str] = []
 
     async def resolve(host: str, _port: int) -> Sequence[str]:
         # A dead address first: the next one is tried. No name server knows this name.
-        asked.append(host)
+        resolved.append(host)
         return ["127.0.0.2", "127.0.0.1"]
 
     async with a_receiver() as receiver:
@@ -102,5 +102,5 @@ async def test_the_checked_address_is_the_one_that_is_called(database: Database,
         async with delivering(database, addresses=addresses):
             await settled(database, webhook, status="delivered")
 
-    assert asked == ["hooks.invalid"]
+    assert resolved == ["hooks.invalid"]
     assert receiver.posts[0].headers["host"] == url.split("/")[2]

@@ -25,8 +25,8 @@ DAY = timedelta(days=1)
 
 
 @dataclass(slots=True)
-class Heard:
-    """What a server with a certificate heard."""
+class ReceivedRequests:
+    """What a server with a certificate received."""
 
     trusting: ssl.SSLContext
     port: int = 0
@@ -53,24 +53,24 @@ def certificate_for(host: str, directory: Path) -> Path:
 
 
 @asynccontextmanager
-async def a_secure_server(certified_for: str, directory: Path) -> AsyncIterator[Heard]:
+async def a_secure_server(certified_for: str, directory: Path) -> AsyncIterator[ReceivedRequests]:
     """Answer 204 over TLS, as this host."""
     path = certificate_for(certified_for, directory)
-    heard = Heard(ssl.create_default_context(cafile=path))
+    received = ReceivedRequests(ssl.create_default_context(cafile=path))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(path)
-    context.sni_callback = lambda _socket, name, _context: heard.names.append(name)
+    context.sni_callback = lambda _socket, name, _context: received.names.append(name)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.heads.append(await reader.readuntil(b"\r\n\r\n"))
+        received.heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(NO_CONTENT)
         await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     async with server:
-        heard.port = server.sockets[0].getsockname()[1]
-        yield heard
+        received.port = server.sockets[0].getsockname()[1]
+        yield received
 
 
 async def sent_to(url: str, *, authorities: ssl.SSLContext) -> ReceiverResponse:
@@ -85,18 +85,18 @@ async def sent_to(url: str, *, authorities: ssl.SSLContext) -> ReceiverResponse:
 
 
 async def test_the_certificate_is_checked_against_the_host_name(tmp_path: Path) -> None:
-    async with a_secure_server("hooks.test", tmp_path) as heard:
-        answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
+    async with a_secure_server("hooks.test", tmp_path) as received:
+        answer = await sent_to(f"https://hooks.test:{received.port}/in", authorities=received.trusting)
 
     assert answer == ReceiverResponse(204)
-    assert heard.names == ["hooks.test"]
-    assert heard.heads[0].startswith(b"POST /in HTTP/1.1\r\n")
-    assert f"host: hooks.test:{heard.port}".encode() in heard.heads[0].lower()
+    assert received.names == ["hooks.test"]
+    assert received.heads[0].startswith(b"POST /in HTTP/1.1\r\n")
+    assert f"host: hooks.test:{received.port}".encode() in received.heads[0].lower()
 
 
 async def test_a_server_with_another_certificate_gets_no_message(tmp_path: Path) -> None:
-    async with a_secure_server("other.test", tmp_path) as heard:
-        answer = await sent_to(f"https://hooks.test:{heard.port}/in", authorities=heard.trusting)
+    async with a_secure_server("other.test", tmp_path) as received:
+        answer = await sent_to(f"https://hooks.test:{received.port}/in", authorities=received.trusting)
 
     assert answer == ReceiverResponse(problem="connection_failed")
-    assert heard.heads == []
+    assert received.heads == []

@@ -53,9 +53,9 @@ async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_i
 
 
 async def thresholds(database: Database) -> list[tuple[str, int]]:
-    """Limit and percent of what was told of budgets, in order."""
-    told = [payload["data"] for payload in await payloads(database)]
-    return [(data["limit"], data["percent"]) for data in told if "percent" in data]
+    """Limit and percent of the reports about budgets, in order."""
+    sent = [payload["data"] for payload in await payloads(database)]
+    return [(data["limit"], data["percent"]) for data in sent if "percent" in data]
 
 
 async def test_a_receipt_is_sent_once_however_often_it_is_delivered(
@@ -105,23 +105,23 @@ async def test_a_receipt_is_sent_once_however_often_it_is_delivered(
 
 async def test_only_subscribed_webhooks_get_an_event(database: Database, key: KeyRecord) -> None:
     listening = [(await register(database, key))[0] for _ in range(2)]
-    deaf, _ = await register(database, key, events=["run.completed"])
-    stranger, _ = await register(database, await an_account(database, "stranger"))
-    asleep, _ = await register(database, key)
+    unsubscribed, _ = await register(database, key, events=["run.completed"])
+    foreign, _ = await register(database, await an_account(database, "other"))
+    disabled, _ = await register(database, key)
     async with database.transaction() as tx:
         await tx.execute(
             text(
                 "UPDATE webhooks SET enabled = false, disabled_at = now(), disabled_reason = 'gone' "
                 "WHERE id = :id"
             ),
-            {"id": asleep.id},
+            {"id": disabled.id},
         )
 
     await charge(database, key, *(f"msg_{number}" for number in range(25)))
 
     for webhook in listening:
         assert len(await deliveries(database, webhook)) == 25
-    for webhook in (deaf, stranger, asleep):
+    for webhook in (unsubscribed, foreign, disabled):
         assert await deliveries(database, webhook) == []
 
 
@@ -207,8 +207,8 @@ async def test_a_run_that_ended_without_an_answer_has_failed(
     await a_run(database, key, {"ok": False, "error": error, "finish_reason": reason})
 
     (payload,) = await payloads(database)
-    told = [payload["data"][name] for name in ("error", "finishReason", "status")]
-    assert (payload["type"], told) == ("run.failed", [error, reason, status])
+    sent = [payload["data"][name] for name in ("error", "finishReason", "status")]
+    assert (payload["type"], sent) == ("run.failed", [error, reason, status])
 
 
 @pytest.mark.parametrize(
@@ -238,13 +238,13 @@ async def test_each_threshold_of_a_budget_is_sent_once(database: Database, key: 
     await register(database, key, events=["budget.threshold"])
     ledger = CreditLedger(database)
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
-    told = []
+    sent = []
 
     for number, credits_ in enumerate([499, 1, 299, 1, 1, 198, 0, 1, 5000]):
         await charge(database, key, f"msg_{number}", credits_=credits_)
-        told.append(len(await payloads(database)))
+        sent.append(len(await payloads(database)))
 
-    assert told == [0, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert sent == [0, 1, 1, 2, 2, 2, 2, 3, 3]
     assert [percent for _, percent in await thresholds(database)] == [50, 80, 100]
     data = (await payloads(database))[1]["data"]
     assert data == {

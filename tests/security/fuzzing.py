@@ -43,8 +43,8 @@ async def fuzzed(target: Target, key: str, *, seconds: int, seed: int) -> tuple[
         stderr=STDOUT,
     )
     async with asyncio.timeout(seconds + GRACE_S):
-        told, _ = await program.communicate()
-    return program.returncode or 0, told.decode()
+        output, _ = await program.communicate()
+    return program.returncode or 0, output.decode()
 
 
 async def _id_of(target: Target, key: str) -> str:

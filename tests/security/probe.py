@@ -19,7 +19,7 @@ LONGEST_S = 60.0
 _REQUEST = b"GET /healthz HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n"
 
 
-def asked(host: str, port: int) -> float:
+def latency(host: str, port: int) -> float:
     """How long one answer took; `LONGEST_S` for one that was none."""
     began = time.perf_counter()
     try:
@@ -40,10 +40,10 @@ def main(host: str, port: int) -> None:
         done.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    took = [asked(host, port)]
+    took = [latency(host, port)]
     print("asking", flush=True)  # noqa: T201
     while not done.wait(EVERY_S):
-        took.append(asked(host, port))
+        took.append(latency(host, port))
     print(json.dumps(took), flush=True)  # noqa: T201
 
 

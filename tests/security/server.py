@@ -140,7 +140,7 @@ class Target:
         finally:
             weighing.cancel()
             await asyncio.wait({weighing})
-            watched.healthz_s = await _told(probe)
+            watched.healthz_s = await _reported(probe)
 
     @asynccontextmanager
     async def used(self, key: str) -> AsyncIterator["Used"]:
@@ -151,7 +151,7 @@ class Target:
             await _line_of(tenant)
             yield used
         finally:
-            used.outcomes = [(*each,) for each in await _told(tenant)]
+            used.outcomes = [(*each,) for each in await _reported(tenant)]
 
     async def _weigh(self, watched: Watched) -> None:
         while True:
@@ -191,11 +191,11 @@ async def _a_program(module: str, *arguments: str) -> Process:
     )
 
 
-async def _told(program: Process) -> list[Any]:
+async def _reported(program: Process) -> list[Any]:
     """End a program and return what it has to tell."""
     async with asyncio.timeout(2 * LONGEST_S):
-        told, _ = await program.communicate(b"")
-    found: list[Any] = json.loads(told)
+        output, _ = await program.communicate(b"")
+    found: list[Any] = json.loads(output)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Every operation of the API, asked with keys that may not: nothing is shown, nothing happens."""
+"""Every operation of the API, called with keys that may not: nothing is shown, nothing happens."""
 
 import re
 from collections.abc import AsyncIterator
@@ -65,8 +65,8 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
     """An account of its own that has said something."""
     account, chat, run_id = (f"{kind}-{uuid4().hex}" for kind in ("victim", "chat", "run"))
     async with target.client(await target.new_key(account)) as http:
-        asked = await http.post("/v1/runs/wait", json=a_request(SECRET, runId=run_id, stateKey=chat))
-        assert asked.raise_for_status().json()["ok"]
+        posted = await http.post("/v1/runs/wait", json=a_request(SECRET, runId=run_id, stateKey=chat))
+        assert posted.raise_for_status().json()["ok"]
         hook = {"url": "https://example.org/hook", "events": ["budget.threshold"]}
         registered = (await http.post("/v1/webhooks", json=hook)).raise_for_status().json()
         yield Victim(http, account, run_id, chat, registered["id"])
@@ -113,7 +113,7 @@ def a_body(operation: Operation, victim: Victim) -> Any:
     return bodies.get(operation[1])
 
 
-async def ask(http: httpx.AsyncClient, operation: Operation, victim: Victim) -> httpx.Response:
+async def send(http: httpx.AsyncClient, operation: Operation, victim: Victim) -> httpx.Response:
     """Ask for an operation on what is the victim's."""
     method, path = operation
     query = {"runId": victim.run_id} if path == "/v1/receipts" else None
@@ -123,7 +123,7 @@ async def ask(http: httpx.AsyncClient, operation: Operation, victim: Victim) -> 
 async def test_every_operation_needs_a_valid_key_with_its_scopes(target: Target) -> None:
     revoked = await target.new_key(f"gone-{uuid4().hex}", SCOPES)
     await revoke(target, revoked)
-    account = f"stranger-{uuid4().hex}"
+    account = f"other-{uuid4().hex}"
     lacking = {scope: await target.new_key(account, [s for s in SCOPES if s != scope]) for scope in SCOPES}
     anomalies: list[Any] = []
     async with a_victim(target) as victim:
@@ -131,7 +131,7 @@ async def test_every_operation_needs_a_valid_key_with_its_scopes(target: Target)
             wrong = [("rt_" + "x" * 43, 401), (revoked, 401), *((lacking[scope], 403) for scope in needed)]
             for key, expected in wrong:
                 async with target.client(key) as http:
-                    answer = await ask(http, operation, victim)
+                    answer = await send(http, operation, victim)
                 if answer.status_code != expected or SECRET in answer.text:
                     anomalies.append((operation, key, answer.status_code, answer.text))
 
@@ -147,7 +147,7 @@ async def test_the_scopes_of_an_operation_are_enough(target: Target) -> None:
     async with a_victim(target) as victim:
         for operation, needed in MATRIX.items():
             async with target.client(keys[needed]) as http:
-                answer = await ask(http, operation, victim)
+                answer = await send(http, operation, victim)
             expected = 403 if operation[1] in consents else None
             if answer.status_code in {401, 403} and answer.status_code != expected:
                 anomalies.append((operation, answer.status_code, answer.text))
@@ -156,15 +156,15 @@ async def test_the_scopes_of_an_operation_are_enough(target: Target) -> None:
 
 
 async def test_nothing_of_another_account_is_seen_or_changed(target: Target) -> None:
-    key = await target.new_key(f"stranger-{uuid4().hex}", TENANT)
-    # At last those that begin something of the stranger's own, under the victim's ids.
+    key = await target.new_key(f"other-{uuid4().hex}", TENANT)
+    # Last, those that start something of their own account, under the victim's ids.
     theirs = [operation for operation in MATRIX if NAMED.search(operation[1])]
     others = [operation for operation in MATRIX if operation not in theirs]
     anomalies: list[Any] = []
-    async with a_victim(target) as victim, target.client(key) as stranger:
+    async with a_victim(target) as victim, target.client(key) as other_client:
         before = await victim.state()
         for operation in [*theirs, *others]:
-            answer = await ask(stranger, operation, victim)
+            answer = await send(other_client, operation, victim)
             if operation in theirs and answer.status_code not in {204, 403, 404}:
                 anomalies.append((operation, answer.status_code, answer.text))
             if SECRET in answer.text or victim.webhook_id in answer.text:
@@ -189,8 +189,8 @@ class TestAKeyThatMayOnlyWrite:
                 }
             after = await victim.state()
 
-        told = {name: (answer.status_code, answer.json()["detail"]) for name, answer in answers.items()}
-        assert told == dict.fromkeys(answers, (403, "This API key lacks the scope runs:read."))
+        refusals = {name: (answer.status_code, answer.json()["detail"]) for name, answer in answers.items()}
+        assert refusals == dict.fromkeys(answers, (403, "This API key lacks the scope runs:read."))
         assert after == before
 
     async def test_it_deletes_nothing_but_its_own(self, target: Target) -> None:

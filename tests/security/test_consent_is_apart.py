@@ -74,8 +74,8 @@ async def test_whoever_runs_an_agent_cannot_approve_what_it_does(world_of: World
         decided = await person.post(f"/v1/runs/{run_id}/permissions/{request_id}", json={"decision": "allow"})
         run = await world.ended(run_id)
 
-    told = {name: (answer.status_code, answer.json()["detail"]) for name, answer in answers.items()}
-    assert told == dict.fromkeys(answers, (403, "This API key lacks the scope runs:approve."))
+    shown = {name: (answer.status_code, answer.json()["detail"]) for name, answer in answers.items()}
+    assert shown == dict.fromkeys(answers, (403, "This API key lacks the scope runs:approve."))
     assert (stricter.status_code, back.status_code, started.status_code) == (200, 403, 403)
     assert (sent, decided.status_code, run["status"]) == ([], 200, "succeeded")
     # The second one was not even asked about: the run only plans by now.

@@ -82,13 +82,13 @@ async def test_no_schema_makes_the_server_ask_anybody_or_read_a_file(target: Tar
                     assert (await post(http, "/v1/runs", schema)).status_code == 422, schema
         for route in ROUTES:
             assert (await post(http, route, {"type": "object", "$ref": listener.url})).status_code == 422
-        told = [
+        problems = [
             (await post(http, "/v1/runs", {"type": "object", "$ref": file.as_uri()})).json()
             for file in (secret, missing)
         ]
 
     assert listener.knocks == 0
-    assert told[0]["errors"] == told[1]["errors"]
+    assert problems[0]["errors"] == problems[1]["errors"]
 
 
 @pytest.mark.parametrize("pattern", ["((((", "a{100000000000000000000}", "(?=a)b"])

@@ -42,9 +42,9 @@ async def slowest_answer(http: httpx.AsyncClient, while_: Awaitable[Any]) -> flo
     """How long `/healthz` took at worst meanwhile."""
     work, worst = asyncio.ensure_future(while_), 0.0
     while not work.done():
-        asked = time.monotonic()
+        started = time.monotonic()
         await http.get("/healthz")
-        worst = max(worst, time.monotonic() - asked)
+        worst = max(worst, time.monotonic() - started)
         await asyncio.wait({work}, timeout=0.01)
     await work
     return worst

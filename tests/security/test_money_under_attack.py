@@ -96,11 +96,11 @@ class Account:
         return Decimal(credit.balance) / CREDITS_PER_DOLLAR
 
 
-async def ask(shop: Shop, channel: Channel, prompt: str = "hello", **fields: Any) -> httpx.Response:
+async def send_message(shop: Shop, channel: Channel, prompt: str = "hello", **fields: Any) -> httpx.Response:
     """What an agent asks its model."""
     messages = [{"role": "user", "content": prompt}]
-    asked = {"model": MODEL, "max_tokens": 32_000, "stream": True, "messages": messages, **fields}
-    return await shop.agent.post(f"{channel.url}/v1/messages", json=asked)
+    request_body = {"model": MODEL, "max_tokens": 32_000, "stream": True, "messages": messages, **fields}
+    return await shop.agent.post(f"{channel.url}/v1/messages", json=request_body)
 
 
 @asynccontextmanager
@@ -154,7 +154,7 @@ async def test_twelve_dear_prompts_at_once_overdraw_five_dollars_by_one_message_
             channels = [account.channel(f"run-{wave}-{number}") for number in range(12)]
             cached = {"system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]}
             answers = await asyncio.gather(
-                *(ask(shop, channel, DEAR_PROMPT, **cached) for channel in channels)
+                *(send_message(shop, channel, DEAR_PROMPT, **cached) for channel in channels)
             )
             await asyncio.gather(*(account.ends(channel) for channel in channels))
             statuses += [answer.status_code for answer in answers]
@@ -172,8 +172,8 @@ async def test_a_call_that_is_not_covered_is_refused_before_its_prompt_is_sent(
         account = await shop.account("acme", dollars=1)
         channel = account.channel("run-1")
 
-        refused = await ask(shop, channel, DEAR_PROMPT * 5)
-        allowed = await ask(shop, channel, "hello")
+        refused = await send_message(shop, channel, DEAR_PROMPT * 5)
+        allowed = await send_message(shop, channel, "hello")
 
         assert (refused.status_code, refused.headers["x-should-retry"]) == (402, "false")
         assert (allowed.status_code, len(simulator.requests), channel.refused) == (200, 1, "credit")
@@ -192,7 +192,7 @@ async def test_while_the_ledger_does_not_answer_a_first_call_has_what_was_set_as
             # As many requests of the account at once do: whoever comes waits.
             await lock_balance(tx, account.id)
             refused, allowed = await asyncio.gather(
-                ask(shop, channels[0], DEAR_PROMPT), ask(shop, channels[1])
+                send_message(shop, channels[0], DEAR_PROMPT), send_message(shop, channels[1])
             )
         assert (refused.status_code, allowed.status_code, len(simulator.requests)) == (402, 200, 1)
         await asyncio.gather(*(account.ends(channel) for channel in channels))
@@ -207,10 +207,10 @@ async def test_prompts_given_up_before_their_first_byte_are_paid_for(
         account = await shop.account("acme", dollars=5)
         channel = account.channel("run-1")
         for hold in holds:
-            asking = asyncio.create_task(ask(shop, channel, "one two three"))
+            pending = asyncio.create_task(send_message(shop, channel, "one two three"))
             await hold.reached.wait()
-            asking.cancel()
-            await asyncio.wait({asking})
+            pending.cancel()
+            await asyncio.wait({pending})
         receipts = await account.ends(channel)
 
         assert [receipt.usage_unit_id for receipt in receipts] == [f"unanswered-{n}" for n in (1, 2, 3)]
@@ -236,7 +236,7 @@ async def test_what_a_provider_refuses_costs_nothing(database_url: str, tmp_path
         account = await shop.account("acme", dollars=5)
         channel = account.channel("run-1")
         for _ in range(4):
-            await ask(shop, channel)
+            await send_message(shop, channel)
 
         assert await account.ends(channel) == []
         assert await account.balance() == 5
@@ -254,7 +254,7 @@ async def test_ids_a_provider_repeats_are_charged_each_time(database_url: str, t
             account = await shop.account(name)
             channel = account.channel("run-1")
             for _ in strange:
-                await ask(shop, channel)
+                await send_message(shop, channel)
             receipts = await account.ends(channel)
 
             ids = [receipt.usage_unit_id for receipt in receipts]
@@ -318,7 +318,7 @@ async def test_an_answer_of_hundreds_of_megabytes_is_given_up(
                 async for _ in response.aiter_raw():
                     pass
         grown = psutil.Process().memory_info().rss - before
-        again = await ask(shop, channel)
+        again = await send_message(shop, channel)
         receipts = await account.ends(channel)
 
     assert most <= flood.sent < most + 8 * MB
@@ -366,6 +366,6 @@ async def test_a_run_whose_provider_answers_without_end_ends_in_order(world_of: 
     assert run["final"]["error"] == "provider_unavailable"
     (receipt,) = await world.receipts(run_id)
     assert (receipt["usageUnitId"], receipt["basis"]) == ("msg_1", "partial")
-    # Nobody is charged for more than was asked for.
+    # Nobody is charged for more than was requested.
     assert receipt["outputTokens"] == 32_000
     assert most < 16 * ANSWER_BYTES

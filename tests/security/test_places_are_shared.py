@@ -24,7 +24,7 @@ THREE_PLACES = {
 EVERY_S = 0.02
 
 
-def hardly_speaking(request: ApiRequest) -> Reply:
+def slow_answer(request: ApiRequest) -> Reply:
     """Never done where it is to hang, and never silent: the CLI gives up calls silent for 30 s."""
     hangs = "hang" in request.last_text
     return Reply([Text("word " * 600 if hangs else "ok")], delta_delay_s=0.5 if hangs else 0)
@@ -89,7 +89,7 @@ async def ran_in_time(http: httpx.AsyncClient) -> Outcome:
 
 async def test_runs_of_others_start_while_those_of_a_flood_hang(open_target: OpenTarget) -> None:
     async with (
-        Simulator(hardly_speaking) as simulator,
+        Simulator(slow_answer) as simulator,
         open_target(simulator.url, **THREE_PLACES) as target,
     ):
         keys = [await target.new_key(account) for account in ("flood", "flood", "other")]

@@ -103,14 +103,14 @@ class Streams:
         self._tasks.append(asyncio.create_task(read_to_the_end(http, method, path, opened.set, **options)))
 
     async def closed_by(self, cause: Callable[[], Awaitable[object]]) -> tuple[float, list[bytes]]:
-        """Wait until all are open, then for their end; how long that took, and what each has told."""
+        """Wait until all are open, then for their end; how long that took, and the outcome of each."""
         async with asyncio.timeout(15):
             await asyncio.gather(*(event.wait() for event in self._opened))
         await cause()
         began = time.monotonic()
         async with asyncio.timeout(15):
-            told = await asyncio.gather(*self._tasks)
-        return time.monotonic() - began, told
+            outcomes = await asyncio.gather(*self._tasks)
+        return time.monotonic() - began, outcomes
 
 
 async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(target: Target) -> None:
@@ -135,7 +135,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
         runs = {run["status"] for run in (await other.get("/v1/runs")).json()["items"]}
         for run in (await other.get("/v1/runs")).json()["items"]:
             await other.post(f"/v1/runs/{run['runId']}/cancel")
-        heard = await others
+        received = await others
 
     assert took_s < AT_ONCE_S + SLACK_S
     assert native.endswith(b": The API key was revoked, or the session has ended.\n\n")
@@ -143,7 +143,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
     assert ai_sdk.endswith(b'data: {"type":"error","errorText":"unauthenticated"}\n\ndata: [DONE]\n\n')
     assert back.status_code == 401
     assert (still_open, runs) == (True, {"running"})
-    assert b"event: done" in heard
+    assert b"event: done" in received
 
 
 async def test_a_revoked_key_ends_its_exports(target: Target) -> None:

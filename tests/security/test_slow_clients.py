@@ -28,11 +28,11 @@ async def test_half_sent_requests_do_not_block_others(
     async with serving as (process, http):
         target = Target(str(http.base_url), process, database_url, tmp_path)
         held = [await _half_sent(target) for _ in range(HALF_SENT)]
-        asked = asyncio.get_running_loop().time()
+        began = asyncio.get_running_loop().time()
         # On a new connection: the one the client has had is the first that makes room.
         async with target.client() as newcomer:
             answers = [await newcomer.get(path) for path in ("/healthz", "/v1/runs", "/v1/graphs")]
-        took_s = asyncio.get_running_loop().time() - asked
+        took_s = asyncio.get_running_loop().time() - began
         cut = sum([await _is_cut(reader) for reader, _ in held])
         for _, writer in held:
             writer.transport.abort()

@@ -80,12 +80,12 @@ async def test_a_forged_history_is_what_a_user_said_and_no_more(world_of: WorldO
     shown = (await world.http.get(f"/v1/sessions/{CHAT}")).json()
     second = await world.run(a_turn("", messages=[*history, {"role": "user", "content": "Well?"}]))
 
-    told = json.dumps(world.simulator.requests[0].body["messages"])
-    assert "<conversation_so_far>" not in told
-    assert "&lt;conversation_so_far>" in told
-    said = [(message["type"], message.get("content")) for message in shown["messages"][:2]]
-    as_told = record.replace("<", "&lt;") + "\n\nYou promised."
-    assert said == [("user_message", as_told), ("assistant_message", "hm")]
+    prompt_text = json.dumps(world.simulator.requests[0].body["messages"])
+    assert "<conversation_so_far>" not in prompt_text
+    assert "&lt;conversation_so_far>" in prompt_text
+    stored = [(message["type"], message.get("content")) for message in shown["messages"][:2]]
+    escaped = record.replace("<", "&lt;") + "\n\nYou promised."
+    assert stored == [("user_message", escaped), ("assistant_message", "hm")]
     assert second[-1].data["finishReason"] == "stop"
 
 

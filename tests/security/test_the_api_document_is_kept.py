@@ -26,10 +26,10 @@ SEED = int(os.environ.get("FUZZ_SEED", "1"))
 async def test_every_response_matches_the_document(open_target: OpenTarget, model_url: str) -> None:
     async with open_target(model_url, **WITHOUT_RATES) as target:
         for seconds in (SECONDS, 2 * SECONDS, 4 * SECONDS):
-            code, told = await fuzzed(target, KEY, seconds=seconds, seed=SEED)
-            sent = re.search(r"(\d+) generated", told)
-            assert code == 0, told
+            code, output = await fuzzed(target, KEY, seconds=seconds, seed=SEED)
+            sent = re.search(r"(\d+) generated", output)
+            assert code == 0, output
             if sent and int(sent[1]) >= ENOUGH:
                 return
 
-    pytest.fail(told)
+    pytest.fail(output)

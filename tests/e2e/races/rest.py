@@ -40,8 +40,8 @@ def _held(door: Door) -> Iterator[Any]:
     yield from runs._dispatcher._running.elements()
     yield from runs._dispatcher._waiting
     yield from door.services.commands._in_progress
-    if isinstance(events, MemoryEventLog):
-        yield from events._buffers
+    if isinstance(events, MemoryEventLog) and len(events) > 0:
+        yield f"{len(events)} event logs"
 
 
 async def _what_stays(look: Callable[[], Iterable[Any]]) -> list[Any]:

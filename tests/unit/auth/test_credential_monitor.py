@@ -1,4 +1,4 @@
-"""What is open ends with its credential; the database is asked no more than that takes."""
+"""What is open ends with its credential; the database is queried no more than that takes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,18 +15,18 @@ from app.principal import Principal
 
 
 class Books:
-    """What the database knows of credentials, and how often it was asked."""
+    """What the database knows of credentials, and how often it was queried."""
 
     def __init__(self) -> None:
         self.valid: set[Credential] = set()
-        self.asked: list[set[Credential]] = []
+        self.queried: list[set[Credential]] = []
         self.away = False
 
-    async def look_up(self, asked: set[Credential]) -> set[Credential]:
-        self.asked.append(asked)
+    async def look_up(self, queried: set[Credential]) -> set[Credential]:
+        self.queried.append(queried)
         if self.away:
             raise Unavailable
-        return asked & self.valid
+        return queried & self.valid
 
     def a_caller(self, session: bytes | None = None) -> Principal:
         caller = Principal(AccountId(new_uuid()), ApiKeyId(new_uuid()), frozenset(), session)
@@ -52,9 +52,9 @@ async def open_for_ever(monitor: CredentialMonitor, caller: Principal) -> Any:
         await asyncio.Event().wait()
 
 
-async def until_asked(books: Books, times: int) -> None:
+async def until_queried(books: Books, times: int) -> None:
     async with asyncio.timeout(5):
-        while len(books.asked) < times:
+        while len(books.queried) < times:
             await asyncio.sleep(0)
 
 
@@ -64,7 +64,7 @@ async def test_streams_of_revoked_credentials_end_and_others_stay_open() -> None
     async with watching(books) as monitor:
         ends = [asyncio.create_task(open_for_ever(monitor, doomed)) for _ in range(3)]
         other = asyncio.create_task(open_for_ever(monitor, spared))
-        await until_asked(books, 1)
+        await until_queried(books, 1)
         books.valid.discard(credential_of(doomed))
 
         async with asyncio.timeout(5):
@@ -82,24 +82,24 @@ async def test_one_query_checks_all_open_streams_and_none_is_sent_without_any() 
         streams = [
             asyncio.create_task(open_for_ever(monitor, caller)) for caller in callers for _ in range(100)
         ]
-        await until_asked(books, 2)
-        assert books.asked[0] == {credential_of(caller) for caller in callers}
+        await until_queried(books, 2)
+        assert books.queried[0] == {credential_of(caller) for caller in callers}
 
         for stream in streams:
             stream.cancel()
         await asyncio.wait(streams)
         await until_idle(books)
-        before = len(books.asked)
+        before = len(books.queried)
         await until_idle(books)
 
-    assert len(books.asked) == before
+    assert len(books.queried) == before
 
 
 async def until_idle(books: Books) -> None:
     """Give the monitor more turns of the loop than a lookup would take."""
     for _ in range(2_000):
         await asyncio.sleep(0)
-    assert books.asked
+    assert books.queried
 
 
 async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
@@ -107,10 +107,10 @@ async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
     caller = books.a_caller()
     async with watching(books) as monitor:
         stream = asyncio.create_task(open_for_ever(monitor, caller))
-        await until_asked(books, 1)
+        await until_queried(books, 1)
         books.away = True
         books.valid.clear()
-        await until_asked(books, len(books.asked) + 3)
+        await until_queried(books, len(books.queried) + 3)
         assert not stream.done()
 
         books.away = False
@@ -128,4 +128,4 @@ async def test_a_stream_that_has_ended_is_no_longer_checked() -> None:
         pass
     await monitor.check()
 
-    assert books.asked == []
+    assert books.queried == []

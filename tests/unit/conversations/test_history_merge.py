@@ -47,25 +47,25 @@ def test_system_messages_are_always_new() -> None:
 
 @pytest.mark.parametrize("answer", ["one two", "one", "one two three"])
 def test_the_beginning_of_a_text_that_was_cut_off_is_enough(answer: str) -> None:
-    said = [a_turn("user_message", "count"), a_turn("assistant_message", "one two", partial=True)]
+    stored = [a_turn("user_message", "count"), a_turn("assistant_message", "one two", partial=True)]
     new = a_message("user", "new")
 
-    assert new_messages([a_message("user", "count"), a_message("assistant", answer), new], said) == [new]
+    assert new_messages([a_message("user", "count"), a_message("assistant", answer), new], stored) == [new]
 
 
 def test_a_question_that_was_never_answered_may_be_followed_by_another() -> None:
-    said = [a_turn("user_message", "first"), a_turn("user_message", "second")]
+    stored = [a_turn("user_message", "first"), a_turn("user_message", "second")]
     new = a_message("user", "third")
 
-    assert new_messages([a_message("user", "first"), a_message("user", "second"), new], said) == [new]
+    assert new_messages([a_message("user", "first"), a_message("user", "second"), new], stored) == [new]
 
 
 def conversation_of(turns: list[tuple[str, list[str]]]) -> list[ConversationMessage]:
-    said: list[ConversationMessage] = []
+    stored: list[ConversationMessage] = []
     for question, answers in turns:
-        said.append(a_turn("user_message", question))
-        said += [a_turn("assistant_message", answer) for answer in answers]
-    return said
+        stored.append(a_turn("user_message", question))
+        stored += [a_turn("assistant_message", answer) for answer in answers]
+    return stored
 
 
 def a_turn(kind: MessageType, text: str, *, partial: bool = False) -> ConversationMessage:

@@ -5,7 +5,7 @@ import pytest
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_transcript import last_entry_of, messages_of
 
-SAID = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
+USER_LINE = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ SAID = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
     ],
 )
 def test_lines_of_any_shape_do_not_prevent_reading_the_others(line: dict[str, Any]) -> None:
-    entries = [TranscriptEntry(SAID, "r1"), TranscriptEntry(line, "r1")]
+    entries = [TranscriptEntry(USER_LINE, "r1"), TranscriptEntry(line, "r1")]
 
     said = messages_of(entries, tool_id_of=str)
 

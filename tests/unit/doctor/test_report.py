@@ -24,8 +24,8 @@ def test_details_from_other_programs_contain_no_secrets() -> None:
         ANTHROPIC_API_KEY="sk-secret",
         RUNTALLY_BOOTSTRAP_KEY="rt_" + "b" * 20,
     )
-    told = "p%40ss-word p@ss-word redis-secret sk-secret rt_" + "b" * 20
+    text = "p%40ss-word p@ss-word redis-secret sk-secret rt_" + "b" * 20
 
-    (check,) = without_secrets([Check("a", "error", f"{told} but this")], settings)
+    (check,) = without_secrets([Check("a", "error", f"{text} but this")], settings)
 
     assert check.detail == "[hidden] " * 5 + "but this"

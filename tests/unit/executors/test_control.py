@@ -39,12 +39,12 @@ class SlowReader:
     def __init__(self) -> None:
         self.received: list[ControlEvent] = []
         self.unavailable = False
-        self._may_hear = asyncio.Semaphore(0)
+        self._may_receive = asyncio.Semaphore(0)
         self._one_by_one = asyncio.Lock()
 
     async def allow_next(self, count: int = 1) -> None:
         for _ in range(count):
-            self._may_hear.release()
+            self._may_receive.release()
         await settled()
 
     @property
@@ -53,7 +53,7 @@ class SlowReader:
 
     async def publish(self, event: ControlEvent) -> None:
         async with self._one_by_one:
-            await self._may_hear.acquire()
+            await self._may_receive.acquire()
             if self.unavailable:
                 raise Unavailable
             self.received.append(event)

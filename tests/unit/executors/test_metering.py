@@ -30,7 +30,7 @@ class Ledger(CreditLedger):
 
     def __init__(self, *answers: int | Exception | None) -> None:
         self.answers = list(answers)
-        self.asked: list[tuple[int, int | None, int]] = []
+        self.reservations: list[tuple[int, int | None, int]] = []
 
     async def resize_reservation(
         self,
@@ -40,7 +40,7 @@ class Ledger(CreditLedger):
         minimum: int | None = None,
         pending: int = 0,
     ) -> int | None:
-        self.asked.append((requested, minimum, pending))
+        self.reservations.append((requested, minimum, pending))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -62,7 +62,7 @@ async def test_a_call_that_is_covered_is_let_through_and_credit_is_held_for_it(t
     hooks = billed.hooks_for(a_plan(), executor_type="claude_sdk")
 
     assert await hooks.check_credit(COST) is None
-    assert ledger.asked == [(20_000_000, 10_000_000, 0)]
+    assert ledger.reservations == [(20_000_000, 10_000_000, 0)]
 
 
 async def test_without_credit_it_is_refused_once_what_is_pending_was_delivered(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_without_credit_it_is_refused_once_what_is_pending_was_delivered(t
     hooks = billed.hooks_for(a_plan(), executor_type="claude_sdk")
 
     assert await hooks.check_credit(COST) == "credit"
-    assert len(ledger.asked) == 2
+    assert len(ledger.reservations) == 2
 
 
 async def test_an_account_without_limits_is_not_asked_for_each_call(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_an_account_without_limits_is_not_asked_for_each_call(tmp_path: Pa
     hooks = billed.hooks_for(a_plan(), executor_type="claude_sdk")
 
     assert [await hooks.check_credit(COST) for _ in range(3)] == [None] * 3
-    assert len(ledger.asked) == 1
+    assert len(ledger.reservations) == 1
 
 
 @pytest.mark.parametrize(("reserved", "refusal"), [(10**9, None), (5, "credit")], ids=["enough", "too few"])
@@ -98,7 +98,7 @@ async def test_without_a_journal_no_call_is_made(tmp_path: Path) -> None:
     hooks = billed.hooks_for(a_plan(), executor_type="claude_sdk")
 
     assert await hooks.check_credit(COST) == "journal"
-    assert ledger.asked == []
+    assert ledger.reservations == []
 
 
 async def test_what_was_seen_of_a_message_counts_against_the_credit_until_it_is_in_the_database(

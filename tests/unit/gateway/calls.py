@@ -17,7 +17,7 @@ from app.usage import TokenUsage
 
 MODEL = "claude-haiku-5-5"
 SOON_S = 0.02
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 FAR_S = 60.0
 
 
@@ -27,10 +27,10 @@ class Billing:
 
     refusal: Refusal | None = None
     noted: list[tuple[str, str]] = field(default_factory=list)
-    asked: list[tuple[int, int]] = field(default_factory=list)
+    requested: list[tuple[int, int]] = field(default_factory=list)
 
     async def check_credit(self, under_way: CallCost) -> Refusal | None:
-        self.asked.append((int(under_way.maximum), int(under_way.minimum)))
+        self.requested.append((int(under_way.maximum), int(under_way.minimum)))
         return self.refusal
 
     def open(self, message: MessageUsage, instead_of: MessageUsage | None) -> None:
@@ -89,7 +89,7 @@ class Caller:
         self.task = asyncio.create_task(self._call())
 
     async def enters(self) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await self.admitted.wait()
 
     async def answer(self, message: MessageUsage | None = None) -> None:
@@ -99,7 +99,7 @@ class Caller:
     async def _call(self) -> None:
         async with self.channel.call(size(self.tokens)) as call:
             self.admitted.set()
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 message = await self._messages.get()
             if message is not None:
                 call.on_usage(message)

@@ -11,8 +11,8 @@ from app.gateway.call import Call
 from app.gateway.channel import CallRefused
 from tests.unit.gateway.calls import (
     FAR_S,
-    PATIENCE_S,
     SOON_S,
+    TIMEOUT_S,
     Billing,
     Caller,
     a_channel,
@@ -182,7 +182,7 @@ async def test_of_many_that_wait_one_at_a_time_is_let_through(billing: Billing) 
             call.on_usage(a_message(number, tokens=1))
             under_way -= 1
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*map(calls, range(50)))
 
     assert (maximum, len(channel.messages)) == (1, 50)
@@ -200,7 +200,7 @@ async def test_whoever_waits_and_gives_up_leaves_nothing_behind(billing: Billing
     await asyncio.wait([caller.task for caller in waiting[:-1]])
     await first.answer(a_message(tokens=1))
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await waiting[-1].admitted.wait()
         await waiting[-1].answer()
         await channel.close()
@@ -253,7 +253,7 @@ async def test_closing_waits_for_what_is_still_to_be_noted(billing: Billing) -> 
 
     async def stubborn() -> None:
         async with channel.call(size()) as call:
-            await _told_late(call, begun)
+            await _reported_late(call, begun)
 
     task = asyncio.create_task(stubborn())
     await begun.wait()
@@ -266,7 +266,7 @@ async def test_closing_waits_for_what_is_still_to_be_noted(billing: Billing) -> 
     assert billing.noted == noted
 
 
-async def _told_late(call: Call, begun: asyncio.Event) -> None:
+async def _reported_late(call: Call, begun: asyncio.Event) -> None:
     call.on_start(a_message())
     begun.set()
     with suppress(asyncio.CancelledError):

@@ -8,7 +8,7 @@ from app.gateway.call import CallCost, Refusal
 from app.gateway.channel import CallRefused
 from tests.unit.gateway.calls import (
     FAR_S,
-    PATIENCE_S,
+    TIMEOUT_S,
     Billing,
     Caller,
     a_channel,
@@ -30,7 +30,7 @@ async def test_credit_is_asked_for_what_all_calls_under_way_may_cost(billing: Bi
     await answered(channel, a_message(3), tokens=5)
 
     # The most, and what has to be there: of the new call only the prompt of three tokens.
-    assert billing.asked == [(50, 3), (57, 53), (5, 3)]
+    assert billing.requested == [(50, 3), (57, 53), (5, 3)]
 
 
 async def test_what_a_call_needs_may_come_back_from_those_before_it(billing: Billing) -> None:
@@ -46,7 +46,7 @@ async def test_what_a_call_needs_may_come_back_from_those_before_it(billing: Bil
     await second.enters()
     await second.answer(a_message(2))
 
-    assert billing.asked == [(50, 3), (57, 53), (7, 3)]
+    assert billing.requested == [(50, 3), (57, 53), (7, 3)]
     assert channel.refused is None
 
 
@@ -83,7 +83,7 @@ async def test_an_objection_takes_no_room(billing: Billing) -> None:
     assert await refusal_of(channel, tokens=1000) == "journal"
     billing.refusal = None
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await answered(channel, a_message())
 
 
@@ -104,37 +104,37 @@ async def test_whoever_waited_is_asked_for_credit_when_its_time_has_come(billing
 async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_behind(
     billing: Billing,
 ) -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def slow(_under_way: CallCost) -> Refusal | None:
-        asked.set()
+        requested.set()
         await asyncio.sleep(FAR_S)
         return None
 
     channel = a_channel(billing, max_total_tokens=100)
     channel.hooks = billing.hooks(slow)
     caller = Caller(channel, tokens=100)
-    await asked.wait()
+    await requested.wait()
     caller.task.cancel()
     await asyncio.wait({caller.task})
     channel.hooks = billing.hooks()
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await answered(channel, a_message())
 
 
 async def test_a_run_that_ends_while_credit_is_asked_for_lets_nothing_through(billing: Billing) -> None:
-    asked, answer = asyncio.Event(), asyncio.Event()
+    requested, answer = asyncio.Event(), asyncio.Event()
 
     async def slow(_under_way: CallCost) -> Refusal | None:
-        asked.set()
+        requested.set()
         await answer.wait()
         return None
 
     channel = a_channel(billing)
     channel.hooks = billing.hooks(slow)
     caller = Caller(channel)
-    await asked.wait()
+    await requested.wait()
     closing = asyncio.create_task(channel.close())
     await asyncio.sleep(0)
     answer.set()

@@ -19,16 +19,16 @@ from app.usage import UNKNOWN_MODEL
 
 PICTURE = base64.b64encode(b"\x89PNG" + bytes(300_000)).decode()
 FRAME = 400
-"""Bytes of a request around what is asked, at most."""
+"""Bytes of a request besides its text, at most."""
 
 
 def a_size(content: Any = "hello", **fields: Any) -> CallSize:
-    asked = {
+    request = {
         "model": "claude-haiku-5-5",
         "max_tokens": 100,
         "messages": [{"role": "user", "content": content}],
     }
-    return size_of(json.dumps({**asked, **fields}).encode())
+    return size_of(json.dumps({**request, **fields}).encode())
 
 
 def an_image(**source: Any) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def of(events: list[dict[str, Any]]) -> StreamFold:
     return folded(*map(wire.sse, events))
 
 
-def told(fold: StreamFold) -> tuple[Any, ...]:
+def summary(fold: StreamFold) -> tuple[Any, ...]:
     """Everything a fold knows at the end, but the time of day."""
     message = fold.finish()
     assert message is not None
@@ -78,7 +78,7 @@ def text(piece: str) -> dict[str, Any]:
 
 
 def test_a_whole_stream_says_what_the_api_said() -> None:
-    assert told(of(EVENTS)) == (
+    assert summary(of(EVENTS)) == (
         "msg_1",
         MODEL,
         TokenUsage(input_tokens=10, output_tokens=99, cache_read_tokens=7),
@@ -107,7 +107,7 @@ def test_any_chunking_gives_the_same_result(
 
     chunked = folded(*(whole[start:end] for start, end in pairwise(edges)))
 
-    assert told(chunked) == told(of(EVENTS[:events]))
+    assert summary(chunked) == summary(of(EVENTS[:events]))
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -122,24 +122,24 @@ def test_byte_by_byte_the_news_come_with_the_byte_that_ends_the_line(*, ends: st
     starts = len(parts[0]) - len(ends) - 1
     last = sum(map(len, parts[: LAST_NUMBER + 1])) - len(ends) - 1
     assert news == [starts, last]
-    assert told(fold) == told(of(EVENTS))
+    assert summary(fold) == summary(of(EVENTS))
 
 
 @pytest.mark.parametrize("raw_json", RAW_JSON)
-@pytest.mark.parametrize("said", range(1, len(EVENTS) + 1))
-def test_a_stream_may_end_after_any_event(*, said: int, raw_json: bool) -> None:
-    fold = folded(*(framed(event, ascii_only=not raw_json) for event in EVENTS[:said]))
+@pytest.mark.parametrize("length", range(1, len(EVENTS) + 1))
+def test_a_stream_may_end_after_any_event(*, length: int, raw_json: bool) -> None:
+    fold = folded(*(framed(event, ascii_only=not raw_json) for event in EVENTS[:length]))
     message = fold.finish()
 
     assert message is not None
-    deltas = [event["delta"] for event in EVENTS[:said] if event["type"] == "content_block_delta"]
+    deltas = [event["delta"] for event in EVENTS[:length] if event["type"] == "content_block_delta"]
     received = "".join(map(wire.output_of, deltas))
-    complete = said > LAST_NUMBER
+    complete = length > LAST_NUMBER
     assert fold.received() == received
     assert (message.complete, message.output_estimated) == (complete, not complete)
     assert message.usage.output_tokens == (99 if complete else max(1, estimated_tokens(received)))
     assert (message.usage.input_tokens, message.usage.cache_read_tokens) == (10, 7)
-    stops = [event for event in EVENTS[:said] if event["type"] == "content_block_stop"]
+    stops = [event for event in EVENTS[:length] if event["type"] == "content_block_stop"]
     assert message.whole_blocks == len(stops)
     assert message.is_turn == (complete or bool(stops))
 
@@ -154,7 +154,7 @@ def test_before_it_begins_there_is_no_message() -> None:
 def test_a_line_that_lacks_only_its_end_counts(event: int) -> None:
     whole = b"".join(map(wire.sse, EVENTS[: event + 1]))
 
-    assert told(folded(whole.rstrip())) == told(folded(whole))
+    assert summary(folded(whole.rstrip())) == summary(folded(whole))
 
 
 def test_a_counted_message_is_believed_but_never_below_what_the_api_said() -> None:
@@ -254,7 +254,7 @@ def test_an_error_event_leaves_the_message_partial(at: int) -> None:
     message = fold.finish()
     assert message is not None
     assert message.complete == (at > LAST_NUMBER)
-    assert told(fold) == told(of(EVENTS[:at]))
+    assert summary(fold) == summary(of(EVENTS[:at]))
 
 
 MALFORMED = [
@@ -293,8 +293,8 @@ def test_what_nobody_understands_is_skipped_and_the_rest_is_billed(line: bytes, 
     whole = folded(*frames[:at], line + b"\n\n", *frames[at:])
     cut = folded(*frames[:at], line + b"\n\n")
 
-    assert told(whole)[:-1] == told(of(EVENTS))[:-1]
-    assert told(cut) == told(of(EVENTS[:at]))
+    assert summary(whole)[:-1] == summary(of(EVENTS))[:-1]
+    assert summary(cut) == summary(of(EVENTS[:at]))
 
 
 def test_a_message_without_a_model_gets_a_name_without_a_price() -> None:

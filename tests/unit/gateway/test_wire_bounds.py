@@ -90,14 +90,14 @@ def test_what_was_received_is_known_at_once_when_an_answer_is_cut_off() -> None:
 def test_an_estimate_is_not_larger_than_what_was_asked_for() -> None:
     text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 4_000}}
 
-    for asked, charged in ((None, 1_000), (600, 600), (2_000, 1_000)):
-        fold = StreamFold(None, asked)
+    for limit, charged in ((None, 1_000), (600, 600), (2_000, 1_000)):
+        fold = StreamFold(None, limit)
         fold.feed(wire.sse(EVENTS[0]) + wire.sse(text))
         estimated, counted = fold.finish(), fold.finish(counted=10_000)
         assert estimated is not None
         assert counted is not None
         assert estimated.usage.output_tokens == charged
-        assert counted.usage.output_tokens == (asked or 10_000)
+        assert counted.usage.output_tokens == (limit or 10_000)
 
 
 @pytest.mark.parametrize("strange", ["a b", "a\nb", "\x00", "\ud800", "x" * 201, "ü"])

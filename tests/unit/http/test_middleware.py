@@ -33,7 +33,7 @@ async def answer(send: Send, *chunks: bytes) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def says_its_id(scope: Scope, _receive: Receive, send: Send) -> None:
+async def respond_with_id(scope: Scope, _receive: Receive, send: Send) -> None:
     bound = structlog.contextvars.get_contextvars()["request_id"]
     assert scope["state"][REQUEST_ID] == bound
     await answer(send, bound.encode())
@@ -54,7 +54,7 @@ async def fails(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 @pytest.mark.parametrize("given", ["abc-1", "a" * 128, "00-4bf9/2+f=:._"])
 async def test_a_valid_request_id_is_kept(given: str) -> None:
-    async with client_of(RequestIds(says_its_id)) as client:
+    async with client_of(RequestIds(respond_with_id)) as client:
         response = await client.get("/", headers={"X-Request-ID": given})
 
     assert response.headers.get_list("x-request-id") == [given]
@@ -65,7 +65,7 @@ async def test_a_valid_request_id_is_kept(given: str) -> None:
 @pytest.mark.parametrize("given", ["", " ", "a b", "a" * 129, "<script>", "a\tb", "é"])
 async def test_an_invalid_request_id_is_replaced(given: str) -> None:
     sent = [(b"X-Request-ID", given.encode())]
-    async with client_of(RequestIds(says_its_id)) as client:
+    async with client_of(RequestIds(respond_with_id)) as client:
         first = await client.get("/", headers=sent)
         second = await client.get("/", headers=sent)
 
@@ -139,14 +139,14 @@ async def test_a_read_or_missing_body_keeps_the_connection() -> None:
 
 
 async def test_responses_have_security_headers_unless_they_set_their_own() -> None:
-    async def says_otherwise(_scope: Scope, _receive: Receive, send: Send) -> None:
+    async def respond_otherwise(_scope: Scope, _receive: Receive, send: Send) -> None:
         headers = [(b"Cache-Control", b"no-cache")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async with client_of(SecurityHeaders(refuses)) as client:
         usual = await client.get("/")
-    async with client_of(SecurityHeaders(says_otherwise)) as client:
+    async with client_of(SecurityHeaders(respond_otherwise)) as client:
         other = await client.get("/")
 
     assert (usual.headers["cache-control"], usual.headers["x-content-type-options"]) == (

@@ -61,13 +61,13 @@ def test_no_shipped_model_is_deprecated() -> None:
 def test_everything_that_names_a_deprecated_model_is_listed(
     registry: ModelRegistry, graph: dict[str, Any], named_by: str
 ) -> None:
-    (said,) = announced_ends(registry, [a_graph(**graph)], today=TODAY)
+    (warning,) = announced_ends(registry, [a_graph(**graph)], today=TODAY)
 
-    assert said.startswith(f"{ENDING} will be retired on 2026-11-30; named by ")
-    assert named_by in said
+    assert warning.startswith(f"{ENDING} will be retired on 2026-11-30; named by ")
+    assert named_by in warning
 
 
 def test_a_retired_model_is_reported_as_retired() -> None:
-    (said,) = announced_ends(a_registry(ENDING), [], today=date(2026, 11, 30))
+    (warning,) = announced_ends(a_registry(ENDING), [], today=date(2026, 11, 30))
 
-    assert "was retired on 2026-11-30" in said
+    assert "was retired on 2026-11-30" in warning

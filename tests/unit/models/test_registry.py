@@ -80,8 +80,8 @@ def test_an_operators_roles_and_aliases_come_before_the_shipped_ones() -> None:
         roles={"triage": "fast", "summarizing": "sonnet", "repair": "claude-opus-5-5"},
     )
 
-    asked = ["sonnet", "fast", "triage", "summarizing", "repair", "curator", "opus"]
-    assert [registry.resolve(name, None) for name in asked] == [
+    names = ["sonnet", "fast", "triage", "summarizing", "repair", "curator", "opus"]
+    assert [registry.resolve(name, None) for name in names] == [
         *(SONNET, "claude-haiku-5-5", "claude-haiku-5-5", SONNET, "claude-opus-5-5", SONNET),
         "claude-opus-5-5",
     ]

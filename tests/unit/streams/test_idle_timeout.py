@@ -15,17 +15,17 @@ SECOND = [LogEntry(2, TextDelta(message_id="msg_1", delta="two"))]
 
 
 async def test_an_idle_log_is_reported_and_no_batch_is_lost() -> None:
-    speak = asyncio.Event()
+    resume = asyncio.Event()
 
     async def batches() -> AsyncGenerator[Sequence[LogEntry], None]:
         yield FIRST
-        await speak.wait()
+        await resume.wait()
         yield SECOND
 
-    heard = with_idle_timeout(batches(), lambda: 0.01)
-    assert [await anext(heard) for _ in range(3)] == [FIRST, None, None]
-    speak.set()
-    assert [batch async for batch in heard if batch is not None] == [SECOND]
+    received = with_idle_timeout(batches(), lambda: 0.01)
+    assert [await anext(received) for _ in range(3)] == [FIRST, None, None]
+    resume.set()
+    assert [batch async for batch in received if batch is not None] == [SECOND]
 
 
 async def test_the_error_of_a_log_is_raised_and_the_log_is_closed() -> None:
@@ -39,10 +39,10 @@ async def test_the_error_of_a_log_is_raised_and_the_log_is_closed() -> None:
         finally:
             closed = True
 
-    heard = with_idle_timeout(batches(), lambda: None)
-    assert await anext(heard) == FIRST
+    received = with_idle_timeout(batches(), lambda: None)
+    assert await anext(received) == FIRST
     with pytest.raises(ConnectionError):
-        await anext(heard)
+        await anext(received)
     assert closed
 
 
@@ -56,6 +56,6 @@ async def test_a_reader_that_leaves_while_the_log_is_idle_closes_it() -> None:
         finally:
             closed.set()
 
-    async with aclosing(with_idle_timeout(batches(), lambda: 0.01)) as heard:
-        assert [await anext(heard) for _ in range(2)] == [FIRST, None]
+    async with aclosing(with_idle_timeout(batches(), lambda: 0.01)) as received:
+        assert [await anext(received) for _ in range(2)] == [FIRST, None]
     assert closed.is_set()

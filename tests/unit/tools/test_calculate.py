@@ -114,7 +114,7 @@ def test_values_are_written_plainly(expression: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("1 / 0", "divides by zero"),
         ("5 % 0.0", "divides by zero"),
@@ -140,8 +140,8 @@ def test_values_are_written_plainly(expression: str, value: str) -> None:
         ("1" * (MAX_LENGTH + 1), "longer than 300 characters"),
     ],
 )
-def test_what_has_no_value_is_refused_with_the_reason(expression: str, said: str) -> None:
-    with pytest.raises(NotCalculable, match=said):
+def test_what_has_no_value_is_refused_with_the_reason(expression: str, message: str) -> None:
+    with pytest.raises(NotCalculable, match=message):
         calculate(expression)
 
 

@@ -50,7 +50,7 @@ def test_two_tools_with_one_id_are_refused_and_both_modules_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "said"),
+    ("module", "expected"),
     [
         (f"{SAMPLES}.missing", "ModuleNotFoundError"),
         (f"{SAMPLES}.raises", "RuntimeError: the weather service has no address"),
@@ -59,11 +59,11 @@ def test_two_tools_with_one_id_are_refused_and_both_modules_named() -> None:
         ("", "ValueError"),
     ],
 )
-def test_a_module_that_cannot_be_used_is_named_with_the_reason(module: str, said: str) -> None:
+def test_a_module_that_cannot_be_used_is_named_with_the_reason(module: str, expected: str) -> None:
     text = fault(module)
     assert repr(module) in text
     assert "RUNTALLY_TOOLS" in text
-    assert said in text
+    assert expected in text
 
 
 def test_an_unknown_tool_is_not_found() -> None:

@@ -18,7 +18,7 @@ async def call(args: object) -> ToolResult:
     return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(get_current_time.id, args, CONTEXT)
 
 
-async def told(args: object) -> dict[str, Any]:
+async def visible_of(args: object) -> dict[str, Any]:
     result = await call(args)
     assert isinstance(result.visible, dict)
     assert not result.is_error
@@ -28,14 +28,14 @@ async def told(args: object) -> dict[str, Any]:
 
 async def test_the_time_is_utc_unless_asked_otherwise() -> None:
     before = datetime.now(UTC).replace(microsecond=0)
-    visible = await told({})
+    visible = await visible_of({})
     moment = datetime.fromisoformat(visible["iso8601"])
     assert before <= moment <= datetime.now(UTC)
     assert (visible["timezone"], visible["utcOffset"]) == ("UTC", "+00:00")
 
 
 async def test_a_zone_is_told_with_its_offset() -> None:
-    visible = await told({"timezone": "Asia/Kathmandu"})
+    visible = await visible_of({"timezone": "Asia/Kathmandu"})
     moment = datetime.fromisoformat(visible["iso8601"])
     assert moment.utcoffset() == timedelta(hours=5, minutes=45)
     assert abs(moment - datetime.now(UTC)) < timedelta(minutes=1)

@@ -23,7 +23,7 @@ from app.tools.runner import ToolRunner
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
 
 CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", "request-1")
-UNTOLD = "hunter2-do-not-tell"
+HIDDEN = "hunter2-do-not-tell"
 
 
 class Args(BaseModel):
@@ -35,7 +35,7 @@ class Out(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
 
     short_summary: str = "sunny"
-    station: str = Field(default=UNTOLD, serialization_alias="stationId")
+    station: str = Field(default=HIDDEN, serialization_alias="stationId")
 
     @computed_field(alias="letterCount")
     def letters(self) -> int:
@@ -66,7 +66,7 @@ async def run(made: Tool, args: object = None) -> ToolResult:
 
 def assert_failed(result: ToolResult, code: str) -> None:
     assert (result.code, result.visible, result.is_error) == (code, {"error": code}, True)
-    assert UNTOLD not in result.markdown
+    assert HIDDEN not in result.markdown
 
 
 async def test_the_model_gets_the_markdown_and_the_client_the_allowed_fields() -> None:
@@ -81,18 +81,18 @@ async def test_an_empty_allowlist_hides_all() -> None:
 
 async def test_fields_are_named_as_the_model_writes_them() -> None:
     result = await run(a_tool(redact=("station", "letters")))
-    assert result.visible == {"stationId": UNTOLD, "letterCount": 5}
+    assert result.visible == {"stationId": HIDDEN, "letterCount": 5}
 
 
 class Chatty(Out):
     @model_serializer(mode="wrap")
-    def _tell_all(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _dump_all(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {**write(self), "leak": self.station}
 
 
 class Mute(Out):
     @model_serializer(mode="plain")
-    def _tell_in_a_word(self) -> str:
+    def _dump_word(self) -> str:
         return "shortSummary " + self.station
 
 
@@ -114,7 +114,7 @@ async def test_a_structured_output_that_is_no_object_fails() -> None:
 
 async def test_fields_of_a_subclass_stay_hidden() -> None:
     class More(Out):
-        extra: str = UNTOLD
+        extra: str = HIDDEN
 
     async def answer() -> ToolOutput[Out]:
         return ToolOutput("md", More())
@@ -123,14 +123,14 @@ async def test_fields_of_a_subclass_stay_hidden() -> None:
 
 
 async def test_the_tool_hears_who_calls() -> None:
-    heard: list[ToolContext] = []
+    contexts: list[ToolContext] = []
 
     async def handler(_args: Args, context: ToolContext) -> ToolOutput[Out]:
-        heard.append(context)
+        contexts.append(context)
         return ToolOutput("md", Out())
 
     await run(tool(id="demo__x", description="d", effect="read_only", redact=())(handler))
-    assert heard == [CONTEXT]
+    assert contexts == [CONTEXT]
 
 
 async def test_an_unknown_tool_is_an_answer_not_an_exception() -> None:
@@ -159,7 +159,7 @@ async def test_a_tool_the_policy_does_not_name_is_never_called() -> None:
     assert not called
 
 
-@pytest.mark.parametrize("args", [{"days": UNTOLD}, [UNTOLD], UNTOLD, 3, {"city": None}])
+@pytest.mark.parametrize("args", [{"days": HIDDEN}, [HIDDEN], HIDDEN, 3, {"city": None}])
 async def test_wrong_arguments_are_explained_without_their_values(args: object) -> None:
     result = await run(a_tool(), args)
     assert_failed(result, "invalid_args")
@@ -197,7 +197,7 @@ class FragileArgs(BaseModel):
     @field_validator("city")
     @classmethod
     def _breaks(cls, city: str) -> str:
-        raise RuntimeError(UNTOLD + city)
+        raise RuntimeError(HIDDEN + city)
 
 
 async def test_a_validator_that_breaks_is_a_failure_of_the_tool() -> None:
@@ -208,7 +208,7 @@ async def test_a_validator_that_breaks_is_a_failure_of_the_tool() -> None:
     assert_failed(await run(made, {"city": "Rome"}), "failed")
 
 
-@pytest.mark.parametrize("error", [RuntimeError(UNTOLD), TimeoutError(UNTOLD), SystemExit(UNTOLD)])
+@pytest.mark.parametrize("error", [RuntimeError(HIDDEN), TimeoutError(HIDDEN), SystemExit(HIDDEN)])
 async def test_an_exception_is_logged_and_its_text_kept_from_everyone(error: BaseException) -> None:
     async def answer() -> ToolOutput[Out]:
         raise error
@@ -249,7 +249,7 @@ async def test_an_error_while_being_stopped_is_still_a_timeout() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            raise RuntimeError(UNTOLD) from None
+            raise RuntimeError(HIDDEN) from None
         raise AssertionError
 
     assert_failed(await run(a_tool(answer, timeout_s=0.01)), "timeout")
@@ -285,7 +285,7 @@ async def test_awaiting_something_cancelled_is_a_failure_not_a_cancellation() ->
 
 
 class Other(BaseModel):
-    short_summary: str = UNTOLD
+    short_summary: str = HIDDEN
 
 
 @pytest.mark.parametrize(

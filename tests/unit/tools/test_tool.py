@@ -122,7 +122,7 @@ def test_an_id_too_long_for_the_model_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"description": " "}, "needs a description"),
         ({"effect": "harmless"}, "unknown effect 'harmless'"),
@@ -137,9 +137,9 @@ def test_an_id_too_long_for_the_model_is_refused() -> None:
         ),
     ],
 )
-def test_a_wrong_setting_is_named(changes: dict[str, Any], said: str) -> None:
+def test_a_wrong_setting_is_named(changes: dict[str, Any], expected: str) -> None:
     text = fault(**changes)
-    assert said in text
+    assert expected in text
     assert "'demo__weather'" in text
 
 
@@ -205,7 +205,7 @@ async def unresolved(_args: "Nowhere", _context: ToolContext) -> ToolOutput[Out]
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "expected"),
     [
         (not_async, "must be an async function"),
         (no_context, "must take exactly"),
@@ -223,7 +223,7 @@ async def unresolved(_args: "Nowhere", _context: ToolContext) -> ToolOutput[Out]
         (unresolved, "annotations that cannot be resolved"),
     ],
 )
-def test_a_function_that_is_no_tool_is_refused(handler: object, said: str) -> None:
+def test_a_function_that_is_no_tool_is_refused(handler: object, expected: str) -> None:
     text = fault(handler)
-    assert said in text
+    assert expected in text
     assert "'demo__weather'" in text

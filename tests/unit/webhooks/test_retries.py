@@ -43,7 +43,7 @@ def test_every_other_status_is_a_failure(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "retry_after", "wish"),
+    ("status", "retry_after", "expected"),
     [
         (429, "120", timedelta(minutes=2)),
         (503, "Sat, 21 Nov 2026 09:40:00 GMT", timedelta(minutes=10)),
@@ -55,8 +55,10 @@ def test_every_other_status_is_a_failure(status: int) -> None:
         (500, "120", None),
     ],
 )
-def test_retry_after_of_a_receiver_is_parsed(status: int, retry_after: str, wish: timedelta | None) -> None:
-    assert parse_response(status, retry_after, now=NOW).retry_after == wish
+def test_retry_after_of_a_receiver_is_parsed(
+    status: int, retry_after: str, expected: timedelta | None
+) -> None:
+    assert parse_response(status, retry_after, now=NOW).retry_after == expected
 
 
 def test_retry_after_delays_the_next_attempt_within_a_limit() -> None:

@@ -10,7 +10,7 @@ from tests.unit.billing.receipts.journals import JournalDirectory, a_fact, recov
 
 @contextmanager
 def a_process(program: str, journals: JournalDirectory) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """A process that lives as long as the body and is killed then: what it says and is told."""
+    """A process that lives as long as the body and is killed then: its output and its input."""
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program, journals.path], stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
@@ -80,8 +80,8 @@ DYING = textwrap.dedent("""
 
 def test_a_journal_is_recovered_only_after_its_process_was_killed(journals: JournalDirectory) -> None:
     journal = journals.journal()
-    with a_process(DYING, journals) as (said, _):
-        assert said.readline() == b"ready\n"
+    with a_process(DYING, journals) as (output, _):
+        assert output.readline() == b"ready\n"
         while_running = journal.recover()
 
     assert while_running == []
@@ -92,7 +92,7 @@ def test_a_journal_is_recovered_only_after_its_process_was_killed(journals: Jour
     journal.close()
 
 
-HEIR = textwrap.dedent("""
+RECOVERING = textwrap.dedent("""
     import sys
     from pathlib import Path
     from app.billing.receipts.journal import Journal
@@ -114,20 +114,20 @@ def test_two_processes_do_not_recover_the_same_journal(journals: JournalDirector
         crashed.complete_message(a_fact(message))
         crashed.close()
 
-    with a_process(HEIR, journals) as one, a_process(HEIR, journals) as two:
-        for said, _ in (one, two):
-            assert said.readline() == b"ready\n"
-        for _, told in (one, two):
-            told.write(b"go\n")
-            told.flush()
-        recovered_names = [name.decode() for said, _ in (one, two) for name in _after(b"found", said)]
+    with a_process(RECOVERING, journals) as one, a_process(RECOVERING, journals) as two:
+        for output, _ in (one, two):
+            assert output.readline() == b"ready\n"
+        for _, commands in (one, two):
+            commands.write(b"go\n")
+            commands.flush()
+        recovered_names = [name.decode() for output, _ in (one, two) for name in _after(b"found", output)]
 
     assert sorted(recovered_names) == sorted(messages)
 
 
-def _after(word: bytes, said: IO[bytes]) -> list[bytes]:
+def _after(word: bytes, output: IO[bytes]) -> list[bytes]:
     """The rest of the line that begins with a word; what is logged comes before."""
-    return next(rest for first, *rest in map(bytes.split, said) if first == word)
+    return next(rest for first, *rest in map(bytes.split, output) if first == word)
 
 
 def test_a_recovering_process_that_dies_leaves_all_facts(journals: JournalDirectory) -> None:

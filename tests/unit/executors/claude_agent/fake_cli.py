@@ -86,7 +86,7 @@ class FakeCli(Transport):
         """See the SDK."""
         return not self.closed
 
-    def say(self, **line: Any) -> None:
+    def emit(self, **line: Any) -> None:
         """One line of its output."""
         self._lines.put_nowait({"session_id": "s", "uuid": f"u-{next(self._numbers)}", **line})
 
@@ -96,14 +96,14 @@ class FakeCli(Transport):
 
     def begin(self, message: dict[str, Any]) -> None:
         """A turn begins: it says what it has, and repeats the message that began it."""
-        self.say(
+        self.emit(
             type="system",
             subtype="init",
             tools=list(self.tools),
             mcp_servers=[{"name": SERVER}] if self.options.mcp_servers else [],
             plugins=[{"name": name} for name in self.plugins],
         )
-        self.say(**{**message, "uuid": message["uuid"]})
+        self.emit(**{**message, "uuid": message["uuid"]})
 
     def reply(self, text: str, *, message_id: str = "msg_1", parent: str | None = None) -> None:
         """A streamed message."""
@@ -117,18 +117,18 @@ class FakeCli(Transport):
             {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": final},
             {"type": "message_stop"},
         ):
-            self.say(type="stream_event", event=event, parent_tool_use_id=parent)
+            self.emit(type="stream_event", event=event, parent_tool_use_id=parent)
 
     def tool_use(self, name: str, call_id: str, **args: Any) -> None:
         """The model calls a tool."""
         block = {"type": "tool_use", "id": call_id, "name": name, "input": args}
         content = {"id": "msg_1", "role": "assistant", "model": MODEL, "content": [block], "usage": {}}
-        self.say(type="assistant", message=content, parent_tool_use_id=None)
+        self.emit(type="assistant", message=content, parent_tool_use_id=None)
 
     def tool_result(self, call_id: str, text: str, *, is_error: bool = False) -> None:
         """What the model gets of a call."""
         block = {"type": "tool_result", "tool_use_id": call_id, "content": text, "is_error": is_error}
-        self.say(type="user", message={"role": "user", "content": [block]}, parent_tool_use_id=None)
+        self.emit(type="user", message={"role": "user", "content": [block]}, parent_tool_use_id=None)
 
     def result(self, **fields: Any) -> None:
         """A turn ends."""
@@ -142,7 +142,7 @@ class FakeCli(Transport):
             "stop_reason": "end_turn",
             "result": "hello",
         }
-        self.say(type="result", **{**defaults, **fields})
+        self.emit(type="result", **{**defaults, **fields})
 
     async def call_tool(self, tool_id: str, call_id: str, **args: Any) -> dict[str, Any]:
         """Call one of our tools, as the model asked: its result goes to the model."""
@@ -162,13 +162,13 @@ class FakeCli(Transport):
                 "clientInfo": {"name": "c", "version": "1"},
             }
             await self.mcp("initialize", info)
-            await self.ask(
+            await self.send_request(
                 subtype="mcp_message",
                 server_name=SERVER,
                 message={"jsonrpc": "2.0", "method": "notifications/initialized"},
             )
         message = {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params or {}}
-        answered = await self.ask(subtype="mcp_message", server_name=SERVER, message=message)
+        answered = await self.send_request(subtype="mcp_message", server_name=SERVER, message=message)
         response: dict[str, Any] = answered["mcp_response"]
         result: dict[str, Any] = response["result"]
         return result
@@ -178,12 +178,14 @@ class FakeCli(Transport):
         matchers = (self.initialized["request"].get("hooks") or {}).get(name, [])
         given = {"hook_event_name": name, **details}
         return [
-            await self.ask(subtype="hook_callback", callback_id=callback, input=given, tool_use_id=call_id)
+            await self.send_request(
+                subtype="hook_callback", callback_id=callback, input=given, tool_use_id=call_id
+            )
             for matcher in matchers
             for callback in matcher["hookCallbackIds"]
         ]
 
-    async def ask(self, **request: Any) -> dict[str, Any]:
+    async def send_request(self, **request: Any) -> dict[str, Any]:
         """A control request to the SDK."""
         request_id = f"cli-{next(self._numbers)}"
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()

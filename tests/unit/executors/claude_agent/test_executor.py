@@ -87,13 +87,13 @@ async def test_the_model_gets_each_tool_with_its_description_and_schema(tmp_path
 async def test_a_tools_answer_goes_to_the_model_and_its_visible_part_to_clients(tmp_path: Path) -> None:
     answers: list[dict[str, Any]] = []
 
-    async def asks(cli: FakeCli, message: dict[str, Any]) -> None:
+    async def calls_tool(cli: FakeCli, message: dict[str, Any]) -> None:
         cli.begin(message)
         answers.append(await cli.call_tool("demo__weather", "toolu_1", city="Rome"))
         cli.reply("hello")
         cli.result()
 
-    async with an_executor(tmp_path, FakeCli(asks, tools=(NAME,))) as bench:
+    async with an_executor(tmp_path, FakeCli(calls_tool, tools=(NAME,))) as bench:
         events = await bench.run(with_tools(weather))
 
     assert answers[0]["content"][0]["text"] == "Sunny in Rome"
@@ -133,13 +133,13 @@ async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, pool_size: int
         found.append(structlog.contextvars.get_contextvars().get("run_id"))
         return ToolOutput("you", Nothing())
 
-    async def asks(cli: FakeCli, message: dict[str, Any]) -> None:
+    async def calls_tool(cli: FakeCli, message: dict[str, Any]) -> None:
         cli.begin(message)
         await cli.call_tool("demo__who", "toolu_1")
         cli.reply("hello")
         cli.result()
 
-    clis = [FakeCli(asks, tools=("mcp__runtally__demo__who",)) for _ in range(4)]
+    clis = [FakeCli(calls_tool, tools=("mcp__runtally__demo__who",)) for _ in range(4)]
     async with an_executor(tmp_path, *clis, pool_size=pool_size) as bench:
         for name in ("one", "two", "three"):
             with structlog.contextvars.bound_contextvars(run_id=name):
@@ -250,13 +250,13 @@ async def test_a_tool_that_fails_on_purpose_tells_the_model_why(tmp_path: Path) 
 
     answers: list[dict[str, Any]] = []
 
-    async def asks(cli: FakeCli, message: dict[str, Any]) -> None:
+    async def calls_tool(cli: FakeCli, message: dict[str, Any]) -> None:
         cli.begin(message)
         answers.append(await cli.call_tool("demo__fails", "toolu_1"))
         cli.reply("hello")
         cli.result()
 
-    async with an_executor(tmp_path, FakeCli(asks, tools=("mcp__runtally__demo__fails",))) as bench:
+    async with an_executor(tmp_path, FakeCli(calls_tool, tools=("mcp__runtally__demo__fails",))) as bench:
         events = await bench.run(with_tools(fails))
 
     assert (answers[0]["isError"], answers[0]["content"][0]["text"]) == (True, "the station is closed")
@@ -286,7 +286,7 @@ async def test_observers_get_prompts_tools_and_ends_of_turns_in_both_modes(tmp_p
     async def observe(call: HookCall) -> None:
         calls.append(call.name)
 
-    async def asks(cli: FakeCli, message: dict[str, Any]) -> None:
+    async def calls_tool(cli: FakeCli, message: dict[str, Any]) -> None:
         cli.begin(message)
         await cli.hook("UserPromptSubmit")
         await cli.hook("PreToolUse", "toolu_1", tool_name=NAME)
@@ -296,7 +296,7 @@ async def test_observers_get_prompts_tools_and_ends_of_turns_in_both_modes(tmp_p
         await cli.hook("Stop")
         cli.result()
 
-    clis = FakeCli(asks, tools=(NAME,))
+    clis = FakeCli(calls_tool, tools=(NAME,))
     async with an_executor(tmp_path, clis, observers=[observe], needs_full_mode=mode == "full") as bench:
         await bench.run(with_tools(weather))
 

@@ -12,21 +12,21 @@ from tests.unit.executors.claude_agent.an_executor import OwnAuth
 @dataclass(slots=True)
 class FailingAuth(OwnAuth):
     problems: list[str | None] = field(default_factory=list)
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    called: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def problem(self) -> str | None:
-        self.asked.set()
+        self.called.set()
         return self.problems.pop(0)
 
 
 async def checked_once(probe: ReadinessProbe, auth: FailingAuth) -> None:
     running = asyncio.create_task(probe.run())
     async with asyncio.timeout(10):
-        await auth.asked.wait()
+        await auth.called.wait()
         await asyncio.sleep(0)
     running.cancel()
     await asyncio.wait({running})
-    auth.asked.clear()
+    auth.called.clear()
 
 
 async def test_a_problem_is_known_logged_once_and_forgotten_when_it_is_over() -> None:

@@ -72,7 +72,7 @@ def a_session(plan: RunPlan, *entries: TranscriptEntry, away: int = 0) -> tuple[
     return SdkSession(store, a_conversation(plan), plan.run), store
 
 
-def asked(text: str) -> list[Message]:
+def user_messages(text: str) -> list[Message]:
     return [Message(role="user", content=text)]
 
 
@@ -81,7 +81,7 @@ async def test_a_new_conversation_begins_with_the_question_and_writes_nothing_be
     session, _ = a_session(plan)
     directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
 
-    prompt = await session.load(plan, asked("hello"))
+    prompt = await session.load(plan, user_messages("hello"))
     session.write_transcript(directory)
     session.configure(options, directory)
 
@@ -97,7 +97,7 @@ async def test_one_that_goes_on_is_resumed_on_its_lines(tmp_path: Path) -> None:
     session, _ = a_session(plan, *earlier())
     directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
 
-    prompt = await session.load(plan, asked("three"))
+    prompt = await session.load(plan, user_messages("three"))
     session.write_transcript(directory)
     session.configure(options, directory)
 
@@ -112,13 +112,17 @@ async def test_an_attempt_that_asked_already_goes_on_and_does_not_ask_again() ->
     plan = a_plan()
     session, _ = a_session(plan, *earlier(str(plan.run.run_id)))
 
-    assert (await session.load(plan, asked("one"))).content == RESUME_PROMPT
+    assert (await session.load(plan, user_messages("one"))).content == RESUME_PROMPT
 
 
 async def test_a_history_that_contradicts_the_conversation_ends_the_run() -> None:
     plan = a_plan()
     session, _ = a_session(plan, *earlier())
-    messages = [*asked("something else"), Message(role="assistant", content="no"), *asked("three")]
+    messages = [
+        *user_messages("something else"),
+        Message(role="assistant", content="no"),
+        *user_messages("three"),
+    ]
 
     with pytest.raises(ExecutionFailed) as failed:
         await session.load(plan, messages)
@@ -132,7 +136,7 @@ async def test_what_the_sdk_could_not_store_is_stored_from_the_file(
     plan = a_plan()
     session, store = a_session(plan, away=1)
     directory = RunDirectory(tmp_path)
-    await session.load(plan, asked("hello"))
+    await session.load(plan, user_messages("hello"))
     options = ClaudeAgentOptions()
     session.configure(options, directory)
     directory.transcripts.mkdir(parents=True)

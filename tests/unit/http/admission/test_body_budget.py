@@ -35,13 +35,13 @@ def test_the_total_is_limited() -> None:
 def test_a_rejected_request_keeps_its_reservation_until_its_end() -> None:
     budget = BodyBudget(total=100, per_account=60, rate=UNLIMITED)
 
-    def asks_for_too_much() -> None:
+    def reads_too_much() -> None:
         with budget.reservation("a") as held:
             held.grow_to(50)
             held.grow_to(61)
 
     with pytest.raises(TooManyBodies):
-        asks_for_too_much()
+        reads_too_much()
     assert budget.held == 0
 
 

@@ -214,8 +214,8 @@ def test_a_failed_call_is_marked() -> None:
 
     sent = encoded_events([STARTED, CALL, result, DONE])
 
-    (told_result,) = [event for event in sent if event["type"] == "TOOL_CALL_RESULT"]
-    assert told_result["metadata"] == {"runtally": {"isError": True}}
+    (result_event,) = [event for event in sent if event["type"] == "TOOL_CALL_RESULT"]
+    assert result_event["metadata"] == {"runtally": {"isError": True}}
 
 
 def test_values_that_json_cannot_represent_are_replaced() -> None:

@@ -58,14 +58,14 @@ def test_only_texts_of_the_history_are_sent() -> None:
             {"type": "text", "text": "It is 5."},
         ],
     }
-    silent = {"id": "a2", "role": "assistant", "parts": [{"type": "step-start"}]}
+    empty = {"id": "a2", "role": "assistant", "parts": [{"type": "step-start"}]}
     system = a_message("Be brief.", "s", "system")
     messages = [
         system,
         a_message("the time"),
         answer,
         a_message("again", "u2"),
-        silent,
+        empty,
         a_message("and now", "u3"),
     ]
 
@@ -87,16 +87,16 @@ def test_images_come_in_data_urls(media_type: str) -> None:
     file = {"type": "file", "mediaType": media_type, "url": f"data:image/png;base64,{PIXEL}"}
     message = {"id": "u", "role": "user", "parts": [file, {"type": "text", "text": "What is it?"}]}
 
-    (asked,) = run_of(message).messages
+    (requested,) = run_of(message).messages
 
-    assert asked.parts == [
+    assert requested.parts == [
         ImagePart.of(type="image", media_type="image/png", data=PIXEL),
         TextPart(type="text", text="What is it?"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         ("https://example.org/x.png", "data: URL"),
         (None, "data: URL"),
@@ -105,13 +105,13 @@ def test_images_come_in_data_urls(media_type: str) -> None:
         ("data:image/png;base64,", "base64"),
     ],
 )
-def test_other_files_are_rejected_with_their_path(url: str | None, said: str) -> None:
+def test_other_files_are_rejected_with_their_path(url: str | None, expected: str) -> None:
     file = {"type": "file", "mediaType": "image/png", "url": url}
 
     field, message = refused({"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}, file]})
 
     assert field == "messages.0.parts.1.url"
-    assert said in message
+    assert expected in message
 
 
 def test_a_file_of_an_earlier_message_is_validated_only_with_history() -> None:
@@ -145,9 +145,9 @@ def a_decided_message(message_id: str, *states: str) -> dict[str, Any]:
 
 
 def test_decisions_are_recognized_by_their_state() -> None:
-    asked = a_decided_message("a1", "output-available", "approval-responded", "approval-requested")
+    requested = a_decided_message("a1", "output-available", "approval-responded", "approval-requested")
 
-    message = a_chat(a_message("hi"), asked).decided_message
+    message = a_chat(a_message("hi"), requested).decided_message
 
     assert message is not None
     assert [decision.request_id for decision in message.decisions] == ["a1-approval-responded"]

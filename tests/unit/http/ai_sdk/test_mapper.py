@@ -25,8 +25,8 @@ def test_version_5_gets_permission_requests_as_data_parts() -> None:
     )
 
     request = {"requestId": "p-t", "toolCallId": "t", "toolName": "mail", "args": ARGS, "expiresAt": "later"}
-    asked, allowed = [part for part in parts if part["type"] == "data-permission"]
-    assert asked == {
+    paused, allowed = [part for part in parts if part["type"] == "data-permission"]
+    assert paused == {
         "type": "data-permission",
         "id": "p-t",
         "data": {**request, "runId": "r-1", "state": "requested"},
@@ -76,10 +76,10 @@ def test_a_decided_request_does_not_pause_the_response() -> None:
 
 def test_parallel_calls_request_approval_one_after_the_other() -> None:
     """Else the step would hold a call without an answer, and the client never post the others."""
-    asked = (STARTED, a_call("a"), a_call("b"), Step(step_index=1, step_budget=None), a_request("a"))
+    paused = (STARTED, a_call("a"), a_call("b"), Step(step_index=1, step_budget=None), a_request("a"))
     then = (a_resolution("a", "deny"), a_request("b"), a_resolution("b"), a_result("b"), a_text("m", "Done."))
 
-    parts = parts_of(*asked, *then, approvals=True)
+    parts = parts_of(*paused, *then, approvals=True)
 
     assert [kind for kind in kinds_of(parts)[1:] if kind != "data-step"] == [
         *("start-step", "tool-input-available a", "tool-approval-request a", "tool-output-denied a"),

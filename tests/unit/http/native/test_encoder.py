@@ -112,9 +112,9 @@ def test_it_implements_the_encoder_port() -> None:
 
 
 @given(st.integers(0, len(A_RUN)))
-def test_a_resumed_stream_is_byte_identical(heard: int) -> None:
+def test_a_resumed_stream_is_byte_identical(received: int) -> None:
     entries = entries_of(A_RUN)
-    assert NativeEncoder().encode(entries[:heard]) + NativeEncoder().encode(entries[heard:]) == GOLDEN
+    assert NativeEncoder().encode(entries[:received]) + NativeEncoder().encode(entries[received:]) == GOLDEN
 
 
 @given(st.lists(texts, min_size=1, max_size=5))
@@ -123,16 +123,16 @@ def test_any_text_survives_a_clients_parser(deltas: list[str]) -> None:
     assert stream.isascii()
     assert b"\r" not in stream
     assert stream.count(b"\n") == 4 * len(deltas)
-    heard = parsed(stream)
-    assert [int(sse.id) for sse in heard] == list(range(1, len(deltas) + 1))
-    assert {sse.event for sse in heard} == {"text_delta"}
-    assert [json.loads(sse.data) for sse in heard] == [
+    received = parsed(stream)
+    assert [int(sse.id) for sse in received] == list(range(1, len(deltas) + 1))
+    assert {sse.event for sse in received} == {"text_delta"}
+    assert [json.loads(sse.data) for sse in received] == [
         {"type": "text_delta", "messageId": "m", "delta": delta} for delta in deltas
     ]
 
 
 def test_heartbeats_and_the_retry_hint_are_not_events() -> None:
     stream = RETRY_FRAME + HEARTBEAT + NativeEncoder().encode(entries_of(A_RUN[:2])) + HEARTBEAT
-    heard = parsed(stream)
-    assert [sse.id for sse in heard if sse.data] == ["1", "2"]
-    assert heard[0].retry == 2000
+    received = parsed(stream)
+    assert [sse.id for sse in received if sse.data] == ["1", "2"]
+    assert received[0].retry == 2000

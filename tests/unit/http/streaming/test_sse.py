@@ -13,7 +13,7 @@ from app.http.streaming.sse import stream_events
 from app.streams.port import LogEntry
 
 HEARTBEAT = b": \n\n"
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 
 
 class Reader:
@@ -29,7 +29,7 @@ class Reader:
 
     async def chunk(self) -> bytes:
         """The next chunk of the body."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while True:
                 message = await self.sent.get()
                 if message["type"] == "http.response.body":
@@ -99,7 +99,7 @@ async def test_a_disconnect_closes_the_batches() -> None:
 
     reader.left.set()
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await task
         await run.closed.wait()
 
@@ -118,7 +118,7 @@ async def test_a_disconnect_during_a_chunk_closes_the_batches() -> None:
     await sending.wait()
     reader.left.set()
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         await task
     assert run.closed.is_set()
 

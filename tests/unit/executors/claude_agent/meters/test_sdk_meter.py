@@ -5,45 +5,47 @@ from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.ids import MessageId
 from app.usage import TokenUsage
 
-ASKED = "claude-sonnet-5-5"
+REQUESTED = "claude-sonnet-5-5"
 OTHER = "claude-haiku-5-5"
 
 
-def a_message(*tokens: int, model: str = ASKED, final: bool = True) -> MeteredMessage:
+def a_message(*tokens: int, model: str = REQUESTED, final: bool = True) -> MeteredMessage:
     return MeteredMessage(MessageId("msg_1"), model, TokenUsage(*tokens), final)
 
 
 def test_nothing_is_left_when_every_message_was_shown() -> None:
-    after = {ASKED: TokenUsage(30, 5, 7)}
+    after = {REQUESTED: TokenUsage(30, 5, 7)}
 
-    assert residuals({}, after, [a_message(10, 2, 7), a_message(20, 3)], requested_model=ASKED) == {}
+    assert residuals({}, after, [a_message(10, 2, 7), a_message(20, 3)], requested_model=REQUESTED) == {}
 
 
 def test_what_earlier_runs_of_a_conversation_used_is_not_charged_again() -> None:
-    before, after = {ASKED: TokenUsage(100, 50)}, {ASKED: TokenUsage(110, 52)}
+    before, after = {REQUESTED: TokenUsage(100, 50)}, {REQUESTED: TokenUsage(110, 52)}
 
-    assert residuals(before, after, [a_message(10, 2)], requested_model=ASKED) == {}
+    assert residuals(before, after, [a_message(10, 2)], requested_model=REQUESTED) == {}
 
 
 def test_a_call_that_was_not_shown_is_left_over() -> None:
-    after = {ASKED: TokenUsage(15, 6, 7, 8, 9)}
+    after = {REQUESTED: TokenUsage(15, 6, 7, 8, 9)}
 
-    left = residuals({}, after, [a_message(10, 2)], requested_model=ASKED)
+    left = residuals({}, after, [a_message(10, 2)], requested_model=REQUESTED)
 
-    assert left == {ASKED: (TokenUsage(5, 4, 7, 8, 9), True)}
+    assert left == {REQUESTED: (TokenUsage(5, 4, 7, 8, 9), True)}
 
 
 def test_a_hidden_call_of_another_model_keeps_its_model() -> None:
-    after = {ASKED: TokenUsage(10, 2), OTHER: TokenUsage(400, 30)}
+    after = {REQUESTED: TokenUsage(10, 2), OTHER: TokenUsage(400, 30)}
 
-    assert residuals({}, after, [a_message(10, 2)], requested_model=ASKED) == {
+    assert residuals({}, after, [a_message(10, 2)], requested_model=REQUESTED) == {
         OTHER: (TokenUsage(400, 30), True)
     }
 
 
 def test_a_message_served_by_another_model_than_asked_is_not_counted_twice() -> None:
     assert (
-        residuals({}, {ASKED: TokenUsage(10, 2)}, [a_message(10, 2, model=OTHER)], requested_model=ASKED)
+        residuals(
+            {}, {REQUESTED: TokenUsage(10, 2)}, [a_message(10, 2, model=OTHER)], requested_model=REQUESTED
+        )
         == {}
     )
 
@@ -51,11 +53,13 @@ def test_a_message_served_by_another_model_than_asked_is_not_counted_twice() -> 
 def test_the_estimate_of_a_message_cut_off_is_no_hidden_call() -> None:
     cut = a_message(10, 2, final=False)
 
-    assert residuals({}, {ASKED: TokenUsage(10, 20)}, [cut], requested_model=ASKED) == {}
-    assert residuals({}, {}, [cut], requested_model=ASKED) == {}
+    assert residuals({}, {REQUESTED: TokenUsage(10, 20)}, [cut], requested_model=REQUESTED) == {}
+    assert residuals({}, {}, [cut], requested_model=REQUESTED) == {}
 
 
 def test_beside_a_message_cut_off_input_betrays_a_hidden_call() -> None:
-    left = residuals({}, {ASKED: TokenUsage(60, 20)}, [a_message(10, 2, final=False)], requested_model=ASKED)
+    left = residuals(
+        {}, {REQUESTED: TokenUsage(60, 20)}, [a_message(10, 2, final=False)], requested_model=REQUESTED
+    )
 
-    assert left == {ASKED: (TokenUsage(50, 18), False)}
+    assert left == {REQUESTED: (TokenUsage(50, 18), False)}

@@ -4,7 +4,7 @@ import pytest
 
 from app.executors.claude_agent.options.init_check import BUILT_IN_PLUGINS, UnexpectedCapabilities, check_init
 
-AS_ASKED: dict[str, Any] = {
+EXPECTED: dict[str, Any] = {
     "tools": ["mcp__runtally__core__calculate"],
     "mcp_servers": [{"name": "runtally", "status": "connected"}],
     "plugins": [{"name": name} for name in BUILT_IN_PLUGINS],
@@ -19,7 +19,7 @@ def check(init: dict[str, Any]) -> None:
 
 
 def test_what_was_asked_is_accepted_and_discoveries_are_tolerated() -> None:
-    check(AS_ASKED)
+    check(EXPECTED)
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_what_was_asked_is_accepted_and_discoveries_are_tolerated() -> None:
 )
 def test_anything_else_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(UnexpectedCapabilities, match=next(iter(change))):
-        check({**AS_ASKED, **change})
+        check({**EXPECTED, **change})

@@ -108,7 +108,7 @@ def test_the_model_thinks_as_the_registry_says(thinking: Any, expected: dict[str
 
 def test_limits_and_the_schema_of_the_answer_are_passed_on() -> None:
     schema = {"type": "object", "properties": {}}
-    asked = ResponseFormat.model_validate({"type": "json_schema", "schema": schema})
-    options = built(a_plan(limits=RunLimits.of(max_turns=4)), response_format=asked)
+    json_format = ResponseFormat.model_validate({"type": "json_schema", "schema": schema})
+    options = built(a_plan(limits=RunLimits.of(max_turns=4)), response_format=json_format)
 
     assert (options.max_turns, options.output_format) == (4, {"type": "json_schema", "schema": schema})

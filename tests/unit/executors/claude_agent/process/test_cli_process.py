@@ -54,7 +54,7 @@ async def test_a_question_is_answered_and_nothing_is_left(tmp_path: Path) -> Non
 async def test_a_cli_that_dies_fails_what_reads_it(tmp_path: Path) -> None:
     async def die(cli: FakeCli, message: dict[str, Any]) -> None:
         cli.begin(message)
-        cli.say(type="stream_event")
+        cli.emit(type="stream_event")
 
     async with a_process(tmp_path, FakeCli(die)) as process:
         process.send("m1", "hello")
@@ -193,7 +193,7 @@ async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(
         stored.append(directory.path)
 
     async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.say(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
+        cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
         await script(cli, message)
 
     async with a_process(tmp_path, FakeCli(loses_a_line), before_cleanup=store) as process:

@@ -52,6 +52,6 @@ def test_a_cli_comes_behind_the_server_where_processors_are_scarce(tmp_path: Pat
     for program in (cli, script):
         program.chmod(0o700)
 
-    said = subprocess.run([script], check=True, capture_output=True, text=True)
+    finished = subprocess.run([script], check=True, capture_output=True, text=True)
 
-    assert int(said.stdout) == min(19, os.nice(0) + 10)
+    assert int(finished.stdout) == min(19, os.nice(0) + 10)

@@ -19,12 +19,12 @@ async def responded(buffer: MessageBuffer) -> list[Message]:
 
 
 async def test_messages_are_read_in_their_order_up_to_the_end() -> None:
-    buffer, said = MessageBuffer(), [a_piece(str(number)) for number in range(200)]
-    for message in said:
+    buffer, sent = MessageBuffer(), [a_piece(str(number)) for number in range(200)]
+    for message in sent:
         buffer.put(message)
     buffer.end()
 
-    assert await responded(buffer) == said
+    assert await responded(buffer) == sent
 
 
 async def test_why_it_ended_is_told_after_what_was_said() -> None:

@@ -31,8 +31,8 @@ def test_a_process_that_is_no_sandbox_is_not_entered() -> None:
 
 
 def test_an_operator_is_told_what_limits_a_sandbox_and_that_root_is_not_counted() -> None:
-    said = limits_in_force()
+    description = limits_in_force()
 
-    assert "limits by the kernel" in said
-    if "control groups" not in said:
-        assert ("should not be root" in said) is (os.geteuid() == 0)
+    assert "limits by the kernel" in description
+    if "control groups" not in description:
+        assert ("should not be root" in description) is (os.geteuid() == 0)

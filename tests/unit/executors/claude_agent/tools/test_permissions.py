@@ -17,14 +17,14 @@ GRAPH = a_graph(
 
 
 class Reviewer:
-    """Says what it is told to, and remembers what it was asked."""
+    """Gives the configured decisions, and records what it reviewed."""
 
     def __init__(self, answer: object = None) -> None:
         self.answer = answer
-        self.asked: list[tuple[str, object, str]] = []
+        self.reviewed: list[tuple[str, object, str]] = []
 
     async def __call__(self, tool: CliTool, args: object, call_id: str) -> object:
-        self.asked.append((tool.id, args, call_id))
+        self.reviewed.append((tool.id, args, call_id))
         if isinstance(self.answer, Exception):
             raise self.answer
         return args if self.answer is None else self.answer
@@ -52,14 +52,14 @@ async def test_nothing_runs_after_the_deadline_or_the_budget(name: str) -> None:
     reviewer = Reviewer()
 
     assert await decided(name, {"subagent_type": "helper"}, reviewer, "time is up") == ("deny", "time is up")
-    assert reviewer.asked == []
+    assert reviewer.reviewed == []
 
 
 async def test_a_call_in_order_is_left_to_the_rules_of_the_cli() -> None:
     reviewer = Reviewer()
 
     assert await decided("Read", {"file_path": "/workspace/a.txt"}, reviewer) == (None, None)
-    assert reviewer.asked == [("Read", {"file_path": "a.txt"}, "toolu_1")]
+    assert reviewer.reviewed == [("Read", {"file_path": "a.txt"}, "toolu_1")]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_a_call_out_of_bounds_is_denied_without_asking_anybody(name: str, 
 
     decision, reason = await decided(name, args, reviewer)
 
-    assert (decision, reviewer.asked) == ("deny", [])
+    assert (decision, reviewer.reviewed) == ("deny", [])
     assert reason
 
 

@@ -25,10 +25,10 @@ async def test_an_observer_that_fails_disturbs_no_other() -> None:
         message = "observer is broken"
         raise RuntimeError(message)
 
-    async def hears(call: HookCall) -> None:
+    async def records(call: HookCall) -> None:
         responded.append(call.name)
 
-    hooks = SdkHooks([fails, hears, fails, hears], nothing_against, full=True)
+    hooks = SdkHooks([fails, records, fails, records], nothing_against, full=True)
 
     await hooks.notify(HookCall("PreToolUse", "toolu_1"))
 
@@ -38,11 +38,11 @@ async def test_an_observer_that_fails_disturbs_no_other() -> None:
 async def test_only_of_a_lean_cli_moments_are_told_by_others() -> None:
     responded: list[tuple[str, str]] = []
 
-    async def hears(call: HookCall) -> None:
+    async def records(call: HookCall) -> None:
         responded.append((call.name, call.tool_call_id or ""))
 
     for full in (True, False):
-        hooks = SdkHooks([hears], nothing_against, full=full)
+        hooks = SdkHooks([records], nothing_against, full=full)
         await hooks.notify_in_lean_mode(HookCall("PreToolUse", f"full: {full}"))
 
     assert responded == [("PreToolUse", "full: False")]

@@ -6,29 +6,29 @@ from app.http.api.health.shared_result import SharedResult
 
 
 class Question:
-    """Counts how often it is asked; answers when it may."""
+    """Counts its calls; returns when it may."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
         self.may_answer = asyncio.Event()
 
     async def __call__(self) -> int:
-        self.asked += 1
+        self.calls += 1
         await self.may_answer.wait()
-        return self.asked
+        return self.calls
 
 
 async def test_concurrent_callers_share_one_result() -> None:
     question = Question()
     shared = SharedResult(question, max_age_s=60)
-    asking = [asyncio.create_task(shared.get()) for _ in range(100)]
+    waiting = [asyncio.create_task(shared.get()) for _ in range(100)]
     await asyncio.sleep(0)
-    asking[0].cancel()
+    waiting[0].cancel()
     question.may_answer.set()
 
-    assert await asyncio.gather(*asking[1:]) == [1] * 99
+    assert await asyncio.gather(*waiting[1:]) == [1] * 99
     assert await shared.get() == 1
-    assert asking[0].cancelled()
+    assert waiting[0].cancelled()
 
 
 async def test_an_expired_result_is_computed_again() -> None:
@@ -41,7 +41,7 @@ async def test_an_expired_result_is_computed_again() -> None:
         while await shared.get() == first:
             await asyncio.sleep(0)
 
-    assert question.asked == 2
+    assert question.calls == 2
 
 
 async def test_an_error_is_raised_and_expires_like_a_result() -> None:
