@@ -4,6 +4,7 @@ import asyncio
 import gc
 import gzip
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -79,9 +80,10 @@ async def test_countless_small_pieces_keep_nobody_waiting() -> None:
     async def watch() -> None:
         nonlocal worst
         while True:
-            before = asyncio.get_running_loop().time()
+            # The loop's own CPU time: other programs do not count.
+            before = time.thread_time()
             await asyncio.sleep(0)
-            worst = max(worst, asyncio.get_running_loop().time() - before)
+            worst = max(worst, time.thread_time() - before)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

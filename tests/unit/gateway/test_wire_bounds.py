@@ -54,11 +54,11 @@ def test_a_line_that_comes_byte_by_byte_is_copied_once() -> None:
     fold = StreamFold()
     fold.feed(b"data: " + b"x" * (LINE_BYTES - 300_000))
 
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(200_000):
         fold.feed(b"x")
 
-    assert time.perf_counter() - began < 10
+    assert time.thread_time() - began < 10
 
 
 def test_a_line_of_countless_values_is_not_parsed() -> None:
@@ -76,15 +76,15 @@ def test_what_was_received_is_known_at_once_when_an_answer_is_cut_off() -> None:
     fold = StreamFold()
     fold.feed(wire.sse(EVENTS[0]))
     delta = wire.sse({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}})
-    read = time.perf_counter()
+    read = time.thread_time()
     for _ in range(500):
         fold.feed(delta * 100)
-    cut = time.perf_counter()
+    cut = time.thread_time()
     message = fold.finish()
 
     assert message is not None
     assert message.usage.output_tokens == 12_500
-    assert time.perf_counter() - cut < (cut - read) / 4
+    assert time.thread_time() - cut < (cut - read) / 4
 
 
 def test_an_estimate_is_not_larger_than_what_was_asked_for() -> None:

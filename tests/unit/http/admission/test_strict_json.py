@@ -67,9 +67,9 @@ def test_the_number_of_values_is_limited() -> None:
 
 def test_many_names_are_parsed_quickly() -> None:
     names = ",".join(f'"{number}":0' for number in range(100_000))
-    started = time.perf_counter()
+    started = time.thread_time()
 
     with pytest.raises(Invalid):
         read_json(f'{{{names},"99999":0}}'.encode())
 
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5
