@@ -288,4 +288,22 @@ MUTANTS = (
         "        self._pending_sizes.pop(message_id, None)\n",
         "",
     ),
+    Mutant(
+        "a message that cannot be delivered fails the run",
+        "app/executors/inbox.py",
+        'log.exception("run.message_not_delivered")',
+        "raise",
+    ),
+    Mutant(
+        "a process that is discarded at once is never cleaned up",
+        f"{_CLAUDE}/process/cli_process.py",
+        "if self._owner is not None and self._owner_runs:",
+        "if self._owner is not None:",
+    ),
+    Mutant(
+        "events of a subagent delay the pause of a response",
+        "app/http/streaming/pausing.py",
+        "if _is_late(encoder, waited_s):",
+        "if False:",
+    ),
 )

@@ -126,7 +126,7 @@ async def test_events_of_a_subagent_do_not_delay_the_pause_for_ever() -> None:
             clock.now += 0.01
             yield [LogEntry(position, SUBAGENT)]
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(10):
         chunks = [chunk async for chunk in chunks_until_pause(follow(), an_encoder("ai_sdk"), clock=clock)]
 
     assert clock.now == pytest.approx(PAUSE_AT_LATEST_S, abs=0.02)
@@ -143,7 +143,7 @@ async def test_the_time_a_slow_reader_takes_does_not_count() -> None:
         [TextDelta(message_id="m", delta="Sent."), DONE],
     )
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(10):
         async for chunk in chunks_until_pause(run.follow(), an_encoder("ai_sdk"), clock=clock):
             chunks.append(chunk)
             clock.now += 2 * PAUSE_AT_LATEST_S
