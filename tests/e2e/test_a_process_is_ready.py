@@ -6,13 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
+
+OTHERS: list[dict[str, Any]] = [
+    {"model": "claude-haiku-4-5"},
+    {"toolIds": []},
+    {"limits": {"maxTurns": 1}},
+    {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]},
+    {"stateKey": "chat-1"},
+    {"responseFormat": {"type": "json_schema", "schema": {"type": "object"}}},
+]
+"""What a process that is ready was not started for."""
 
 
 def echo(request: ApiRequest) -> Reply:
@@ -50,34 +59,20 @@ async def test_nothing_of_one_run_is_in_the_next(world_of: WorldOf) -> None:
     assert [receipt["accountId"] for receipt in mine] != [theirs[0]["accountId"]]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"model": "claude-haiku-4-5"},
-        {"toolIds": []},
-        {"limits": {"maxTurns": 1}},
-        {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]},
-        {"stateKey": "chat-1"},
-        {"responseFormat": {"type": "json_schema", "schema": {"type": "object"}}},
-    ],
-    ids=["model", "tools", "turns", "system prompt", "conversation", "answer's form"],
-)
-async def test_a_run_that_needs_another_process_gets_its_own(
-    world_of: WorldOf, other: dict[str, Any]
-) -> None:
+async def test_a_run_that_needs_another_process_gets_its_own(world_of: WorldOf) -> None:
     world = await world_of(echo, RUNTALLY_WARM_POOL=1)
     await world.run(a_request("first"))
-    ready = await one_ready(world)
 
-    await world.run({**a_request("second"), **other})
+    for other in OTHERS:
+        ready = await one_ready(world)
+        await world.run({**a_request("next"), **other})
 
-    body = world.simulator.requests[-1].body
-    assert (body["model"] == "claude-haiku-4-5") == ("model" in other)
-    assert ("Be brief." in str(body["system"])) == ("messages" in other)
-    if "toolIds" in other:
-        assert world.simulator.requests[-1].tool_names == []
-    if set(other) & {"stateKey", "responseFormat"}:
-        assert ready.is_running()
+        asked = world.simulator.requests[-1]
+        assert (asked.body["model"] == "claude-haiku-4-5") == ("model" in other), other
+        assert ("Be brief." in str(asked.body["system"])) == ("messages" in other), other
+        assert (CLOCK in asked.tool_names) == ("toolIds" not in other), other
+        if set(other) & {"stateKey", "responseFormat"}:
+            assert ready.is_running(), other
 
 
 async def test_a_process_that_died_while_it_waited_is_not_used(world_of: WorldOf) -> None:

@@ -135,10 +135,11 @@ async def test_no_call_is_let_through_after_the_deadline(world_of: WorldOf) -> N
 
     assert ending(events) == ("timeout", "timeout")
     sent = {each.message_id: each.first_byte_at or asked for each in world.simulator.sent}
-    assert all(began - asked < 3.5 for began in sent.values())
+    # Far less than its eight turns would take.
+    assert all(began - asked < 6 for began in sent.values())
     billed, told = bill(await world.receipts(events[0].data["runId"])), wire(world.simulator.sent)
     # What was on its way when the last one was cut off, nobody has read.
-    *whole, _cut = sent
+    whole = list(sent)[:-1]
     assert {name: billed[name] for name in whole} == {name: told[name] for name in whole}
     assert billed.keys() <= told.keys()
 

@@ -8,21 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.executors.scripted import CallTool, TakeMessage, WaitFor, WriteMessage
+from app.executors.scripted import CallTool, TakeMessage, WriteMessage
 from app.usage import TokenUsage
-from tests.e2e.executors import EXECUTORS, OpenExecutor
+from tests.e2e.executors import EXECUTORS, OpenExecutor, a_wait, reached_by
 from tests.e2e.stories import World, a_request, said, until_sent
 
 CLOCK = "core__get_current_time"
-
-
-def a_wait() -> WaitFor:
-    return WaitFor(asyncio.Event(), asyncio.Event())
-
-
-async def reached_by(wait: WaitFor) -> None:
-    assert wait.reached is not None
-    await wait.reached.wait()
 
 
 @pytest.fixture(params=sorted(EXECUTORS))
@@ -89,15 +80,25 @@ async def test_a_cancelled_run_ends_and_its_open_message_is_charged(open_executo
     assert [receipt["basis"] for receipt in receipts] == ["partial"]
 
 
-async def test_a_run_is_stopped_at_its_deadline(open_executor: OpenExecutor) -> None:
+# A process must have started and written before its deadline, whatever else the machine does.
+@pytest.mark.parametrize(("executor", "timeout_s"), [("scripted", 1), ("claude", 10)])
+async def test_a_run_is_stopped_at_its_deadline(
+    tmp_path: Path, database_url: str, executor: str, timeout_s: int
+) -> None:
     wait = a_wait()
-    async with open_executor(WriteMessage("one two three", before_end=wait)) as world:
-        run_id = await world.start(a_request(limits={"timeoutS": 2}))
+    message = WriteMessage("one two three", before_end=wait)
+    async with EXECUTORS[executor](tmp_path, database_url, message) as world:
+        run_id = await world.start(a_request(limits={"timeoutS": timeout_s}))
         events = await events_of(world, run_id)
         receipts = await world.receipts(run_id)
+        run = await world.ended(run_id)
         wait.until.set()
 
     assert [event.data["error"] for event in events if event.type == "error"] == ["timeout"]
+    assert events[-1].data["finishReason"] == "timeout"
+    # The CLI passes on the last words with whatever comes after them.
+    assert said(events).startswith("one two")
+    assert run["final"]["content"] == said(events)
     assert [receipt["basis"] for receipt in receipts] == ["partial"]
 
 

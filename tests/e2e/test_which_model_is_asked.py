@@ -40,36 +40,34 @@ async def _asked(world: World, **fields: Any) -> dict[str, Any]:
     return world.simulator.requests[-1].body
 
 
-@pytest.mark.parametrize(
-    ("model", "asked"),
-    [
-        ("triage", {"model": "claude-haiku-4-5", "max_tokens": 500, "thinking": None}),
-        ("fast", {"model": "claude-haiku-4-5", "max_tokens": 500}),
-        (
-            "summarizing",
-            {"model": "claude-opus-4-5", "max_tokens": 8000, "output_config": {"effort": "low"}},
-        ),
-        (
-            "curator",
-            {
-                "model": "claude-opus-4-5-20251101",
-                "max_tokens": 32_000,
-                "thinking": {"type": "enabled", "budget_tokens": 2048},
-            },
-        ),
-        ("claude-haiku-4-5", {"model": "claude-haiku-4-5", "max_tokens": 500}),
-    ],
-)
-async def test_the_registrys_options_reach_the_model(
-    world_of: WorldOf, models_file: Path, model: str, asked: dict[str, Any]
-) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")])), RUNTALLY_MODELS_FILE=models_file)
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("triage", {"model": "claude-haiku-4-5", "max_tokens": 500, "thinking": None}),
+    ("fast", {"model": "claude-haiku-4-5", "max_tokens": 500}),
+    (
+        "summarizing",
+        {"model": "claude-opus-4-5", "max_tokens": 8000, "output_config": {"effort": "low"}},
+    ),
+    (
+        "curator",
+        {
+            "model": "claude-opus-4-5-20251101",
+            "max_tokens": 32_000,
+            "thinking": {"type": "enabled", "budget_tokens": 2048},
+        },
+    ),
+    ("claude-haiku-4-5", {"model": "claude-haiku-4-5", "max_tokens": 500}),
+]
+"""What the API is asked for a model of the registry."""
 
-    body = await _asked(world, model=model)
 
-    assert {name: body.get(name) for name in asked} == asked
-    run = (await world.http.get("/v1/runs")).json()["items"][0]
-    assert run["model"] == asked["model"]
+async def test_the_registrys_options_reach_the_model(world_of: WorldOf, models_file: Path) -> None:
+    world = await world_of(lambda _: Reply([Text("hi")]), RUNTALLY_MODELS_FILE=models_file)
+
+    for model, asked in OPTIONS:
+        body = await _asked(world, model=model)
+        assert {name: body.get(name) for name in asked} == asked, model
+        run = (await world.http.get("/v1/runs")).json()["items"][0]
+        assert run["model"] == asked["model"], model
 
 
 async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
@@ -215,13 +213,11 @@ async def test_a_wrong_file_stops_the_start(
         await world_of(in_turn(), RUNTALLY_MODELS_FILE=path)
 
 
-@pytest.mark.parametrize("model", ["sonnet", "opus", "haiku", "claude-sonnet-4-6", "claude-opus-4-5"])
-async def test_a_model_nobody_told_to_think_is_not_asked_to(world_of: WorldOf, model: str) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")])))
+async def test_a_model_nobody_told_to_think_is_not_asked_to(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("hi")]))
 
-    body = await _asked(world, model=model)
-
-    assert "thinking" not in body
+    for model in ("sonnet", "opus", "haiku", "claude-sonnet-4-6", "claude-opus-4-5"):
+        assert "thinking" not in await _asked(world, model=model), model
 
 
 async def test_a_newer_model_thinks_as_much_as_it_finds_right(world_of: WorldOf, tmp_path: Path) -> None:
