@@ -7,27 +7,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from app.executors.claude_agent.tools.names import bridged_name
-from app.executors.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
+from app.executors.scripted import Action, CallTool, TakeMessage, WriteMessage
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests import factories
 from tests.e2e.stories import World, a_world
 
 OpenExecutor: TypeAlias = Callable[..., AbstractAsyncContextManager[World]]
-
-
-def scripted_executors(*actions: Action) -> dict[str, ScriptedExecutor]:
-    """The executors of a world in which every run plays this script."""
-    return {"claude_agents": ScriptedExecutor(lambda _: actions)}
-
-
-def a_wait() -> WaitFor:
-    """A wait of a script that a test can see reached."""
-    return WaitFor(asyncio.Event(), asyncio.Event())
-
-
-async def reached_by(wait: WaitFor) -> None:
-    """Return when a script has come to this wait."""
-    assert wait.reached is not None
-    await wait.reached.wait()
 
 
 @asynccontextmanager
@@ -35,7 +20,7 @@ async def scripted(
     directory: Path, database_url: str, *actions: Action, **settings: Any
 ) -> AsyncIterator[World]:
     """`ScriptedExecutor`."""
-    executors = scripted_executors(*actions)
+    executors = factories.scripted(*actions)
     async with a_world(directory, database_url, in_turn(), executors=executors, **settings) as world:
         yield world
 

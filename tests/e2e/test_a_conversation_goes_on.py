@@ -8,7 +8,6 @@ import asyncpg
 
 from app.executors.scripted import WaitFor, WriteMessage
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
-from tests.e2e.executors import scripted_executors
 from tests.e2e.stories import (
     ASSISTANT,
     CLOCK,
@@ -21,6 +20,7 @@ from tests.e2e.stories import (
     first_text,
     until,
 )
+from tests.factories import scripted
 
 
 def echo(request: ApiRequest) -> Reply:
@@ -97,7 +97,7 @@ async def test_two_runs_posted_at_once_take_turns(world_of: WorldOf) -> None:
 
 async def test_a_run_may_refuse_to_wait(world_of: WorldOf) -> None:
     wait = WaitFor(asyncio.Event())
-    world = await world_of(in_turn(), executors=scripted_executors(WriteMessage("one two", before_end=wait)))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("one two", before_end=wait)))
     first = await world.start(a_request(stateKey="chat-1"))
 
     refused = await world.http.post("/v1/runs", json=a_request(stateKey="chat-1", onConflict="reject"))
@@ -110,7 +110,7 @@ async def test_a_run_may_refuse_to_wait(world_of: WorldOf) -> None:
 
 
 async def test_the_same_run_posted_twice_at_once_is_one(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(WriteMessage("Hello!")))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("Hello!")))
     body = a_request("hello", runId="once", stateKey="chat-1", onConflict="reject")
 
     answers = await asyncio.gather(*(world.http.post("/v1/runs/wait", json=body) for _ in range(4)))

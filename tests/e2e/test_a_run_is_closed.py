@@ -18,7 +18,8 @@ from tests.e2e.stories import (
 
 @pytest.mark.parametrize(
     "prompt",
-    ["@/etc/passwd /cost !ls", "/cost", "/compact", "  /clear", "!ls", "#remember", "@README.md"],
+    # `@/etc/passwd`, `/compact` and `!id` alone: see test_a_hostile_model.
+    ["@/etc/passwd /cost !ls", "/cost", "  /clear", "#remember", "@README.md"],
 )
 async def test_a_prompt_reaches_the_model_literally(world_of: WorldOf, prompt: str) -> None:
     world = await world_of(in_turn(Reply([Text("ok")])))
@@ -70,20 +71,18 @@ async def test_the_cli_gets_nothing_of_the_servers_environment(
     assert "helpful assistant" not in " ".join(arguments)
 
 
-@pytest.mark.parametrize("name", ["Bash", "Read", "Task", "WebSearch", CALCULATOR, "mcp__other__tool"])
-async def test_a_tool_that_was_not_asked_for_is_refused_and_the_run_goes_on(
-    world_of: WorldOf, name: str
-) -> None:
-    call = ToolUse(name, {"command": "id", "expression": "1 + 1"})
-    world = await world_of(in_turn(Reply([call]), Reply([Text("never mind")])))
+async def test_tools_that_were_not_asked_for_are_refused_and_the_run_goes_on(world_of: WorldOf) -> None:
+    names = ["Bash", "Read", "Task", "WebSearch", CALCULATOR, "mcp__other__tool"]
+    calls = [Reply([ToolUse(name, {"command": "id", "expression": "1 + 1"})]) for name in names]
+    world = await world_of(in_turn(*calls, Reply([Text("never mind")])))
 
     events = await world.run(a_request(toolIds=["core__get_current_time"]))
 
-    result = _one(events, "tool_call_result")
-    assert result["isError"] is True
-    assert result["result"] == {"error": "unknown_tool"}
+    results = [event.data for event in events if event.type == "tool_call_result"]
+    assert [result["isError"] for result in results] == [True] * len(names)
+    assert [result["result"] for result in results] == [{"error": "unknown_tool"}] * len(names)
     assert events[-1].data["finishReason"] == "stop"
-    assert "uid=" not in json.dumps(world.simulator.requests[1].body)
+    assert "uid=" not in json.dumps(world.simulator.requests[-1].body)
 
 
 async def test_the_model_sees_text_and_clients_see_the_allowed_fields(world_of: WorldOf) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.executors.scripted import WriteMessage
 from app.simulator.script import (
     Answer,
     ApiRequest,
@@ -21,6 +22,7 @@ from app.simulator.script import (
 )
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until, until_sent
+from tests.factories import scripted
 
 DEADLINE_S = 4.0
 """Two seconds to stop, and what a busy machine needs."""
@@ -154,7 +156,7 @@ async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: World
 
 
 async def test_a_run_that_has_ended_stays_as_it_is(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("Done.")])))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("Done.")))
     run_id = await world.start(a_request())
     before = await world.ended(run_id)
 

@@ -10,8 +10,9 @@ import pytest
 
 from app.executors.scripted import CallTool, TakeMessage, WriteMessage
 from app.usage import TokenUsage
-from tests.e2e.executors import EXECUTORS, OpenExecutor, a_wait, reached_by
+from tests.e2e.executors import EXECUTORS, OpenExecutor
 from tests.e2e.stories import World, a_request, said, until_sent
+from tests.factories import a_wait, reached_by
 
 CLOCK = "core__get_current_time"
 

@@ -12,7 +12,6 @@ from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE, RunOutcome
 from app.executors.scripted import Action, Fail, WriteMessage
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, ToolUse, in_turn
 from app.usage import TokenUsage
-from tests.e2e.executors import a_wait, reached_by, scripted_executors
 from tests.e2e.stories import World, WorldOf, a_client, until
 from tests.factories import a_wait, reached_by, scripted
 
@@ -129,7 +128,7 @@ async def test_an_answer_without_the_object_is_an_error_never_null(
 async def test_an_executor_without_the_object_is_an_error_too(
     world_of: WorldOf, actions: tuple[Action, ...]
 ) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(*actions))
+    world = await world_of(in_turn(), executors=scripted(*actions))
 
     response = await _object(world)
 
@@ -157,7 +156,7 @@ async def test_a_request_that_the_provider_refuses_is_a_problem_without_its_word
 async def test_a_run_that_fails_is_a_problem_that_names_it(
     world_of: WorldOf, outcome: RunOutcome, status: int
 ) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(Fail(outcome)))
+    world = await world_of(in_turn(), executors=scripted(Fail(outcome)))
 
     response = await _text(world, runId="failed-1")
 
@@ -169,7 +168,7 @@ async def test_a_run_that_fails_is_a_problem_that_names_it(
 
 
 async def test_an_object_that_fails_for_other_reasons_says_those(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(Fail(UNAVAILABLE)))
+    world = await world_of(in_turn(), executors=scripted(Fail(UNAVAILABLE)))
 
     response = await _object(world)
 
@@ -177,7 +176,7 @@ async def test_an_object_that_fails_for_other_reasons_says_those(world_of: World
 
 
 async def test_a_run_that_takes_too_long(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(a_wait()))
+    world = await world_of(in_turn(), executors=scripted(a_wait()))
 
     response = await _text(world, limits={"timeoutS": 1})
 
@@ -186,7 +185,7 @@ async def test_a_run_that_takes_too_long(world_of: WorldOf) -> None:
 
 async def test_a_run_that_is_cancelled_while_its_caller_waits(world_of: WorldOf) -> None:
     wait = a_wait()
-    world = await world_of(in_turn(), executors=scripted_executors(wait))
+    world = await world_of(in_turn(), executors=scripted(wait))
     waiting = asyncio.create_task(_text(world, runId="cancelled-1"))
     await reached_by(wait)
 
@@ -198,7 +197,7 @@ async def test_a_run_that_is_cancelled_while_its_caller_waits(world_of: WorldOf)
 
 async def test_a_budget_that_is_used_up(world_of: WorldOf) -> None:
     message = WriteMessage("hi", TokenUsage(input_tokens=10, output_tokens=500))
-    world = await world_of(in_turn(), executors=scripted_executors(message, message))
+    world = await world_of(in_turn(), executors=scripted(message, message))
 
     response = await _text(world, limits={"maxTotalTokens": 100})
 
@@ -218,7 +217,7 @@ async def test_without_credit_nothing_is_generated(world_of: WorldOf) -> None:
 
 
 async def test_the_same_key_asks_the_model_once(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(WriteMessage("once")))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("once")))
     key = {"Idempotency-Key": "k-1"}
 
     async def ask(path: str = "text", **fields: Any) -> httpx.Response:
@@ -236,7 +235,7 @@ async def test_the_same_key_asks_the_model_once(world_of: WorldOf) -> None:
 
 
 async def test_a_text_streams_when_asked(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(WriteMessage("one two three")))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("one two three")))
     body = {"prompt": "hello", "stream": True, "runId": "streamed-1"}
 
     async with httpx_sse.aconnect_sse(world.http, "POST", "/v1/generate/text", json=body) as source:
@@ -254,7 +253,7 @@ async def test_more_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> No
     wait = a_wait()
     world = await world_of(
         in_turn(),
-        executors=scripted_executors(WriteMessage("one two", before_end=wait)),
+        executors=scripted(WriteMessage("one two", before_end=wait)),
         RUNTALLY_MAX_CONCURRENT_RUNS=1,
         RUNTALLY_MAX_QUEUED_RUNS=0,
     )
@@ -269,7 +268,7 @@ async def test_more_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> No
 
 
 async def test_an_invalid_field_is_named(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors())
+    world = await world_of(in_turn(), executors=scripted())
 
     for path, change, field in INVALID:
         body = {"prompt": "hello", **({"schema": SCHEMA} if path == "object" else {}), **change}
@@ -300,7 +299,7 @@ async def test_generating_takes_the_scope_of_a_writer(world_of: WorldOf) -> None
 
 async def test_leaving_does_not_stop_it(world_of: WorldOf) -> None:
     wait = a_wait()
-    world = await world_of(in_turn(), executors=scripted_executors(WriteMessage("one two", before_end=wait)))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("one two", before_end=wait)))
     waiting = asyncio.create_task(_text(world, runId="left-1"))
     await reached_by(wait)
     waiting.cancel()

@@ -6,8 +6,8 @@ import pytest
 
 from app.executors.scripted import WriteMessage
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
-from tests.e2e.executors import a_wait, reached_by, scripted_executors
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, cli_processes, said, until
+from tests.factories import a_wait, reached_by, scripted
 
 SECRET = b"secret upstream detail"
 
@@ -162,7 +162,7 @@ async def test_cancelling_mid_tool(
 
 
 async def test_cancelling_an_ended_run_changes_nothing(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted_executors(WriteMessage("done")))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("done")))
     await world.run(a_request(runId="ended-1"))
     before = await world.raw("ended-1")
 
@@ -174,7 +174,7 @@ async def test_cancelling_an_ended_run_changes_nothing(world_of: WorldOf) -> Non
 
 async def test_a_waiting_run_can_be_cancelled(world_of: WorldOf) -> None:
     wait = a_wait()
-    executors = scripted_executors(WriteMessage("one two", before_end=wait))
+    executors = scripted(WriteMessage("one two", before_end=wait))
     world = await world_of(in_turn(), executors=executors, RUNTALLY_MAX_CONCURRENT_RUNS=1)
     first = await world.start(a_request())
     await reached_by(wait)
@@ -192,7 +192,7 @@ async def test_more_runs_than_may_wait_are_told_to_come_back(world_of: WorldOf) 
     wait = a_wait()
     world = await world_of(
         in_turn(),
-        executors=scripted_executors(WriteMessage("one two", before_end=wait)),
+        executors=scripted(WriteMessage("one two", before_end=wait)),
         RUNTALLY_MAX_CONCURRENT_RUNS=1,
         RUNTALLY_MAX_QUEUED_RUNS=1,
     )
