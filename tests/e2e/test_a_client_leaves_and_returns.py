@@ -1,5 +1,7 @@
+from app.executors.scripted import CallTool, WriteMessage
 from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.stories import CLOCK, OpenWorld, World, WorldOf, a_request, events_only
+from tests.factories import a_wait, reached_by, scripted
 
 WORDS = "one two three four five six seven eight nine ten \u2028 eleven \U0001f600 twelve"
 
@@ -38,17 +40,17 @@ async def test_resuming_gives_the_bytes_of_an_undisturbed_reader(world_of: World
 
 
 async def test_two_readers_of_a_live_run_hear_the_same_bytes(world_of: WorldOf) -> None:
-    hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text(WORDS)], hold=hold)))
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(WriteMessage(WORDS, before_end=wait)))
     await world.start(a_request(runId="live-1"))
-    await hold.reached.wait()
+    await reached_by(wait)
 
     async with world.http.stream("GET", "/v1/runs/live-1/events") as early:
         chunks = early.aiter_bytes()
         heard = b""
         while b"text_delta" not in heard:
             heard += await anext(chunks)
-        hold.until.set()
+        wait.until.set()
         async for chunk in chunks:
             heard += chunk
     late = await world.raw("live-1")
@@ -71,7 +73,7 @@ async def test_a_restarted_server_replays_the_same_bytes(open_world: OpenWorld) 
 
 
 async def test_the_stream_is_fit_for_proxies_and_browsers(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text(WORDS)])))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage(WORDS)))
 
     response = await world.http.post("/v1/runs/stream", json=a_request())
 
@@ -84,26 +86,27 @@ async def test_the_stream_is_fit_for_proxies_and_browsers(world_of: WorldOf) -> 
 
 
 async def test_posting_the_same_run_again_joins_it(world_of: WorldOf) -> None:
-    world = await world_of(a_script())
+    executors = scripted(CallTool("core__get_current_time", {"timezone": "UTC"}), WriteMessage(WORDS))
+    world = await world_of(in_turn(), executors=executors)
     first = await _stream_bytes(world, a_request(runId="again-1"))
 
     second = await _stream_bytes(world, a_request(runId="again-1"))
     other = await world.http.post("/v1/runs", json=a_request("something else", runId="again-1"))
 
     assert second == first
-    assert len(world.simulator.requests) == 2
+    assert len(await world.receipts("again-1")) == 2
     assert other.status_code == 409
     assert other.json()["code"] == "run_id_taken"
 
 
 async def test_an_idempotency_key_stands_in_for_a_run_id(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("once")])))
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("once")))
     headers = {"Idempotency-Key": "order 66"}
 
     answers = [await world.http.post("/v1/runs/wait", json=a_request(), headers=headers) for _ in range(2)]
 
     assert answers[0].json() == answers[1].json()
-    assert len(world.simulator.requests) == 1
+    assert len((await world.http.get("/v1/runs")).json()["items"]) == 1
 
 
 def a_script() -> Responder:
