@@ -29,9 +29,9 @@ USER_LINE = {"type": "user", "uuid": "u1", "message": {"content": "hello"}}
 def test_lines_of_any_shape_do_not_prevent_reading_the_others(line: dict[str, Any]) -> None:
     entries = [TranscriptEntry(USER_LINE, "r1"), TranscriptEntry(line, "r1")]
 
-    said = messages_of(entries, tool_id_of=str)
+    shown = messages_of(entries, tool_id_of=str)
 
-    assert [message.content for message in said] == ["hello"]
+    assert [message.content for message in shown] == ["hello"]
     assert last_entry_of(entries, "r1") == "u1"
 
 
@@ -40,9 +40,9 @@ def test_a_users_text_may_begin_like_the_clis_own() -> None:
     note = "[Request interrupted by user for tool use]"
     lines = [{"type": "user", "message": {"content": content}} for content in (text, note)]
 
-    said = messages_of([TranscriptEntry(line, "r1") for line in lines], tool_id_of=str)
+    shown = messages_of([TranscriptEntry(line, "r1") for line in lines], tool_id_of=str)
 
-    assert [message.content for message in said] == [text]
+    assert [message.content for message in shown] == [text]
 
 
 def test_messages_to_a_running_agent_are_part_of_the_history() -> None:
