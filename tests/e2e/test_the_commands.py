@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from app.bootstrap.services import open_services
 from app.cli.errors import explained
-from app.cli.main import app
+from app.cli.main import app, console
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf, a_request, the_settings, until
 
@@ -43,7 +43,9 @@ async def runtally(directory: Path, *arguments: str, **variables: str) -> subpro
 async def command(directory: Path, *arguments: str, **variables: str) -> Result:
     """The same command in this process."""
     unset: dict[str, str | None] = dict.fromkeys(os.environ)
-    environment = {**unset, "PATH": os.environ["PATH"], "COLUMNS": "200", **variables}
+    environment = {**unset, "PATH": os.environ["PATH"], **variables}
+    # It has the width of the terminal that the tests run in.
+    console.width = 200
 
     def invoke() -> Result:
         with contextlib.chdir(directory):
