@@ -11,6 +11,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
@@ -25,6 +26,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk._internal.query import stamp_user_message
 
+from app.concurrency.offload import SMALL_BYTES
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
 from app.executors.claude_agent.process.pending_messages import PendingMessages
@@ -264,8 +266,10 @@ class CliProcess:
     async def _send_next(self) -> None:
         message = stamp_user_message(await self._outbox.get(), verbatim_prompts=True)
         # ASCII: some line readers end a line at U+2028.
-        line = await asyncio.to_thread(dumps, {**message, "session_id": "default"}, ascii_only=True)
-        # The SDK's `query` does the same, but serializes on the event loop, which would block it.
+        serialize = partial(dumps, {**message, "session_id": "default"}, ascii_only=True)
+        is_small = _size_of(message["message"]["content"]) <= SMALL_BYTES
+        # The SDK's `query` does the same, but serializes large messages on the event loop, too.
+        line = serialize() if is_small else await asyncio.to_thread(serialize)
         transport = self._client._transport  # noqa: SLF001 - its version is pinned
         if transport is None:
             raise CliFailed(CliFailed.__doc__)
@@ -298,3 +302,10 @@ class CliProcess:
             if self._mirror_failed and self._before_cleanup is not None:
                 await self._before_cleanup(self._directory)
             await asyncio.to_thread(self._directory.remove)
+
+
+def _size_of(content: UserContent) -> int:
+    """About how many characters the content has as JSON."""
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(block.get("text", "")) + len(block.get("source", {}).get("data", "")) for block in content)
