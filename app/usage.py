@@ -7,11 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-import structlog
-
 from app.ids import ApiKeyId, MessageId, RunKey
-
-log = structlog.get_logger(__name__)
 
 Basis = Literal["final", "partial", "recovered"]
 """How complete the numbers are: the API's final ones, of a message cut off, or recovered after a crash."""
@@ -28,21 +24,6 @@ BYTES_PER_TOKEN = 4
 
 UNKNOWN_MODEL = "unknown"
 """Has no price, so it raises an alarm."""
-
-MOST_TOKENS = 1_000_000_000
-"""Limit per message and kind: above any context window, far below what sums can hold."""
-
-_COUNTS = {
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "ephemeral_5m_input_tokens",
-    "ephemeral_1h_input_tokens",
-    "web_search_requests",
-}
-_OF_COUNTS = {"cache_creation", "server_tool_use"}
-_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +63,17 @@ class Attribution:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderCall:
+    """What the provider says about the call that a message is the answer of."""
+
+    requested_model: str | None = None
+    """The name in the request; the provider may serve a dated release, or another model."""
+    provider_request_id: str | None = None
+    provider_organization_id: str | None = None
+    provider_workspace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class UsageFact:
     """The usage of one assistant message: the unit of billing, recorded exactly once."""
 
@@ -93,6 +85,10 @@ class UsageFact:
     """The model that served the message, not the requested one."""
     usage: TokenUsage
     executor_type: ExecutorType
+    reported: Mapping[str, Any] = field(default_factory=dict)
+    """The provider's whole usage object; empty if it reported none."""
+    call: ProviderCall = field(default_factory=ProviderCall)
+    stop_reason: str | None = None
     basis: Basis = "final"
     output_estimated: bool = False
     origin: Origin = "assistant"
@@ -100,7 +96,7 @@ class UsageFact:
     note: str | None = None
     """Anything unusual about it, for readers of the receipt."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    """When the message was received; it is charged at the price of that time."""
+    """When the message began; it is charged at the price of that moment, and to that month's budget."""
 
     @property
     def source_reference(self) -> str:
@@ -149,59 +145,6 @@ class Spent:
 
 
 NOTHING_SPENT = Spent()
-
-
-def counted(usage: Any) -> dict[str, Any]:
-    """The valid counts of a provider's usage object; invalid ones are logged and left out."""
-    known: dict[str, Any] = {}
-    for name, value in usage.items() if isinstance(usage, dict) else ():
-        if name in _OF_COUNTS and isinstance(value, dict):
-            known[name] = counted(value)
-        elif name in _COUNTS and type(value) is int and 0 <= value <= MOST_TOKENS:
-            known[name] = value
-        elif name in _COUNTS | _OF_COUNTS and value is not None:
-            log.error("usage.invalid_count", name=name, value=repr(value)[:_SHOWN_CHARS])
-    return known
-
-
-def merged(start: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:
-    """The usage of `message_start` updated with that of a `message_delta`, following the API.
-
-    Input and cache counts are only replaced by positive values (a delta may repeat them as null or
-    zero); everything else by any value that is not null.
-    """
-    usage = dict(start)
-    for name, value in delta.items():
-        if value is None:
-            continue
-        if name in {"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}:
-            if value > 0:
-                usage[name] = value
-        elif name == "cache_creation":
-            if sum(count or 0 for count in value.values()) > 0:
-                usage[name] = value
-        else:
-            usage[name] = value
-    return usage
-
-
-def token_usage(raw: Mapping[str, Any]) -> TokenUsage:
-    """The API's usage object as `TokenUsage`; cache writes without a breakdown count as 5-minute."""
-    breakdown = raw.get("cache_creation") or {}
-    one_hour = breakdown.get("ephemeral_1h_input_tokens") or 0
-    five_minutes = breakdown.get("ephemeral_5m_input_tokens") or 0
-    written = raw.get("cache_creation_input_tokens")
-    if written is not None:
-        one_hour = min(one_hour, written)
-        five_minutes = written - one_hour
-    return TokenUsage(
-        input_tokens=raw.get("input_tokens") or 0,
-        output_tokens=raw.get("output_tokens") or 0,
-        cache_read_tokens=raw.get("cache_read_input_tokens") or 0,
-        cache_write_5m_tokens=five_minutes,
-        cache_write_1h_tokens=one_hour,
-        web_search_requests=(raw.get("server_tool_use") or {}).get("web_search_requests") or 0,
-    )
 
 
 def estimated_tokens(text: str) -> int:

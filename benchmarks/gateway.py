@@ -107,13 +107,16 @@ def _hooks(journal: Journal) -> MeteringHooks:
     async def always_covered(_under_way: CallCost) -> Refusal | None:
         return None
 
-    def cost_of(model: str, usage: TokenUsage) -> Decimal:
-        return prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
+    def cost_of(message: MessageUsage) -> Decimal:
+        return most_cost_of(message.model, message.usage, None)
+
+    def most_cost_of(model: str, usage: TokenUsage, speed: str | None) -> Decimal:
+        return prices.most(model, usage, at=datetime.now(UTC), speed=speed)
 
     def on_void(message: MessageUsage) -> None:
         journal.acknowledge([fact(message).key])
 
-    return MeteringHooks(cost_of, always_covered, on_start, on_usage, on_void)
+    return MeteringHooks(cost_of, most_cost_of, always_covered, on_start, on_usage, on_void)
 
 
 def _serve(server: Server, *given: Any) -> None:

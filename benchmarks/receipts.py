@@ -27,6 +27,7 @@ import asyncpg
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.billing.prices.price_list import PriceList
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
@@ -119,7 +120,7 @@ def rows_of(facts: Sequence[UsageFact]) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for fact in facts:
         usage, by = fact.usage, fact.attribution
-        charge = prices.charge(fact.model, usage, at=fact.at)
+        charge = prices.charge(BilledUsage.of(fact), at=fact.at)
         rows.append(
             (
                 *(new_uuid(), "anthropic_sdk", fact.source_reference, fact.run.run_id, 0, fact.message_id),

@@ -66,7 +66,7 @@ INSERT INTO charge_receipts (
     input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
     web_search_requests, cost_usd, charged_credits,
     price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id,
-    created_at, cache_savings_usd)
+    used_at, created_at, cache_savings_usd)
 SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0, 'msg_' || n,
        account, key, graph, 'claude_sdk', model,
        input, output, input * 3, input / 2, 0,
@@ -75,6 +75,7 @@ SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0,
        CASE WHEN n % 100003 = 7 THEN 'unpriced' WHEN n % 1009 = 7 THEN 'partial' ELSE 'final' END,
        false, CASE WHEN n % 4999 = 7 THEN 'hidden' ELSE 'assistant' END, NULL, 'req-' || run,
        $4::timestamptz + $5::interval * ((run * $6)::float8 / $3) + interval '5 s' * (n % $6),
+       clock_timestamp(),
        (input * 3)::numeric * 0.0000027
   FROM (SELECT n, n / $6 AS run, 200 + n % 1801 AS input, 20 + n % 499 AS output
           FROM generate_series($1::bigint, $2::bigint) AS n) AS messages,
@@ -92,7 +93,7 @@ INSERT INTO runs (account_id, run_id, api_key_id, graph_id, model, status, reque
 SELECT account_id, run_id, min(api_key_id::text)::uuid, min(graph_id), min(model), 'succeeded', '{}', '',
        json_build_object('sdk', count(*), 'gateway', count(*),
                          'drift', CASE WHEN hashtext(run_id) % 1000 = 0 THEN 1 ELSE 0 END),
-       uuidv7(), max(created_at), min(created_at), min(created_at), max(created_at)
+       uuidv7(), max(used_at), min(used_at), min(used_at), max(used_at)
   FROM charge_receipts GROUP BY account_id, run_id
 """
 
@@ -101,12 +102,12 @@ SELECT {group}, count(*) FILTER (WHERE basis <> 'adjustment'),
        sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
        sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits), sum(cache_savings_usd)
   FROM charge_receipts
- WHERE account_id = $1 AND created_at >= $2 AND created_at < $3
+ WHERE account_id = $1 AND used_at >= $2 AND used_at < $3
  GROUP BY 1 ORDER BY 1
 """
 _RAW_GROUP = {
     None: "''",
-    "day": "(created_at AT TIME ZONE 'UTC')::date::text",
+    "day": "(used_at AT TIME ZONE 'UTC')::date::text",
     "model": "model",
     "graph": "graph_id",
     "key": "api_key_id::text",
@@ -191,7 +192,7 @@ async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> No
         "one model": ReceiptFilter(model=MODELS[0]),
         "one key": ReceiptFilter(api_key_id=key.id),
         "model and graph": ReceiptFilter(model=MODELS[0], graph_id=GRAPHS[0]),
-        "model, a past month": ReceiptFilter(model=MODELS[0], created_from=month[0], created_to=month[1]),
+        "model, a past month": ReceiptFilter(model=MODELS[0], used_from=month[0], used_to=month[1]),
         "basis final": ReceiptFilter(basis="final"),
         "basis partial": ReceiptFilter(basis="partial"),
         "basis unpriced": ReceiptFilter(basis="unpriced"),

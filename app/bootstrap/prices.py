@@ -7,5 +7,7 @@ from app.settings import Settings
 
 def price_list(settings: Settings) -> PriceList:
     """The operator's prices and those of the library; raises `PriceFileError`."""
-    own = [] if settings.prices_file is None else read_prices(settings.prices_file)
-    return PriceList(own, markup=settings.markup)
+    if settings.prices_file is None:
+        return PriceList(markup=settings.markup)
+    own = read_prices(settings.prices_file)
+    return PriceList(own.prices, operator_factors=own.factors, markup=settings.markup)

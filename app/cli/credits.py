@@ -70,13 +70,13 @@ async def change_terms(
 
 
 async def reprice_receipts(settings: Settings, console: Console) -> None:
-    """Charge receipts that had no price when they were recorded."""
+    """Complete receipts of which a part had no price when they were recorded."""
     prices = price_list(settings)
     async with attach_database(settings) as database:
         done = await reprice(database, prices)
     console.print(f"{done.adjusted} receipts adjusted, {done.cost_usd:.10f} USD.")
-    for model in done.still_unpriced:
-        console.print(f"Still no price: {model}", style="yellow")
+    for part in done.still_unpriced:
+        console.print(f"Still no price: {part}", style="yellow")
 
 
 @asynccontextmanager

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from app.billing.prices.library import LIBRARY_VERSION
 from app.billing.prices.price_file import PriceFileError
-from app.billing.prices.price_list import LIBRARY_VERSION, PriceList
+from app.billing.prices.price_list import PriceList
 from app.bootstrap.catalogs import GRAPH_CHECKS, graph_directories, model_registry
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check

@@ -2,11 +2,12 @@
 
 import time
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from app.billing.prices.price_list import PriceList, UnknownPrice
+from app.billing.prices.price_list import Charge, PriceList
+from app.billing.prices.quote import BilledUsage
 from app.doctor.report import Check
 from app.events import AiEvent, AssistantFinal, ControlEvent, MeterReport, UsageReport
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
@@ -18,7 +19,7 @@ from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry
 from app.requests import GraphRunRequest, Message, RunLimits
-from app.usage import Attribution, ExecutorType, Meters, TokenUsage, UsageFact
+from app.usage import Attribution, ExecutorType, Meters, UsageFact
 
 _GRAPH = GraphSpec(
     name="doctor", description="Answers with one word.", system_prompt="Answer with the word ok."
@@ -38,12 +39,17 @@ class UnbilledMetering:
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:  # noqa: ARG002
         """See the protocol."""
         return MeteringHooks(
-            self.cost_of, _allow_call, on_start=_ignore_usage, on_usage=_ignore_usage, on_void=_ignore_usage
+            _no_cost,
+            _no_cost,
+            _allow_call,
+            on_start=_ignore_usage,
+            on_usage=_ignore_usage,
+            on_void=_ignore_usage,
         )
 
-    def cost_of(self, model: str, usage: TokenUsage) -> Decimal:
-        """The cost of a message; raises `UnknownPrice`."""
-        return self.prices.price_of(model, at=datetime.now(UTC)).cost_of(usage)
+    def charge(self, fact: UsageFact) -> Charge:
+        """What the message would be charged."""
+        return self.prices.charge(BilledUsage.of(fact), at=fact.at)
 
 
 @dataclass(slots=True)
@@ -112,11 +118,10 @@ def _cost_check(facts: list[UsageFact], billing: UnbilledMetering, what: str) ->
         sum(fact.usage.output_tokens for fact in facts),
     )
     tokens = f"{prompt} tokens in, {output} out"
-    try:
-        cost = sum((billing.cost_of(fact.model, fact.usage) for fact in facts), Decimal(0))
-    except UnknownPrice:
-        served = ", ".join(sorted({fact.model for fact in facts}))
-        return Check("probe", "error", f"{what}: {tokens}, but there is no price for {served}")
+    charges = [billing.charge(fact) for fact in facts]
+    if unpriced := sorted({name for charge in charges for name in charge.unpriced}):
+        return Check("probe", "error", f"{what}: {tokens}, but there is no price for {', '.join(unpriced)}")
+    cost = sum((charge.cost_usd for charge in charges), Decimal(0))
     return Check("probe", "ok", f"{what}: {tokens}, {cost:.10f} USD by our prices; nobody is charged")
 
 
@@ -132,6 +137,11 @@ def _meter_checks(meters: Meters | None) -> list[Check]:
 
 async def _unpublished(_event: ControlEvent) -> None:
     """A probe has no readers."""
+
+
+def _no_cost(*_usage: object) -> Decimal:
+    """Nothing limits what the probe may cost but its own turns."""
+    return Decimal(0)
 
 
 async def _allow_call(_in_progress: CallCost) -> None:

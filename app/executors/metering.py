@@ -11,6 +11,7 @@ import structlog
 
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList, UnknownPrice
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.errors import Unavailable
 from app.executors.port import RunPlan
@@ -53,21 +54,37 @@ class BilledMetering:
 
         return MeteringHooks(
             cost_of=partial(self._cost_of, plan),
+            most_cost_of=partial(self._most_cost_of, plan),
             check_credit=_CreditCheck(self, plan).check,
             on_start=on_start,
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
             on_void=lambda message: self.receipts.void_message(to_fact(message)),
         )
 
-    def _cost_of(self, plan: RunPlan, model: str, usage: TokenUsage) -> Decimal:
+    def _cost_of(self, plan: RunPlan, message: MessageUsage) -> Decimal:
+        billed = BilledUsage(
+            message.model,
+            message.usage,
+            message.reported,
+            requested_model=message.call.requested_model,
+            stop_reason=message.stop_reason,
+        )
+        quoted = self.prices.quote(billed, at=message.at)
+        if not quoted.unpriced:
+            return quoted.cost_usd
+        # The receipt queue logs the missing price.
+        return max(
+            quoted.cost_usd,
+            self._most_cost_of(plan, message.model, message.usage, message.reported.get("speed")),
+        )
+
+    def _most_cost_of(self, plan: RunPlan, model: str, usage: TokenUsage, speed: str | None) -> Decimal:
         now = datetime.now(UTC)
         try:
-            price = self.prices.price_of(model, at=now)
+            return self.prices.most(model, usage, at=now, speed=speed)
         except UnknownPrice:
-            # The receipt queue logs the missing price. Budgets are enforced at the price of the
-            # requested model.
-            price = self.prices.price_of(plan.model, at=now)
-        return price.cost_of(usage)
+            # Budgets are enforced at the price of the requested model.
+            return self.prices.most(plan.model, usage, at=now, speed=speed)
 
 
 def channel_limits(plan: RunPlan) -> ChannelLimits:
@@ -98,6 +115,9 @@ def usage_fact(
         model=message.model,
         usage=message.usage,
         executor_type=executor_type,
+        reported=message.reported,
+        call=message.call,
+        stop_reason=message.stop_reason,
         basis="final" if message.complete else "partial",
         output_estimated=message.output_estimated,
         origin=origin,

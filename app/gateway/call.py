@@ -9,7 +9,7 @@ from typing import Literal
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import TokenUsage
+from app.usage import ProviderCall, TokenUsage
 
 Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal", "answer"]
 """Why a call was refused; `answer`: an earlier response was unusable or too large."""
@@ -32,8 +32,10 @@ class CallCost:
 class MeteringHooks:
     """The hooks of a run's channel: prices, credit, and the usage of messages."""
 
-    cost_of: Callable[[str, TokenUsage], Decimal]
-    """The cost in dollars of a model's tokens."""
+    cost_of: Callable[[MessageUsage], Decimal]
+    """The cost of a message in dollars; what has no known price counts as the most it may cost."""
+    most_cost_of: Callable[[str, TokenUsage, str | None], Decimal]
+    """Dollars that no message of a model with these counts and this requested speed exceeds."""
     check_credit: Callable[[CallCost], Awaitable[Refusal | None]]
     """Why the account may not spend now, or None. Gets the cost of all current calls of the run together;
     unless the call is refused, credit for it is reserved as far as it is available."""
@@ -109,6 +111,7 @@ class Call:
             self.size.model,
             self.size.estimate,
             complete=False,
+            call=ProviderCall(requested_model=self.size.model),
             output_estimated=True,
             note=ESTIMATED,
         )

@@ -124,7 +124,9 @@ class Channel:
             await asyncio.wait(tasks)
 
     async def _admit(self, size: CallSize) -> Call:
-        reserved = Spending(size.maximum.total_tokens, self.hooks.cost_of(size.model, size.maximum))
+        reserved = Spending(
+            size.maximum.total_tokens, self.hooks.most_cost_of(size.model, size.maximum, size.speed)
+        )
         while (refusal := self._refusal()) is None and self._must_wait():
             await self._change_event.wait()
         if refusal is not None:
@@ -142,7 +144,7 @@ class Channel:
         return call
 
     async def _check_credit(self, call: Call) -> Refusal | None:
-        prompt = self.hooks.cost_of(call.size.model, call.size.estimate)
+        prompt = self.hooks.most_cost_of(call.size.model, call.size.estimate, call.size.speed)
         # One at a time: each check includes the cost of the calls admitted before.
         async with self._credit_lock:
             while True:
@@ -193,7 +195,7 @@ class Channel:
         spent = Spending(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
         if self.limits.has_budget:
             for message in self.messages.values():
-                cost = self.hooks.cost_of(message.model, message.usage)
+                cost = self.hooks.cost_of(message)
                 spent = spent.plus(Spending(message.usage.total_tokens, cost))
         return spent
 

@@ -48,6 +48,8 @@ class CallSize:
     """The most it may use."""
     estimate: TokenUsage
     """The approximate usage of its prompt alone, without an answer."""
+    speed: str | None = None
+    """The speed that it asks for; None: the usual one."""
 
 
 @dataclass(slots=True)
@@ -97,7 +99,10 @@ def size_of(body: bytes) -> CallSize:
             output_tokens=max(0, output) if isinstance(output, int) else LONGEST_OUTPUT,
             searches=_searches(request.get("tools")),
         ),
-        estimate=TokenUsage(input_tokens=text_bytes // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS),
+        estimate=_priced(
+            text_bytes // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS, body, output_tokens=0, searches=0
+        ),
+        speed=speed if isinstance(speed := request.get("speed"), str) else None,
     )
 
 

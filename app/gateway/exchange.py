@@ -14,7 +14,9 @@ from app.gateway.call import Call
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.upstream import Upstream
 from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, parse_message
+from app.serialization.storable import identifier
 from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
+from app.usage import ProviderCall
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -121,7 +123,7 @@ class Exchange:
             await time_slice.checkpoint()
 
     async def _forward_stream(self, response: httpx.Response, call: Call) -> None:
-        fold = StreamFold(response.headers.get("request-id"), call.size.maximum.output_tokens)
+        fold = StreamFold(_provider_call(response, call), call.size.maximum.output_tokens)
         time_slice = TimeSlice()
         try:
             async for chunk in response.aiter_raw():
@@ -156,12 +158,28 @@ class Exchange:
             if len(body) > MAX_JSON_BYTES:
                 raise AnswerTooLarge
             await time_slice.checkpoint()
-        message = parse_message(bytes(body), request_id=response.headers.get("request-id"))
+        provider_call = _provider_call(response, call)
+        message = parse_message(bytes(body), call=provider_call)
         if message is None:
-            log.error("gateway.response_unparsable", request_id=response.headers.get("request-id"))
+            log.error("gateway.response_unparsable", request_id=provider_call.provider_request_id)
         else:
             call.on_usage(message)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+
+
+def _provider_call(response: httpx.Response, call: Call) -> ProviderCall:
+    """What the headers say about the call; the ids name it to the provider's support and in its reports."""
+
+    def header(name: str) -> str | None:
+        value = response.headers.get(name)
+        return identifier(value) if value else None
+
+    return ProviderCall(
+        requested_model=call.size.model,
+        provider_request_id=header("request-id"),
+        provider_organization_id=header("anthropic-organization-id"),
+        provider_workspace_id=header("anthropic-workspace-id"),
+    )
 
 
 def _is_usable(response: httpx.Response) -> bool:

@@ -10,8 +10,8 @@ import httpx
 import structlog
 
 from app.concurrency.time_slice import TimeSlice
+from app.provider_usage import MOST_TOKENS
 from app.tls import tls_context
-from app.usage import MOST_TOKENS
 
 log = structlog.get_logger(__name__)
 

@@ -15,9 +15,10 @@ from typing import Any
 import structlog
 
 from app.ids import MessageId
+from app.provider_usage import clean_usage, lost_output, merge_usage, served_by, token_usage
 from app.serialization.large_json import count_parts
 from app.serialization.storable import identifier
-from app.usage import UNKNOWN_MODEL, TokenUsage, counted, estimated_tokens, merged, token_usage
+from app.usage import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
 
 log = structlog.get_logger(__name__)
 
@@ -53,8 +54,10 @@ class MessageUsage:
     usage: TokenUsage
     complete: bool
     """Whether the API sent its last numbers."""
+    reported: Mapping[str, Any] = field(default_factory=dict)
+    """The provider's whole usage object."""
+    call: ProviderCall = field(default_factory=ProviderCall)
     stop_reason: str | None = None
-    request_id: str | None = None
     whole_blocks: int = 0
     """Complete content blocks."""
     output_estimated: bool = False
@@ -75,7 +78,7 @@ class MessageUsage:
 class StreamFold:
     """Feed it a streamed response chunk by chunk."""
 
-    request_id: str | None = None
+    call: ProviderCall = field(default_factory=ProviderCall)
     longest_output: int | None = None
     """The requested maximum of tokens: no estimate is larger."""
     message: MessageUsage | None = None
@@ -160,7 +163,9 @@ class StreamFold:
             case "error" if self.message is None:
                 self.failed = True
             case None | "message_start":
-                log.warning("gateway.event_unparsable", request_id=self.request_id, bytes=len(data))
+                log.warning(
+                    "gateway.event_unparsable", request_id=self.call.provider_request_id, bytes=len(data)
+                )
             case _:
                 pass
         return False
@@ -176,31 +181,32 @@ class StreamFold:
             self._dropped_bytes += len(data)
 
     def _started(self, message: Mapping[str, Any]) -> bool:
-        message_id = _identifier(message.get("id")) or _identifier(self.request_id)
+        message_id = _identifier(message.get("id")) or self.call.provider_request_id
         if message_id is None:
-            log.error("gateway.message_without_id", model=_model_of(message))
+            log.error("gateway.message_without_id", model=_model_of(message, {}))
             return False
-        self._raw = counted(message.get("usage"))
+        self._raw = clean_usage(message.get("usage"))
         self.message = MessageUsage(
             message_id=MessageId(message_id),
-            model=_model_of(message),
+            model=_model_of(message, self._raw),
             usage=token_usage(self._raw),
             complete=False,
-            request_id=self.request_id,
+            reported=self._raw,
+            call=self.call,
         )
         return True
 
     def _delta(self, message: MessageUsage, event: Mapping[str, Any]) -> bool:
-        reported = counted(event.get("usage"))
-        self._raw = merged(self._raw, reported)
+        self._raw = merge_usage(self._raw, clean_usage(event.get("usage")))
         usage = token_usage(self._raw)
-        if uncounted := _lost_output(event.get("usage"), reported):
+        if uncounted := lost_output(self._raw):
             usage = replace(usage, output_tokens=max(usage.output_tokens, estimated_tokens(self.received())))
         reason = _text(_object(event.get("delta")).get("stop_reason")) or message.stop_reason
         self.message = replace(
             message,
-            model=_served_by(event.get("usage")) or message.model,
+            model=served_by(self._raw) or message.model,
             usage=usage,
+            reported=self._raw,
             complete=reason is not None,
             stop_reason=reason,
             output_estimated=uncounted,
@@ -208,44 +214,33 @@ class StreamFold:
         return reason is not None
 
 
-def parse_message(body: bytes, *, request_id: str | None) -> MessageUsage | None:
+def parse_message(body: bytes, *, call: ProviderCall) -> MessageUsage | None:
     """The message of a response that was not streamed; None if it is no message."""
     message = _object(_parsed(body))
-    message_id = _identifier(message.get("id")) or _identifier(request_id)
+    message_id = _identifier(message.get("id")) or call.provider_request_id
     if message_id is None or not isinstance(message.get("usage"), dict):
         return None
-    content, reported = message.get("content"), counted(message["usage"])
+    content, reported = message.get("content"), clean_usage(message["usage"])
     usage = token_usage(reported)
-    if uncounted := _lost_output(message["usage"], reported):
+    if uncounted := lost_output(reported):
         usage = replace(
             usage, output_tokens=estimated_tokens(json.dumps(content) if isinstance(content, list) else "")
         )
     return MessageUsage(
         message_id=MessageId(message_id),
-        model=_model_of(message),
+        model=_model_of(message, reported),
         usage=usage,
         complete=True,
+        reported=reported,
+        call=call,
         stop_reason=_text(message.get("stop_reason")),
-        request_id=request_id,
         whole_blocks=len(content) if isinstance(content, list) else 0,
         output_estimated=uncounted,
     )
 
 
-def _lost_output(usage: Any, reported: Mapping[str, Any]) -> bool:
-    """Whether the API sent an output length that is not a valid count."""
-    return _object(usage).get("output_tokens") != reported.get("output_tokens")
-
-
-def _model_of(message: Mapping[str, Any]) -> str:
-    return _served_by(message.get("usage")) or _identifier(message.get("model")) or UNKNOWN_MODEL
-
-
-def _served_by(usage: Any) -> str | None:
-    """The model of the last iteration, if the API fell back to another model."""
-    iterations = _object(usage).get("iterations")
-    last = iterations[-1] if isinstance(iterations, list) and iterations else None
-    return _identifier(_object(last).get("model"))
+def _model_of(message: Mapping[str, Any], reported: Mapping[str, Any]) -> str:
+    return served_by(reported) or _identifier(message.get("model")) or UNKNOWN_MODEL
 
 
 def _parsed(data: bytes) -> Any:

@@ -84,7 +84,7 @@ class RunPlanner:
         options, now = plan.options, datetime.now(UTC)
         # Either of them may answer, so the more expensive one must be covered.
         models = [plan.model, *([options.fallback] if options.fallback else [])]
-        cost = max(self.prices.price_of(model, at=now).cost_of(size.maximum) for model in models)
+        cost = max(self.prices.most(model, size.maximum, at=now) for model in models)
         return self.prices.credits_for(cost)
 
     def _options(self, model: str, spec: GraphSpec) -> ModelOptions:

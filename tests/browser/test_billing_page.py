@@ -130,8 +130,8 @@ async def test_receipts_are_paged_filtered_and_exported(site: Site, books: Books
 
 async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
-        unpriced = page.get_by_role("group").filter(has_text="1 message without a price")
-        await unpriced.get_by_text("1 message without a price").click()
+        unpriced = page.get_by_role("group").filter(has_text="1 message without a complete price")
+        await unpriced.get_by_text("1 message without a complete price").click()
         await expect(unpriced.get_by_role("listitem")).to_contain_text(
             [f"{books.unpriced} · {UNKNOWN_MODEL}"]
         )

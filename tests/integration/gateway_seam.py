@@ -65,7 +65,8 @@ class Noted:
 
     def hooks(self) -> MeteringHooks:
         return MeteringHooks(
-            cost_of=lambda _model, usage: Decimal(usage.total_tokens),
+            cost_of=lambda message: Decimal(message.usage.total_tokens),
+            most_cost_of=lambda _model, usage, _speed: Decimal(usage.total_tokens),
             check_credit=self.check_credit,
             on_start=self.open,
             on_usage=self.closed.append,

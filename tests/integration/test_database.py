@@ -108,8 +108,8 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
     await database.migrate()
 
     async with database.snapshot() as reader:
-        account = await reader.execute(text("SELECT spent, month_spent, balance FROM credit_accounts"))
-        assert account.one() == (6, 5, -6)
+        account = await reader.execute(text("SELECT spent, spent_by_month, balance FROM credit_accounts"))
+        assert account.one() == (6, {"2026-10": 1, "2026-11": 5}, -6)
         rollups = await reader.execute(
             text("SELECT receipts, input_tokens, cost_usd FROM usage_rollups ORDER BY bucket")
         )
@@ -118,8 +118,8 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
         async with database.transaction() as tx:
             await tx.execute(text(LATE_DEBIT), {"late": datetime.fromisoformat(late).replace(tzinfo=UTC)})
     async with database.snapshot() as reader:
-        account = await reader.execute(text("SELECT spent, month_spent, month::text FROM credit_accounts"))
-        assert account.one() == (306, 100, "2026-12-01")
+        account = await reader.execute(text("SELECT spent, spent_by_month FROM credit_accounts"))
+        assert account.one() == (306, {"2026-10": 101, "2026-11": 105, "2026-12": 100})
     await database.aclose()
     await admin.execute("DROP DATABASE before_the_ledger")
     await admin.close()

@@ -1,6 +1,7 @@
 import asyncio
 import csv
 import io
+import json
 from typing import Any
 
 import httpx
@@ -195,8 +196,8 @@ async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
     assert await found(runId="one") == ["one"]
     assert await found(graphId=ASSISTANT) == ["one"]
     assert await found(model="claude-haiku-5-5") == ["two"]
-    assert await found(to=first["createdAt"]) == []
-    assert await found(**{"from": first["createdAt"]}) == ["two", "one"]
+    assert await found(to=first["usedAt"]) == []
+    assert await found(**{"from": first["usedAt"]}) == ["two", "one"]
     exported = await world.http.get("/v1/receipts", headers={"Accept": "text/csv"})
     rows = list(csv.DictReader(io.StringIO(exported.text)))
     assert [row["runId"] for row in rows] == ["two", "one"]
@@ -307,4 +308,6 @@ async def test_catalogs_and_health(world: World) -> None:
 
 
 def _as_text(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return json.dumps(value)
     return "" if value is None else str(value)

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from app.billing.prices.price_list import PriceList
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.executors.scripted import WriteMessage
@@ -118,7 +119,7 @@ async def test_the_export_spans_many_pages(world_of: WorldOf) -> None:
     world = await charged_world(world_of)
     key = await an_account(world.services.database)
     facts = [a_fact(key, f"msg_{number}") for number in range(2 * MAX_PAGE + 1)]
-    charge = PriceList().charge(facts[0].model, facts[0].usage, at=datetime.now(UTC))
+    charge = PriceList().charge(BilledUsage.of(facts[0]), at=datetime.now(UTC))
     async with world.services.database.transaction() as tx:
         await insert_receipts(tx, [NewReceipt.of(fact, charge, "final") for fact in facts])
 

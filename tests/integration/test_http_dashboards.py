@@ -12,7 +12,9 @@ import httpx
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.prices.price_list import Charge, ModelPrice, OperatorPrice, PriceList, Rate
+from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
+from app.billing.prices.price_list import Charge, PriceList
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
@@ -41,7 +43,7 @@ async def charge(world: World, *receipts: NewReceipt) -> None:
 
 def receipt(key: KeyRecord, message: str, basis: Any = "final", **fields: Any) -> NewReceipt:
     fact = a_fact(key, message, **fields)
-    return NewReceipt.of(fact, PriceList().charge(SONNET, fact.usage, at=NOW), basis)
+    return NewReceipt.of(fact, PriceList().charge(BilledUsage.of(fact), at=NOW), basis)
 
 
 async def messages(client: httpx.AsyncClient, **wanted: Any) -> list[str]:

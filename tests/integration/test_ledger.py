@@ -15,6 +15,7 @@ from app.billing.credit.ledger import (
     ReferenceTaken,
 )
 from app.billing.prices.price_list import Charge, PriceList
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.db import Database, StatementFailed
@@ -40,7 +41,7 @@ def run_of(key: KeyRecord, name: str = "run-1") -> RunKey:
 
 async def charge(database: Database, key: KeyRecord, message: str, credits_: int) -> None:
     fact = a_fact(key, message)
-    priced = PriceList().charge(fact.model, fact.usage, at=NOW)
+    priced = PriceList().charge(BilledUsage.of(fact), at=NOW)
     charged = Charge(priced.cost_usd, credits_, priced.price_version)
     async with database.transaction() as tx:
         await insert_receipts(tx, [NewReceipt.of(fact, charged, "final")])
@@ -100,7 +101,7 @@ async def test_the_balance_is_the_sum_of_the_ledger(
     [
         "UPDATE credit_accounts SET granted = granted + 1",
         "UPDATE credit_accounts SET spent = 0",
-        "UPDATE credit_accounts SET reserved = 0, month_spent = 0",
+        "UPDATE credit_accounts SET reserved = 0, spent_by_month = '{\"2020-01\": 1}'",
         "DELETE FROM credit_accounts",
         "INSERT INTO credit_accounts (account_id, granted) SELECT id, 5 FROM accounts WHERE name = 'new'",
     ],

@@ -12,7 +12,8 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.prices.price_list import ModelPrice, OperatorPrice, PriceList, Rate
+from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
+from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
@@ -285,7 +286,7 @@ async def test_an_unpriced_message_is_charged_later_exactly_once(
     first = await reprice(database, PriceList([own]))
     second = await reprice(database, PriceList([own]))
 
-    assert unknown.still_unpriced == ("claude-unheard-of-9",)
+    assert unknown.still_unpriced == ("model=claude-unheard-of-9",)
     assert (first.adjusted, first.cost_usd, second.adjusted) == (1, Decimal("0.0011"), 0)
     untouched, adjustment = await BillingReports(database).of_run(fact.run)
     assert untouched == receipt

@@ -28,13 +28,13 @@ INSERT = text(
         id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
         graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
         cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
-        price_version, basis, output_estimated, origin, created_at, cache_savings_usd)
+        price_version, basis, output_estimated, origin, used_at, created_at, cache_savings_usd)
     VALUES (
         gen_random_uuid(), 'anthropic_sdk', :reference, 'r', 0, 'msg', :account, :key, :graph,
         'claude_sdk', :model, CAST(:n AS bigint), CAST(:n AS bigint) + 1, CAST(:n AS bigint) + 2,
         CAST(:n AS bigint) + 3, CAST(:n AS bigint) + 4, 0, CAST(:n AS bigint) * 0.0000000001,
         CAST(:n AS bigint),
-        'test', :basis, false, 'assistant', :at, CAST(:n AS bigint) * 0.0000000003)
+        'test', :basis, false, 'assistant', :at, clock_timestamp(), CAST(:n AS bigint) * 0.0000000003)
     """
 )
 RAW = """
@@ -43,12 +43,12 @@ RAW = """
            sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits),
            sum(cache_savings_usd)
       FROM charge_receipts
-     WHERE account_id = :account AND created_at >= :since AND created_at < :until
+     WHERE account_id = :account AND used_at >= :since AND used_at < :until
      GROUP BY 1 ORDER BY 1
 """
 GROUPS: dict[GroupBy | None, str] = {
     None: "''",
-    "day": "(created_at AT TIME ZONE :zone)::date::text",
+    "day": "(used_at AT TIME ZONE :zone)::date::text",
     "model": "model",
     "graph": "graph_id",
     "key": "api_key_id::text",

@@ -299,8 +299,8 @@ async def test_spending_of_last_month_reaches_no_threshold(database: Database, k
         await tx.execute(text("SET LOCAL session_replication_role = replica"))
         await tx.execute(
             text(
-                "INSERT INTO credit_accounts (account_id, monthly_budget, month, month_spent, spent) "
-                "VALUES (:id, 1000, '2020-01-01', 990, 990)"
+                "INSERT INTO credit_accounts (account_id, monthly_budget, spent_by_month, spent) "
+                "VALUES (:id, 1000, '{\"2020-01\": 990}', 990)"
             ),
             {"id": key.account_id},
         )

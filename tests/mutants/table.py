@@ -169,8 +169,8 @@ MUTANTS = (
     Mutant(
         "what follows a later delta of usage is lost",
         "app/gateway/wire.py",
-        "self._raw = merged(self._raw, reported)",
-        "self._raw = self._raw or reported",
+        """self._raw = merge_usage(self._raw, clean_usage(event.get("usage")))""",
+        """self._raw = self._raw or clean_usage(event.get("usage"))""",
     ),
     # The run core.
     Mutant(

@@ -1,7 +1,8 @@
 """Credit balances and ledger entries."""
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from app.billing.credit.payment_mode import PaymentMode
@@ -17,9 +18,8 @@ class CreditBalance:
     adjusted: int = 0
     spent: int = 0
     reserved: int = 0
-    month: date | None = None
-    """First day of the calendar month (UTC) that `month_spent` belongs to."""
-    month_spent: int = 0
+    spent_by_month: Mapping[str, int] = field(default_factory=dict)
+    """Credits by calendar month (UTC), `YYYY-MM`."""
 
     @property
     def balance(self) -> int:
@@ -33,7 +33,7 @@ class CreditBalance:
 
     def spent_this_month(self, now: datetime) -> int:
         """Credits spent in the calendar month (UTC) of `now`."""
-        return self.month_spent if self.month == now.astimezone(UTC).date().replace(day=1) else 0
+        return self.spent_by_month.get(month_of(now), 0)
 
     def available(self, now: datetime) -> int | None:
         """Credits neither spent nor reserved; None without a limit."""
@@ -50,3 +50,8 @@ class LedgerEntry(NamedTuple):
 
     kind: str
     credits: int
+
+
+def month_of(moment: datetime) -> str:
+    """The calendar month (UTC) of a moment, `YYYY-MM`."""
+    return f"{moment.astimezone(UTC):%Y-%m}"

@@ -1,13 +1,13 @@
 """SQL for credit. Triggers keep the sums of `credit_accounts`; no statement here writes them."""
 
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sqlalchemy import ScalarSelect, func, insert, literal, select, text
 from sqlalchemy.dialects import postgresql
 
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance, LedgerEntry
+from app.billing.credit.records import CreditBalance, LedgerEntry, month_of
 from app.billing.credit.tables import credit_accounts, credit_ledger
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
@@ -78,7 +78,7 @@ _RESIZE_RESERVATION = text(
     WITH account AS MATERIALIZED (
         SELECT account_id, least(
             CASE mode WHEN 'prepaid' THEN balance END,
-            monthly_budget - CASE month WHEN :month THEN month_spent ELSE 0 END) - reserved AS available
+            monthly_budget - coalesce((spent_by_month ->> :month)::bigint, 0)) - reserved AS available
           FROM credit_accounts WHERE account_id = :account_id
            AND (mode = 'prepaid' OR monthly_budget IS NOT NULL)
            FOR UPDATE
@@ -114,7 +114,7 @@ async def resize_reservation(
         "requested": requested,
         "minimum": minimum,
         "pending": pending,
-        "month": now.astimezone(UTC).date().replace(day=1),
+        "month": month_of(now),
     }
     found = (await tx.execute(_RESIZE_RESERVATION, parameters)).scalar_one_or_none()
     return None if found is None else int(found)

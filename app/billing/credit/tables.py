@@ -5,7 +5,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Computed,
-    Date,
     ForeignKey,
     Identity,
     Index,
@@ -15,6 +14,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from app.db import UtcDateTime, metadata
 
@@ -30,12 +30,13 @@ credit_ledger = Table(
     Column("reference", Text, comment="The caller's own idempotency key"),
     Column("note", Text),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("used_at", UtcDateTime, comment="Of a debit: when the message began"),
     UniqueConstraint("receipt_id", name="uq_credit_ledger_receipt_id"),
     UniqueConstraint("account_id", "reference", name="uq_credit_ledger_reference"),
     CheckConstraint("kind IN ('grant', 'adjustment', 'debit', 'reservation', 'release')", name="kind"),
     CheckConstraint("(kind = 'debit') = (receipt_id IS NOT NULL)", name="debit_has_receipt"),
     CheckConstraint(
-        "CASE kind WHEN 'debit' THEN credits <= 0 WHEN 'reservation' THEN credits < 0 "
+        "CASE kind WHEN 'debit' THEN true WHEN 'reservation' THEN credits < 0 "
         "WHEN 'adjustment' THEN credits <> 0 ELSE credits > 0 END",
         name="sign",
     ),
@@ -59,8 +60,13 @@ credit_accounts = Table(
     Column("adjusted", BigInteger, nullable=False, server_default="0"),
     Column("spent", BigInteger, nullable=False, server_default="0"),
     Column("reserved", BigInteger, nullable=False, server_default="0"),
-    Column("month", Date, comment="The month of month_spent"),
-    Column("month_spent", BigInteger, nullable=False, server_default="0"),
+    Column(
+        "spent_by_month",
+        JSONB,
+        nullable=False,
+        server_default="{}",
+        comment="Credits by calendar month (UTC), YYYY-MM",
+    ),
     Column("balance", BigInteger, Computed("granted + adjusted - spent", persisted=True), nullable=False),
     CheckConstraint("mode IN ('prepaid', 'postpaid')", name="mode"),
     CheckConstraint("monthly_budget >= 0", name="monthly_budget"),

@@ -1,7 +1,7 @@
-"""An operator's own prices: a YAML file with effective dates.
+"""Prices as data: the shipped factors, and an operator's own prices in a YAML file with effective dates.
 
 prices:
-  - model: claude-sonnet-5-5
+  - model: claude-sonnet-5-5 # also its dated releases; a name with a date means that release alone
     since: 2026-12-01T00:00:00Z
     input: "1.80"            # dollars per million tokens, quoted
     output: "9.00"
@@ -13,21 +13,34 @@ prices:
       above: 200000
       input: "3.60"
       output: "13.50"
+factors:                     # see factors.yaml, which is read by the same rules
+  - models: [claude-sonnet-5-5]
+    inference_geo: {us: "1.05"}
 """
 
+import difflib
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.billing.prices.price_list import WEB_SEARCH_USD, ModelPrice, OperatorPrice, Rate
+from app.billing.prices.library import library_models, library_name
+from app.billing.prices.model_names import undated_name
+from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice, Rate
+from app.billing.prices.usage_reading import DIMENSIONS
 from app.errors import OperatorError
 from app.requests import Dollars
+from app.serialization.strict_yaml import StrictYamlLoader
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+_ALWAYS = datetime.min.replace(tzinfo=UTC)
+_PROVIDERS_NAMES = "claude-"
 
 
 class PriceFileError(OperatorError):
@@ -37,12 +50,23 @@ class PriceFileError(OperatorError):
         super().__init__(f"RUNTALLY_PRICES_FILE: {problem}")
 
 
+class PriceData(NamedTuple):
+    """The content of a price file."""
+
+    prices: list[OperatorPrice]
+    factors: list[DatedFactors]
+
+
 _Price = Annotated[Dollars, Field(ge=0)]
+_Name = Annotated[str, Field(min_length=1)]
+_Values: TypeAlias = dict[_Name, _Price]
 
 
-class _Rates(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+
+class _Rates(_Strict):
     cache_read: _Price | None = None
     cache_write_5m: _Price | None = None
     cache_write_1h: _Price | None = None
@@ -55,17 +79,20 @@ class _LongContext(_Rates):
 
 
 class _Entry(_Rates):
-    model: Annotated[str, Field(min_length=1)]
+    model: _Name
     since: datetime
     input: _Price
     output: _Price
-    web_search: _Price = WEB_SEARCH_USD
+    web_search: _Price | None = None
     long_context: _LongContext | None = None
+    unlisted: bool = False
+    """The price library does not know this model, and that is not a spelling mistake."""
 
     def price(self, version: str) -> ModelPrice:
         """Convert the entry to a price."""
         rates: dict[str, Any] = {kind: self._rate(kind) for kind in _KINDS}
-        return ModelPrice(version=version, web_search=self.web_search, **rates)
+        searches = {} if self.web_search is None else {"web_search_requests": self.web_search}
+        return ModelPrice(version=version, extras=Factors(server_tools=searches), **rates)
 
     def _rate(self, kind: str) -> Rate:
         base = getattr(self, kind)
@@ -77,20 +104,51 @@ class _Entry(_Rates):
         return Rate(base, ((self.long_context.above, higher),))
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _FactorEntry(_Strict):
+    models: list[_Name] = []
+    since: datetime = _ALWAYS
+    inference_geo: _Values = {}
+    service_tier: _Values = {}
+    speed: _Values = {}
+    server_tools: _Values = {}
 
-    prices: list[_Entry]
+    def dated(self) -> DatedFactors:
+        """Convert the entry to factors."""
+        factors = {name: getattr(self, name) for name in DIMENSIONS if getattr(self, name)}
+        return DatedFactors(
+            frozenset(map(_factor_name, self.models)), _utc(self.since), Factors(factors, self.server_tools)
+        )
 
 
-def read_prices(path: Path) -> list[OperatorPrice]:
-    """Read a price file; raises `PriceFileError`."""
+class _File(_Strict):
+    prices: list[_Entry] = []
+    factors: list[_FactorEntry] = []
+
+
+def read_prices(path: Path) -> PriceData:
+    """Read an operator's price file; raises `PriceFileError`."""
     try:
         content = path.read_bytes()
-        parsed = _File.model_validate(yaml.safe_load(content))
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise PriceFileError(problem) from error
+    parsed = _parsed(content)
+    _check(parsed)
+    version = f"file {hashlib.sha256(content).hexdigest()[:12]}"
+    prices = [OperatorPrice(entry.model, _utc(entry.since), entry.price(version)) for entry in parsed.prices]
+    return PriceData(prices, [entry.dated() for entry in parsed.factors])
+
+
+@lru_cache(maxsize=1)
+def shipped_factors() -> list[DatedFactors]:
+    """The factors that come with this release."""
+    content = files(__package__).joinpath("factors.yaml").read_bytes()
+    return [entry.dated() for entry in _parsed(content).factors]
+
+
+def _parsed(content: bytes) -> _File:
+    try:
+        return _File.model_validate(yaml.load(content, StrictYamlLoader))  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         problem = "is not valid YAML"
         raise PriceFileError(problem) from error
@@ -99,8 +157,38 @@ def read_prices(path: Path) -> list[OperatorPrice]:
         key = ".".join(str(part) for part in detail["loc"])
         problem = f"{key}: {detail['msg'].removeprefix('Value error, ')}"
         raise PriceFileError(problem) from error
-    version = f"file {hashlib.sha256(content).hexdigest()[:12]}"
-    return [OperatorPrice(entry.model, _utc(entry.since), entry.price(version)) for entry in parsed.prices]
+
+
+def _check(parsed: _File) -> None:
+    """Refuse entries of which one would silently win, and names that no model has."""
+    seen: set[tuple[str, datetime]] = set()
+    for number, entry in enumerate(parsed.prices):
+        key = (entry.model, _utc(entry.since))
+        if key in seen:
+            problem = f"prices.{number}: there is another price of {entry.model} since {entry.since}"
+            raise PriceFileError(problem)
+        seen.add(key)
+        if not entry.unlisted:
+            _check_name(f"prices.{number}.model", entry.model, known=())
+    own = {undated_name(entry.model) for entry in parsed.prices}
+    for number, factors in enumerate(parsed.factors):
+        for name in factors.models:
+            _check_name(f"factors.{number}.models", name, known=own)
+
+
+def _check_name(key: str, name: str, *, known: Iterable[str]) -> None:
+    if not name.startswith(_PROVIDERS_NAMES) or library_name(name) or undated_name(name) in known:
+        return
+    close = difflib.get_close_matches(undated_name(name), library_models(), n=1)
+    hint = f"did you mean {close[0]}?" if close else "is it spelt correctly?"
+    problem = (
+        f"{key}: no price list knows {name}; {hint} If it is a new model, set `unlisted: true` in its price"
+    )
+    raise PriceFileError(problem)
+
+
+def _factor_name(model: str) -> str:
+    return library_name(model) or undated_name(model)
 
 
 def _utc(moment: datetime) -> datetime:

@@ -1,96 +1,27 @@
-"""PriceList: the cost of token usage, in `Decimal`; pure.
+"""PriceList: the price of a message, in `Decimal`; pure."""
 
-The prices come from genai-prices (offline, with effective dates), which only this module imports. An
-operator's own prices, read by `price_file.py`, take precedence.
-"""
-
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
-from functools import lru_cache
-from typing import Any
 
-import genai_prices
-from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import TieredPrices
-
+from app.billing.prices.library import LIBRARY_VERSION, library_models, library_name, library_price
+from app.billing.prices.model_names import is_alias, plain_name, undated_name
+from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice
+from app.billing.prices.price_file import shipped_factors
+from app.billing.prices.quote import BilledUsage, PriceLine, Quote, quote, token_lines
 from app.usage import TokenUsage
 
 CREDITS_PER_DOLLAR = 10_000_000
-WEB_SEARCH_USD = Decimal("0.01")
-"""The price of a web search if a price list has none."""
 
-LIBRARY_VERSION = f"genai-prices {genai_prices.__version__}"
+NO_VERSION = "none"
+"""The price version of a message whose model has no price."""
 
 _COST_STEP = Decimal("0.0000000001")
-_MODELS = 256
-_MILLION = Decimal(1_000_000)
-_THOUSAND = Decimal(1_000)
-_PREFIX = re.compile(r"^anthropic/")
-_SUFFIX = re.compile(r"\[1m\]$")
 
 
 class UnknownPrice(LookupError):
     """There is no price for this model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Dollars per million tokens of one kind."""
-
-    base: Decimal
-    tiers: tuple[tuple[int, Decimal], ...] = ()
-    """Ascending (prompt tokens, rate): above so many prompt tokens, all tokens of the message cost `rate`."""
-
-    def at(self, prompt_tokens: int) -> Decimal:
-        """The rate of a message with so many prompt tokens."""
-        for above, rate in reversed(self.tiers):
-            if prompt_tokens > above:
-                return rate
-        return self.base
-
-
-@dataclass(frozen=True, slots=True)
-class ModelPrice:
-    """The price of each kind of token of a model."""
-
-    version: str
-    """The price list it comes from; stored with every receipt."""
-    input: Rate
-    output: Rate
-    cache_read: Rate
-    cache_write_5m: Rate
-    cache_write_1h: Rate
-    web_search: Decimal = WEB_SEARCH_USD
-    """Dollars per search."""
-
-    def cost_of(self, usage: TokenUsage) -> Decimal:
-        """The exact price of a message in dollars."""
-        prompt = usage.prompt_tokens
-        tokens = (
-            usage.input_tokens * self.input.at(prompt)
-            + usage.output_tokens * self.output.at(prompt)
-            + usage.cache_read_tokens * self.cache_read.at(prompt)
-            + usage.cache_write_5m_tokens * self.cache_write_5m.at(prompt)
-            + usage.cache_write_1h_tokens * self.cache_write_1h.at(prompt)
-        )
-        return tokens / _MILLION + usage.web_search_requests * self.web_search
-
-    def cache_savings_of(self, usage: TokenUsage) -> Decimal:
-        """What the message's cache reads would have cost more as plain input: dollars, exact."""
-        prompt = usage.prompt_tokens
-        return usage.cache_read_tokens * (self.input.at(prompt) - self.cache_read.at(prompt)) / _MILLION
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorPrice:
-    """An operator's price of one model from a moment on."""
-
-    model: str
-    since: datetime
-    price: ModelPrice
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,37 +34,49 @@ class Charge:
     price_version: str
     cache_savings_usd: Decimal = Decimal(0)
     """Saved by cache reads compared with plain input at the provider's price, to ten decimals."""
+    lines: tuple[PriceLine, ...] = ()
+    """What the cost consists of, exact."""
+    unpriced: tuple[str, ...] = ()
+    """What has no known price, as `name=value`, and is not part of the cost."""
 
 
 class PriceList:
-    """Looks up the price of a model at a moment."""
+    """Looks up the prices of a model at a moment: an operator's own, else those of the library."""
 
     def __init__(
-        self, operator_prices: Sequence[OperatorPrice] = (), *, markup: Decimal = Decimal(1)
+        self,
+        operator_prices: Sequence[OperatorPrice] = (),
+        *,
+        operator_factors: Sequence[DatedFactors] = (),
+        markup: Decimal = Decimal(1),
     ) -> None:
-        """`operator_prices` take precedence over the library's; charges are the cost times `markup`."""
+        """Operator's prices and factors take precedence; charges are the cost times `markup`."""
         self._markup = markup
         self._operator_prices = sorted(operator_prices, key=lambda price: price.since, reverse=True)
-        self._compiled: dict[int, ModelPrice] = {}
+        self._factors = sorted(shipped_factors(), key=lambda each: each.since)
+        self._operator_factors = sorted(operator_factors, key=lambda each: each.since)
+        self._changes = sorted({each.since for each in (*self._factors, *operator_factors)})
+        self._complete: dict[tuple[str, int, int], ModelPrice] = {}
 
-    def price_of(self, model: str, *, at: datetime) -> ModelPrice:
-        """The price of a model at a moment; raises `UnknownPrice`."""
-        name = _SUFFIX.sub("", _PREFIX.sub("", model))
-        for operator_price in self._operator_prices:
-            if operator_price.model == name and operator_price.since <= at:
-                return operator_price.price
-        if (library_model := _find_library_model(name)) is None:
+    def price_of(self, model: str, *, at: datetime, requested: str | None = None) -> ModelPrice:
+        """The price of a model at a moment; raises `UnknownPrice`.
+
+        `requested` is the name that the model was requested by: an operator may have priced that one.
+        """
+        for name in _operator_names(model, requested):
+            for entry in self._operator_prices:
+                if entry.model == name and entry.since <= at:
+                    return self._completed(model, entry.price, at=at)
+        known = library_name(model)
+        listed = None if known is None else library_price(known, at=at)
+        if listed is None:
             raise UnknownPrice
-        listed = library_model.get_prices(at)
-        # The library's objects live as long as the program, so their ids are unique.
-        if (price := self._compiled.get(id(listed))) is None:
-            price = self._compiled[id(listed)] = _compile_price(listed)
-        return price
+        return self._completed(model, listed, at=at)
 
-    def find_price(self, model: str, *, at: datetime) -> ModelPrice | None:
+    def find_price(self, model: str, *, at: datetime, requested: str | None = None) -> ModelPrice | None:
         """The price of a model at a moment, or None."""
         try:
-            return self.price_of(model, at=at)
+            return self.price_of(model, at=at, requested=requested)
         except UnknownPrice:
             return None
 
@@ -141,57 +84,80 @@ class PriceList:
         """Whether messages of this model can be charged."""
         return self.find_price(model, at=at) is not None
 
-    def charge(self, model: str, usage: TokenUsage, *, at: datetime) -> Charge:
-        """The charge for a message; raises `UnknownPrice`."""
-        price = self.price_of(model, at=at)
-        cost = price.cost_of(usage)
+    def priced_models(self) -> list[str]:
+        """The names of all models with a price, without release dates."""
+        own = {entry.model for entry in self._operator_prices}
+        return sorted(own | set(library_models()))
+
+    def quote(self, message: BilledUsage, *, at: datetime) -> Quote:
+        """The exact price of a message at a moment, line by line."""
+
+        def price_of(model: str) -> ModelPrice | None:
+            requested = message.requested_model if model == message.model else None
+            return self.find_price(model, at=at, requested=requested)
+
+        return quote(message, price_of, unknown_version=NO_VERSION)
+
+    def charge(self, message: BilledUsage, *, at: datetime) -> Charge:
+        """The charge for a message; what has no price is not charged but listed."""
+        quoted = self.quote(message, at=at)
         return Charge(
-            cost_usd=_rounded(cost),
-            charged_credits=self.credits_for(cost),
-            price_version=price.version,
-            cache_savings_usd=_rounded(price.cache_savings_of(usage)),
+            cost_usd=rounded(quoted.cost_usd),
+            charged_credits=self.credits_for(quoted.cost_usd),
+            price_version=quoted.version,
+            cache_savings_usd=rounded(quoted.cache_savings_usd),
+            lines=quoted.lines,
+            unpriced=quoted.unpriced,
         )
+
+    def most(self, model: str, usage: TokenUsage, *, at: datetime, speed: str | None = None) -> Decimal:
+        """Dollars that no message of these counts exceeds; raises `UnknownPrice`.
+
+        All factors are taken at their largest. `speed` is the one that the request asks for, if any.
+        """
+        price = self.price_of(model, at=at)
+        tokens = sum((line.amount_usd for line in token_lines(model, usage, price)), Decimal(0))
+        searches = usage.web_search_requests * (price.web_search or 0)
+        return tokens * price.largest_factor(speed=speed) + searches
 
     def credits_for(self, cost_usd: Decimal) -> int:
         """Credits for an exact cost, rounded up once."""
         exact = cost_usd * self._markup * CREDITS_PER_DOLLAR
         return int(exact.to_integral_value(ROUND_CEILING))
 
+    def _completed(self, model: str, price: ModelPrice, *, at: datetime) -> ModelPrice:
+        """The price with the factors of its model at a moment."""
+        name = library_name(model) or undated_name(model)
+        period = sum(since <= at for since in self._changes)
+        # The price objects live as long as this list, so their ids are unique.
+        key = (name, period, id(price))
+        if (complete := self._complete.get(key)) is None:
+            shipped = _applying(self._factors, name, at)
+            own = _applying(self._operator_factors, name, at)
+            extras = shipped.overridden_by(price.extras) if price.version == LIBRARY_VERSION else shipped
+            extras = extras.overridden_by(own)
+            if price.version != LIBRARY_VERSION:
+                extras = extras.overridden_by(price.extras)
+            complete = self._complete[key] = replace(price, extras=extras)
+        return complete
 
-@lru_cache(maxsize=_MODELS)
-def _find_library_model(name: str) -> Any:
-    """The library's entry of a model, or None; cached, because the lookup is slow."""
-    try:
-        return get_snapshot().find_provider_model(name, None, "anthropic", None)[1]
-    except LookupError:
-        return None
 
-
-def _rounded(dollars: Decimal) -> Decimal:
+def rounded(dollars: Decimal) -> Decimal:
+    """Dollars to ten decimals, as they are stored."""
     return dollars.quantize(_COST_STEP, ROUND_HALF_UP)
 
 
-def _compile_price(listed: Any) -> ModelPrice:
-    plain, output = listed.input_mtok, listed.output_mtok
-    if plain is None or output is None:
-        raise UnknownPrice
-    per_thousand_searches = listed.web_searches_kcount
-    # A kind without a price of its own costs as much as plain input.
-    written = plain if listed.cache_write_mtok is None else listed.cache_write_mtok
-    read = plain if listed.cache_read_mtok is None else listed.cache_read_mtok
-    kept = written if listed.cache_write_1h_mtok is None else listed.cache_write_1h_mtok
-    return ModelPrice(
-        version=LIBRARY_VERSION,
-        input=_rate(plain),
-        output=_rate(output),
-        cache_read=_rate(read),
-        cache_write_5m=_rate(written),
-        cache_write_1h=_rate(kept),
-        web_search=WEB_SEARCH_USD if per_thousand_searches is None else per_thousand_searches / _THOUSAND,
-    )
+def _operator_names(model: str, requested: str | None) -> Iterator[str]:
+    """The names by which an operator may have priced a served model, the most specific first."""
+    yield plain_name(model)
+    yield undated_name(model)
+    if requested is not None and is_alias(requested, of=model):
+        yield plain_name(requested)
 
 
-def _rate(price: Decimal | TieredPrices) -> Rate:
-    if isinstance(price, TieredPrices):
-        return Rate(price.base, tuple((tier.start, tier.price) for tier in price.tiers))
-    return Rate(price)
+def _applying(entries: Sequence[DatedFactors], name: str, at: datetime) -> Factors:
+    factors = Factors()
+    for entry in entries:
+        if entry.since <= at and (not entry.models or name in entry.models):
+            factors = factors.overridden_by(entry.factors)
+    return factors

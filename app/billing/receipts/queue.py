@@ -5,20 +5,18 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from itertools import islice
 
 import structlog
 
-from app.billing.prices.price_list import Charge, PriceList, UnknownPrice
+from app.billing.prices.price_list import Charge, PriceList
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.journal import Journal, JournalUnavailable
 from app.billing.receipts.records import NewReceipt
 from app.ids import AccountId, RunKey
 from app.usage import UsageFact
 
 log = structlog.get_logger(__name__)
-
-_UNPRICED = Charge(cost_usd=Decimal(0), charged_credits=0, price_version="none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,7 @@ class ReceiptQueue:
             for key, fact in self._unreported.get(run, {}).items()
             if key not in self._pending and key not in self._in_progress
         )
-        credits_ = sum(charge.charged_credits for charge in completed if charge is not None)
+        credits_ = sum(charge.charged_credits for charge in completed)
         return self._credits_by_account[run.account_id] + credits_
 
     async def wait_delivered(self, account_id: AccountId, *, within_s: float) -> None:
@@ -187,22 +185,17 @@ class ReceiptQueue:
         if fact.key in self._pending:
             return
         charge = self._charge(fact)
-        if charge is None:
-            # The API served a model that was not requested. The tokens are recorded; an operator must act.
-            log.critical("receipt.unpriced", model=fact.model, source_reference=fact.source_reference)
-            receipt = NewReceipt.of(fact, _UNPRICED, "unpriced")
-        else:
-            receipt = NewReceipt.of(fact, charge, fact.basis)
+        if charge.unpriced:
+            # The usage is recorded; an operator must find out the price.
+            log.critical("receipt.unpriced", parts=charge.unpriced, source_reference=fact.source_reference)
+        receipt = NewReceipt.of(fact, charge, "unpriced" if charge.unpriced else fact.basis)
         self._pending[fact.key] = PendingReceipt(fact, receipt)
         self._pending_by_run[fact.run] += 1
         self._credits_by_account[fact.run.account_id] += receipt.charged_credits
         self._not_empty.set()
 
-    def _charge(self, fact: UsageFact) -> Charge | None:
-        try:
-            return self._prices.charge(fact.model, fact.usage, at=fact.at)
-        except UnknownPrice:
-            return None
+    def _charge(self, fact: UsageFact) -> Charge:
+        return self._prices.charge(BilledUsage.of(fact), at=fact.at)
 
 
 def _unavailable(problem: str) -> JournalUnavailable:

@@ -1,6 +1,6 @@
 """Receipts, sums of their charges, and conditions on them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
@@ -8,12 +8,23 @@ from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 from app.billing.prices.price_list import Charge
+from app.billing.prices.quote import BilledUsage
+from app.billing.prices.usage_reading import factor_value
 from app.ids import new_uuid
-from app.usage import SOURCE_SYSTEM, Attribution, Basis, ExecutorType, Origin, TokenUsage, UsageFact
+from app.usage import (
+    SOURCE_SYSTEM,
+    Attribution,
+    Basis,
+    ExecutorType,
+    Origin,
+    ProviderCall,
+    TokenUsage,
+    UsageFact,
+)
 
 ReceiptBasis: TypeAlias = Literal[Basis, "unpriced", "adjustment"]
-"""The basis of a usage fact; or `unpriced`: no price was known, the tokens are recorded and the cost is 0;
-or `adjustment`: the cost of an unpriced receipt, charged later."""
+"""The basis of a usage fact; or `unpriced`: a part of the message has no known price and is not charged;
+or `adjustment`: that part of an unpriced receipt, charged later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +62,22 @@ class NewReceipt:
     ingress_request_id: str | None
     cache_savings_usd: Decimal
     note: str | None
+    used_at: datetime
+    """When the message began: decides the price, the month's budget, and the bucket of usage reports."""
+    requested_model: str | None
+    stop_reason: str | None
+    inference_geo: str | None
+    service_tier: str | None
+    speed: str | None
+    provider_request_id: str | None
+    provider_organization_id: str | None
+    provider_workspace_id: str | None
+    provider_usage: Mapping[str, Any]
+    """The provider's whole usage object."""
+    lines: Sequence[Mapping[str, str]]
+    """What the cost consists of: see `PriceLine.to_json`."""
+    unpriced: Sequence[str]
+    """What has no known price, as `name=value`; it is not part of the cost."""
 
     @classmethod
     def of(cls, fact: UsageFact, charge: Charge, basis: ReceiptBasis) -> "NewReceipt":
@@ -58,7 +85,14 @@ class NewReceipt:
         return cls(
             **_values(fact.usage),
             **_values(fact.attribution),
-            **_values(charge),
+            **_values(fact.call),
+            **_charged(charge),
+            inference_geo=factor_value(fact.reported.get("inference_geo")),
+            service_tier=factor_value(fact.reported.get("service_tier")),
+            speed=factor_value(fact.reported.get("speed")),
+            provider_usage=fact.reported,
+            stop_reason=fact.stop_reason,
+            used_at=fact.at,
             source_reference=fact.source_reference,
             run_id=fact.run.run_id,
             attempt=fact.attempt,
@@ -71,6 +105,17 @@ class NewReceipt:
             origin=fact.origin,
             parent_tool_call_id=fact.parent_tool_call_id,
             note=fact.note,
+        )
+
+    @property
+    def billed(self) -> BilledUsage:
+        """The usage as it is priced."""
+        return BilledUsage(
+            self.model,
+            self.usage,
+            self.provider_usage,
+            requested_model=self.requested_model,
+            stop_reason=self.stop_reason,
         )
 
     @property
@@ -87,8 +132,19 @@ class Receipt(NewReceipt):
     """Set by the database."""
 
     def adjustment(self, charge: Charge, *, source_system: str) -> NewReceipt:
-        """The receipt that charges this unpriced one; its token counts are 0, because this one has them."""
-        changed = {**_values(TokenUsage()), **_values(charge)}
+        """The receipt that completes this unpriced one: what `charge` adds to it.
+
+        Its token counts are 0, because this one has them; its lines are those that are new.
+        """
+        charged = _charged(charge)
+        changed = {
+            **_values(TokenUsage()),
+            **charged,
+            "cost_usd": charge.cost_usd - self.cost_usd,
+            "charged_credits": charge.charged_credits - self.charged_credits,
+            "cache_savings_usd": charge.cache_savings_usd - self.cache_savings_usd,
+            "lines": [line for line in charged["lines"] if line not in self.lines],
+        }
         kept = {name: getattr(self, name) for name in _field_names(NewReceipt)}
         own = {"id": new_uuid(), "source_system": source_system, "basis": "adjustment"}
         return NewReceipt(**{**kept, **changed, **own})
@@ -109,8 +165,8 @@ class ReceiptFilter:
     run_id: str | None = None
     graph_id: str | None = None
     model: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
+    used_from: datetime | None = None
+    used_to: datetime | None = None
     """Exclusive."""
     api_key_id: UUID | None = None
     basis: ReceiptBasis | None = None
@@ -130,5 +186,10 @@ def _field_names(record: type[NewReceipt | TokenUsage]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(record))
 
 
-def _values(record: TokenUsage | Attribution | Charge) -> dict[str, Any]:
+def _charged(charge: Charge) -> dict[str, Any]:
+    lines = [line.to_json() for line in charge.lines]
+    return {**_values(charge), "lines": lines, "unpriced": list(charge.unpriced)}
+
+
+def _values(record: TokenUsage | Attribution | ProviderCall | Charge) -> dict[str, Any]:
     return {each.name: getattr(record, each.name) for each in fields(record)}

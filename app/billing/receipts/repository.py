@@ -1,10 +1,13 @@
 """SQL for receipts."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import Exists, exists, func, select, text
+from sqlalchemy import Column, Exists, exists, func, select, text
 from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
 from app.billing.receipts.records import NewReceipt, Receipt, RunTotals
@@ -27,10 +30,10 @@ _INSERT = text(
         INSERT INTO charge_receipts ({_NAMES}, created_at)
         SELECT *, clock_timestamp() FROM unnest({_ARRAYS})
         ON CONFLICT ON CONSTRAINT uq_charge_receipts_source DO NOTHING
-        RETURNING id, account_id, run_id, charged_credits
+        RETURNING id, account_id, run_id, charged_credits, used_at
     ), debited AS (
-        INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, run_id, created_at)
-        SELECT account_id, 'debit', -charged_credits, id, run_id, clock_timestamp() FROM inserted
+        INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, run_id, created_at, used_at)
+        SELECT account_id, 'debit', -charged_credits, id, run_id, clock_timestamp(), used_at FROM inserted
     )
     SELECT id FROM inserted
     """,  # noqa: S608 - names and types of columns
@@ -38,16 +41,26 @@ _INSERT = text(
 """Inserts receipts and their debits in one statement; triggers update the sums."""
 
 
-async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> int:
-    """Insert receipts and debit them; returns how many were new."""
-    arrays = {column.name: [getattr(receipt, column.name) for receipt in receipts] for column in _INSERTED}
+async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> set[UUID]:
+    """Insert receipts and debit them; returns the ids of those that were new."""
+    arrays = {column.name: [_stored(column, receipt) for receipt in receipts] for column in _INSERTED}
     inserted = await tx.execute(_INSERT, arrays)
-    return len(inserted.all())
+    return set(inserted.scalars())
 
 
-async def find_unadjusted(reader: Reader, *, adjusted_by: str) -> list[Receipt]:
-    """Unpriced receipts of all accounts that no receipt of the source system `adjusted_by` has charged."""
-    statement = select(charge_receipts).where(_receipts.basis == "unpriced", ~adjustment_exists(adjusted_by))
+async def find_unadjusted(
+    reader: Reader, *, adjusted_by: str, after: UUID | None, limit: int
+) -> list[Receipt]:
+    """Unpriced receipts of all accounts that no receipt of the source system `adjusted_by` has completed.
+
+    In the order of their ids, those after `after`.
+    """
+    # The planner uses the partial index only for a value that it can see.
+    unpriced = text("charge_receipts.basis = 'unpriced'")
+    statement = select(charge_receipts).where(unpriced, ~adjustment_exists(adjusted_by))
+    if after is not None:
+        statement = statement.where(_receipts.id > after)
+    statement = statement.order_by(_receipts.id).limit(limit)
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
@@ -56,7 +69,7 @@ async def find_run_receipts(reader: Reader, run: RunKey) -> list[Receipt]:
     statement = (
         select(charge_receipts)
         .where(_receipts.account_id == run.account_id, _receipts.run_id == run.run_id)
-        .order_by(_receipts.created_at, _receipts.id)
+        .order_by(_receipts.used_at, _receipts.id)
     )
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
@@ -84,6 +97,11 @@ def adjustment_exists(source_system: str) -> Exists:
         adjustment.c.source_system == source_system,
         adjustment.c.source_reference == _receipts.source_reference,
     )
+
+
+def _stored(column: Column[Any], receipt: NewReceipt) -> Any:
+    value = getattr(receipt, column.name)
+    return json.dumps(value) if isinstance(column.type, JSONB) else value
 
 
 def receipt_of(row: RowMapping) -> Receipt:

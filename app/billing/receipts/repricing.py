@@ -1,16 +1,18 @@
-"""Charges receipts that had no price, by inserting adjustments; receipts are never edited."""
+"""Completes receipts of which a part had no price, by inserting adjustments; receipts are never edited."""
 
 from dataclasses import dataclass
 from decimal import Decimal
+from uuid import UUID
 
-from app.billing.prices.price_list import PriceList, UnknownPrice
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import find_unadjusted, insert_receipts
 from app.db import Database
 
 REPRICING = "runtally_reprice"
 """The source system of adjustments. It is part of the unique key, so a message is adjusted at most once."""
 
-_BATCH = 500
+_SLICE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +22,30 @@ class RepricingResult:
     adjusted: int
     cost_usd: Decimal
     still_unpriced: tuple[str, ...]
-    """Models that still have no price."""
+    """What still has no price, as `name=value`."""
 
 
 async def reprice(database: Database, prices: PriceList) -> RepricingResult:
-    """Insert an adjustment for every unpriced receipt whose model has a price now."""
-    adjusted, cost, unknown = 0, Decimal(0), set()
-    async with database.transaction() as tx:
-        adjustments = []
-        for receipt in await find_unadjusted(tx, adjusted_by=REPRICING):
-            try:
-                charge = prices.charge(receipt.model, receipt.usage, at=receipt.created_at)
-            except UnknownPrice:
-                unknown.add(receipt.model)
-                continue
-            adjustments.append(receipt.adjustment(charge, source_system=REPRICING))
-            cost += charge.cost_usd
-        for start in range(0, len(adjustments), _BATCH):
-            adjusted += await insert_receipts(tx, adjustments[start : start + _BATCH])
-    return RepricingResult(adjusted, cost, tuple(sorted(unknown)))
+    """Insert an adjustment for every unpriced receipt whose price is complete now.
+
+    Each slice is a transaction. Whoever else does the same at this time inserts the other adjustments.
+    """
+    adjusted, cost, unknown = 0, Decimal(0), set[str]()
+    after: UUID | None = None
+    while True:
+        async with database.transaction() as tx:
+            found = await find_unadjusted(tx, adjusted_by=REPRICING, after=after, limit=_SLICE)
+            adjustments: list[NewReceipt] = []
+            for receipt in found:
+                charge = prices.charge(receipt.billed, at=receipt.used_at)
+                if charge.unpriced:
+                    unknown.update(charge.unpriced)
+                else:
+                    adjustments.append(receipt.adjustment(charge, source_system=REPRICING))
+            inserted = await insert_receipts(tx, adjustments)
+        new = [each for each in adjustments if each.id in inserted]
+        adjusted += len(new)
+        cost += sum((each.cost_usd for each in new), Decimal(0))
+        if len(found) < _SLICE:
+            return RepricingResult(adjusted, cost, tuple(sorted(unknown)))
+        after = found[-1].id

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
 from app.billing.receipts.records import Receipt
@@ -68,6 +69,22 @@ charge_receipts = Table(
             comment="What cache reads saved against plain input",
         ),
         Column("note", Text, comment="What is unusual about the message"),
+        Column(
+            "provider_usage",
+            JSONB,
+            nullable=False,
+            server_default="{}",
+            comment="The provider's whole usage object",
+        ),
+        Column("lines", JSONB, nullable=False, server_default="[]", comment="What the cost consists of"),
+        Column("unpriced", JSONB, nullable=False, server_default="[]", comment="What has no known price"),
+        Column(
+            "used_at",
+            UtcDateTime,
+            nullable=False,
+            server_default=text("clock_timestamp()"),
+            comment="When the message began",
+        ),
     ),
     UniqueConstraint("account_id", "source_system", "source_reference", name="uq_charge_receipts_source"),
     CheckConstraint("executor_type IN ('claude_sdk', 'messages_api')", name="executor_type"),
@@ -79,13 +96,13 @@ Index(
     "ix_charge_receipts_run",
     charge_receipts.c.account_id,
     charge_receipts.c.run_id,
-    charge_receipts.c.created_at,
+    charge_receipts.c.used_at,
     charge_receipts.c.id,
 )
 Index(
     "ix_charge_receipts_newest",
     charge_receipts.c.account_id,
-    charge_receipts.c.created_at.desc(),
+    charge_receipts.c.used_at.desc(),
     charge_receipts.c.id.desc(),
 )
 
@@ -93,7 +110,7 @@ Index("ix_charge_receipts_unpriced", charge_receipts.c.id, postgresql_where=text
 Index(
     "ix_charge_receipts_unusual",
     charge_receipts.c.account_id,
-    charge_receipts.c.created_at.desc(),
+    charge_receipts.c.used_at.desc(),
     charge_receipts.c.id.desc(),
     postgresql_where=text("basis <> 'final' OR origin <> 'assistant'"),
 )

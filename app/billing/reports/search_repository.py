@@ -38,11 +38,11 @@ async def find_receipts(
     if page.before is not None:
         # As a time window too, so the rollups are only searched that far.
         window_end = _next_microsecond(page.before[0])
-        filters = replace(filters, created_to=_earliest(filters.created_to, window_end))
+        filters = replace(filters, used_to=_earliest(filters.used_to, window_end))
     matching = select(charge_receipts).where(
         _receipts.account_id == account_id, *_conditions(filters), *_rollup_window(account_id, filters)
     )
-    statement = page_of(matching, page, at=_receipts.created_at, id_=_receipts.id)
+    statement = page_of(matching, page, at=_receipts.used_at, id_=_receipts.id)
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
@@ -58,7 +58,7 @@ async def find_unpriced(
     """An account's receipts without a price that are not adjusted yet, and the newest of them."""
     unpriced = (
         _receipts.account_id == account_id,
-        *_conditions(ReceiptFilter(basis="unpriced", created_from=since, created_to=until)),
+        *_conditions(ReceiptFilter(basis="unpriced", used_from=since, used_to=until)),
         ~adjustment_exists(adjusted_by),
     )
     counted = select(
@@ -68,7 +68,7 @@ async def find_unpriced(
     newest = (
         select(charge_receipts)
         .where(*unpriced)
-        .order_by(_receipts.created_at.desc(), _receipts.id.desc())
+        .order_by(_receipts.used_at.desc(), _receipts.id.desc())
         .limit(limit)
     )
     found = (await reader.execute(newest)).mappings()
@@ -94,10 +94,10 @@ def _conditions(filters: ReceiptFilter) -> list[ColumnElement[bool]]:
         (_receipts.origin, _literal_parameter(filters.origin)),
     )
     conditions = [column == value for column, value in columns_and_values if value is not None]
-    if filters.created_from is not None:
-        conditions.append(_receipts.created_at >= filters.created_from)
-    if filters.created_to is not None:
-        conditions.append(_receipts.created_at < filters.created_to)
+    if filters.used_from is not None:
+        conditions.append(_receipts.used_at >= filters.used_from)
+    if filters.used_to is not None:
+        conditions.append(_receipts.used_at < filters.used_to)
     return conditions
 
 
@@ -116,11 +116,11 @@ def _rollup_window(account_id: AccountId, filters: ReceiptFilter) -> list[Column
     matching = [column == value for column, value in columns_and_values if value is not None]
     if not matching:
         return []
-    if filters.created_from is not None:
-        matching.append(_rollups.bucket >= bucket_of(filters.created_from))
-    if filters.created_to is not None:
-        matching.append(_rollups.bucket < filters.created_to)
+    if filters.used_from is not None:
+        matching.append(_rollups.bucket >= bucket_of(filters.used_from))
+    if filters.used_to is not None:
+        matching.append(_rollups.bucket < filters.used_to)
     found: Select[Any] = select(_rollups.bucket).where(_rollups.account_id == account_id, *matching).limit(1)
     first: ScalarSelect[datetime] = found.order_by(_rollups.bucket).scalar_subquery()
     last: ScalarSelect[datetime] = found.order_by(_rollups.bucket.desc()).scalar_subquery()
-    return [_receipts.created_at >= first, _receipts.created_at < last + BUCKET]
+    return [_receipts.used_at >= first, _receipts.used_at < last + BUCKET]

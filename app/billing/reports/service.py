@@ -82,7 +82,7 @@ class BillingReports:
         page = PageRequest.of_uuids(limit, cursor)
         async with self._database.snapshot() as reader:
             found = await find_receipts(reader, account_id, filters, page)
-        return page.cut(found, lambda receipt: (receipt.created_at, receipt.id))
+        return page.cut(found, lambda receipt: (receipt.used_at, receipt.id))
 
     async def totals(self, account_id: AccountId, run_ids: Sequence[str]) -> dict[str, RunTotals]:
         """The charges of these runs so far, by run id; zero for runs without receipts."""

@@ -118,7 +118,7 @@ def _whole_buckets(account_id: AccountId, filters: UsageFilter) -> Select[Any]:
 
 def _partial_buckets(account_id: AccountId, filters: UsageFilter) -> list[Select[Any]]:
     """The receipts of buckets that are only partly in the window."""
-    moment, since, until = _receipts.created_at, filters.since, filters.until
+    moment, since, until = _receipts.used_at, filters.since, filters.until
     bounds, partial_ranges = [], []
     if since is not None:
         bounds.append(moment >= since)

@@ -1,4 +1,4 @@
-// Alarms: runs with meter drift, and messages without a price.
+// Alarms: runs with meter drift, and messages without a complete price.
 
 /** @import { ApiWindow } from "./view.js" */
 
@@ -43,10 +43,10 @@ function Found({ found: { drift, unpriced } }) {
     ${
       unpriced.receipts > 0 &&
       html`<${Alarm}
-      title=${`${countOf(unpriced.receipts, "message")} without a price`}
-      advice="Their tokens are kept and nothing is charged. An operator gives the model a price in RUNTALLY_PRICES_FILE and runs “runtally reprice”."
+      title=${`${countOf(unpriced.receipts, "message")} without a complete price`}
+      advice="Their tokens are kept; what has no known price is not charged. An operator adds it to RUNTALLY_PRICES_FILE and runs “runtally reprice”."
       count=${unpriced.receipts}
-      items=${unpriced.newest.map((receipt) => ({ runId: receipt.runId, text: receipt.model, at: receipt.createdAt }))}
+      items=${unpriced.newest.map((receipt) => ({ runId: receipt.runId, text: [receipt.model, ...receipt.unpriced].join(" · "), at: receipt.usedAt }))}
     />`
     }
   `;

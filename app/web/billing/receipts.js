@@ -134,7 +134,7 @@ function Row({ receipt, keyName, linked }) {
   const charged = fromCredits(receipt.chargedCredits);
   return html`
     <tr>
-      <td><time datetime=${receipt.createdAt}>${formatTime(receipt.createdAt)}</time></td>
+      <td><time datetime=${receipt.usedAt}>${formatTime(receipt.usedAt)}</time></td>
       <td class="number" title=${formatExact(charged)}>${formatFixed(charged, 6)}</td>
       ${
         linked &&
@@ -149,7 +149,7 @@ function Row({ receipt, keyName, linked }) {
           ? html`<td>${keyName(receipt.apiKeyId)}</td>`
           : html`<td><span class="id" title=${receipt.usageUnitId}>${receipt.usageUnitId}</span></td>`
       }
-      <td title=${receipt.note}><${Word} usual="final" word=${receipt.basis} /></td>
+      <td title=${[receipt.note, ...receipt.unpriced].filter(Boolean).join(" · ")}><${Word} usual="final" word=${receipt.basis} /></td>
       <td><${Word} usual="assistant" word=${receipt.origin} /></td>
       <td class="number">${count(receipt.inputTokens)}</td>
       <td class="number">${count(receipt.cacheReadTokens)}</td>

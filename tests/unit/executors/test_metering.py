@@ -1,5 +1,6 @@
 """What a run's channel asks of credit and tells billing, without a database."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -121,7 +122,10 @@ async def test_a_model_without_a_price_is_held_against_a_budget_at_the_price_of_
     billed, _ = metering(tmp_path)
     hooks = billed.hooks_for(a_plan(model=MODEL), executor_type="claude_sdk")
 
-    assert hooks.cost_of("nobody-knows-1", USED) == hooks.cost_of(MODEL, USED) > 0
+    unknown = hooks.most_cost_of("nobody-knows-1", USED, None)
+
+    assert hooks.cost_of(replace(a_message(), model="nobody-knows-1")) == unknown > 0
+    assert unknown == hooks.most_cost_of(MODEL, USED, None)
 
 
 async def test_the_limits_of_a_run_are_those_of_its_plan() -> None:

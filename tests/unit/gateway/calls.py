@@ -43,7 +43,8 @@ class Billing:
         self, check_credit: Callable[[CallCost], Awaitable[Refusal | None]] | None = None
     ) -> MeteringHooks:
         return MeteringHooks(
-            cost_of=lambda _model, usage: Decimal(usage.total_tokens),
+            cost_of=lambda message: Decimal(message.usage.total_tokens),
+            most_cost_of=lambda _model, usage, _speed: Decimal(usage.total_tokens),
             check_credit=check_credit or self.check_credit,
             on_start=self.open,
             on_usage=lambda message: self.noted.append(("closed", message.message_id)),

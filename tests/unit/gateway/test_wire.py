@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from app.gateway.wire import MessageUsage, StreamFold, parse_message
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
-from app.usage import UNKNOWN_MODEL, TokenUsage, estimated_tokens
+from app.usage import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
 
 MODEL = "claude-haiku-5-5"
+CALL = ProviderCall(provider_request_id="req_1")
 REPLY = Reply(
     [
         Thinking("hm… let me see"),
@@ -33,7 +34,7 @@ def framed(event: dict[str, Any], *, ends: str = "\n", named: bool = True, ascii
 
 
 def folded(*chunks: bytes) -> StreamFold:
-    fold = StreamFold("req_1")
+    fold = StreamFold(CALL)
     for chunk in chunks:
         fold.feed(chunk)
     return fold
@@ -53,7 +54,7 @@ def summary(fold: StreamFold) -> tuple[Any, ...]:
         "usage",
         "complete",
         "stop_reason",
-        "request_id",
+        "call",
         "whole_blocks",
         "output_estimated",
     )
@@ -84,7 +85,7 @@ def test_a_whole_stream_says_what_the_api_said() -> None:
         TokenUsage(input_tokens=10, output_tokens=99, cache_read_tokens=7),
         True,
         "tool_use",
-        "req_1",
+        CALL,
         3,
         False,
         'hm… let me seeGrüße aus 東京 🗼 {"zone": "\\u6771\\u4eac", "n": [1, 2]}',
@@ -115,7 +116,7 @@ def test_any_chunking_gives_the_same_result(
 def test_byte_by_byte_the_news_come_with_the_byte_that_ends_the_line(*, ends: str, named: bool) -> None:
     parts = [framed(event, ends=ends, named=named, ascii_only=False) for event in EVENTS]
     whole = b"".join(parts)
-    fold = StreamFold("req_1")
+    fold = StreamFold(CALL)
 
     news = [at for at in range(len(whole)) if fold.feed(whole[at : at + 1])]
 
@@ -232,12 +233,15 @@ def test_searches_are_counted() -> None:
     assert ended(delta(server_tool_use={"web_search_requests": 2})).usage.web_search_requests == 2
 
 
-def test_the_model_of_the_last_iteration_served() -> None:
-    iterations = [{"model": MODEL}, {"model": "claude-opus-5-5"}]
+def test_the_model_of_a_fallback_served() -> None:
+    iterations = [
+        {"type": "message", "model": MODEL},
+        {"type": "fallback_message", "model": "claude-opus-5-5"},
+    ]
 
     assert ended(delta(iterations=iterations)).model == "claude-opus-5-5"
     assert ended(usage={"iterations": iterations}).model == "claude-opus-5-5"
-    assert ended(delta(iterations=[{"output_tokens": 3}])).model == MODEL
+    assert ended(delta(iterations=[{"type": "advisor_message", "model": "claude-opus-5-5"}])).model == MODEL
 
 
 @pytest.mark.parametrize("iterations", [None, [], {}, "x", [None], ["x"], [{"model": 5}], [{"model": ""}]])
@@ -331,20 +335,21 @@ def test_no_bytes_break_the_fold(chunks: list[bytes]) -> None:
 
 
 def test_a_body_that_was_not_streamed_is_complete() -> None:
-    message = parse_message(json.dumps(wire.message(REPLY, model=MODEL)).encode(), request_id="req_1")
+    message = parse_message(json.dumps(wire.message(REPLY, model=MODEL)).encode(), call=CALL)
 
     assert message is not None
     streamed = of(EVENTS).message
     assert streamed is not None
     assert (message.usage, message.model, message.message_id) == (streamed.usage, MODEL, "msg_1")
     assert (message.complete, message.stop_reason, message.whole_blocks) == (True, "tool_use", 3)
-    assert (message.request_id, message.output_estimated) == ("req_1", False)
+    assert (message.call.provider_request_id, message.output_estimated) == ("req_1", False)
 
 
-def test_a_whole_body_is_served_by_its_last_iteration() -> None:
-    body = {"id": "msg_1", "model": MODEL, "usage": {"iterations": [{"model": "claude-opus-5-5"}]}}
+def test_a_whole_body_is_served_by_a_fallback() -> None:
+    iterations = [{"type": "fallback_message", "model": "claude-opus-5-5"}]
+    body = {"id": "msg_1", "model": MODEL, "usage": {"iterations": iterations}}
 
-    message = parse_message(json.dumps(body).encode(), request_id=None)
+    message = parse_message(json.dumps(body).encode(), call=ProviderCall())
 
     assert message is not None
     assert (message.model, message.whole_blocks) == ("claude-opus-5-5", 0)
@@ -353,7 +358,7 @@ def test_a_whole_body_is_served_by_its_last_iteration() -> None:
 def test_a_whole_body_is_billed_as_far_as_it_is_understood() -> None:
     body = b'{"usage": {"input_tokens": 3, "output_tokens": "x", "cache_creation": 1}, "content": 5}'
 
-    message = parse_message(body, request_id="req_1")
+    message = parse_message(body, call=CALL)
 
     assert message is not None
     assert (message.message_id, message.model, message.usage) == (
@@ -372,4 +377,4 @@ def test_a_whole_body_is_billed_as_far_as_it_is_understood() -> None:
     ids=lambda body: body[:30].decode("latin-1"),
 )
 def test_a_body_that_is_no_message_is_none(body: bytes) -> None:
-    assert parse_message(body, request_id="req_1") is None
+    assert parse_message(body, call=CALL) is None

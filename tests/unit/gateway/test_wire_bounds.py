@@ -91,7 +91,7 @@ def test_an_estimate_is_not_larger_than_what_was_asked_for() -> None:
     text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x" * 4_000}}
 
     for limit, charged in ((None, 1_000), (600, 600), (2_000, 1_000)):
-        fold = StreamFold(None, limit)
+        fold = StreamFold(longest_output=limit)
         fold.feed(wire.sse(EVENTS[0]) + wire.sse(text))
         estimated, counted = fold.finish(), fold.finish(counted=10_000)
         assert estimated is not None

@@ -142,7 +142,7 @@ def test_an_unknown_graph_is_not_found() -> None:
 def test_the_reservation_covers_the_longest_answer_of_the_more_expensive_model() -> None:
     prices, cheap = PriceList(), plan()
     output = TokenUsage(output_tokens=cheap.options.max_output_tokens)
-    least = prices.credits_for(prices.price_of("claude-haiku-5-5", at=datetime.now(UTC)).cost_of(output))
+    least = prices.credits_for(prices.most("claude-haiku-5-5", output, at=datetime.now(UTC)))
 
     assert cheap.credits_to_reserve > least > 0
     assert plan(model="opus").credits_to_reserve > cheap.credits_to_reserve

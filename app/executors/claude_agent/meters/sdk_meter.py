@@ -21,8 +21,9 @@ from app.executors.port import RunPlan
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
+from app.provider_usage import clean_usage, token_usage
 from app.serialization.storable import identifier
-from app.usage import Meters, Origin, TokenUsage, UsageFact, counted, token_usage
+from app.usage import Meters, Origin, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
 
@@ -157,7 +158,7 @@ def _totals(raw: Mapping[str, Any]) -> Totals:
 
 def _usage(counts: Mapping[str, Any]) -> TokenUsage:
     return token_usage(
-        counted(
+        clean_usage(
             {
                 "input_tokens": counts.get("inputTokens"),
                 "output_tokens": counts.get("outputTokens"),

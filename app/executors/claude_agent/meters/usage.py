@@ -12,7 +12,8 @@ from typing import Any
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
 from app.ids import MessageId
-from app.usage import BYTES_PER_TOKEN, TokenUsage, merged, token_usage
+from app.provider_usage import merge_usage, token_usage
+from app.usage import BYTES_PER_TOKEN, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class UsageFold:
 
     def _message_delta(self, event: Mapping[str, Any], parent: str | None) -> list[MeteredMessage]:
         current = self._open[parent]
-        current.raw = merged(current.raw, event.get("usage") or {})
+        current.raw = merge_usage(current.raw, event.get("usage") or {})
         # A delta without a stop reason is made up by the CLI when it gave up on the message.
         if event["delta"].get("stop_reason") is None:
             return []

@@ -5,8 +5,8 @@ from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
+from app.provider_usage import clean_usage
 from app.serialization.storable import identifier, storable
-from app.usage import counted
 
 
 def sanitize(message: Message) -> Message:
@@ -16,13 +16,13 @@ def sanitize(message: Message) -> Message:
         case StreamEvent(event={"type": "message_start", "message": dict(started)} as event):
             return replace(message, event={**event, "message": _named(started)})
         case StreamEvent(event={"type": "message_delta"} as event):
-            return replace(message, event={**event, "usage": counted(event.get("usage"))})
+            return replace(message, event={**event, "usage": clean_usage(event.get("usage"))})
         case AssistantMessage():
             return replace(
                 message,
                 message_id=None if message.message_id is None else identifier(message.message_id),
                 model=identifier(message.model),
-                usage=counted(message.usage),
+                usage=clean_usage(message.usage),
             )
         case _:
             return message
@@ -30,4 +30,4 @@ def sanitize(message: Message) -> Message:
 
 def _named(started: dict[str, Any]) -> dict[str, Any]:
     names = {name: identifier(str(value)) for name, value in started.items() if name in {"id", "model"}}
-    return {**started, **names, "usage": counted(started.get("usage"))}
+    return {**started, **names, "usage": clean_usage(started.get("usage"))}

@@ -1,7 +1,10 @@
 """JSON of alarms."""
 
 from collections.abc import Sequence
+from typing import Annotated
 from uuid import UUID
+
+from pydantic import Field
 
 from app.billing.receipts.records import UnpricedReceipts
 from app.http.api.runs.schemas import MetersResponse
@@ -39,11 +42,13 @@ class DriftAlarm(ResponseModel):
 
 
 class UnpricedReceipt(ResponseModel):
-    """A receipt without a price."""
+    """A receipt of which a part has no price."""
 
     id: UUID
     run_id: str
     model: str
+    unpriced: Annotated[Sequence[str], Field(description="What has no known price, as `name=value`.")]
+    used_at: Moment
     created_at: Moment
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from app.billing.prices.price_list import ModelPrice
+from app.billing.prices.model_price import ModelPrice
 from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import Effort, KnownModel, Thinking

@@ -1,5 +1,6 @@
 """Receipts: search and CSV export."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -26,14 +27,14 @@ def receipt_filter(
     run_id: Annotated[StorableText | None, Query(alias="runId")] = None,
     graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,
     model: StorableText | None = None,
-    created_from: Annotated[MomentParam | None, Query(alias="from")] = None,
-    created_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
+    used_from: Annotated[MomentParam | None, Query(alias="from")] = None,
+    used_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
     api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
     basis: ReceiptBasis | None = None,
     origin: Origin | None = None,
 ) -> ReceiptFilter:
     """Collect the filters of a request."""
-    return ReceiptFilter(run_id, graph_id, model, created_from, created_to, api_key_id, basis, origin)
+    return ReceiptFilter(run_id, graph_id, model, used_from, used_to, api_key_id, basis, origin)
 
 
 @router.get(
@@ -91,5 +92,9 @@ async def _export_csv(
 
 
 def _rows(receipts: list[Receipt]) -> str:
-    rows = (ReceiptResponse.of(receipt).model_dump(mode="json") for receipt in receipts)
-    return "".join(csv_line(row.values()) for row in rows)
+    rows = (ReceiptResponse.of(receipt).model_dump(mode="json", by_alias=True) for receipt in receipts)
+    return "".join(csv_line(map(_cell, row.values())) for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value

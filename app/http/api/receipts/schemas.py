@@ -1,12 +1,26 @@
 """JSON of receipts."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import Field
 
 from app.billing.receipts.records import Receipt
 from app.http.response_model import Moment, Money, ResponseModel
+
+
+class ReceiptLineResponse(ResponseModel):
+    """One thing that is charged: `quantity` times `unitPriceUsd` is `amountUsd`, exactly."""
+
+    part: Annotated[str, Field(description="`message`, or the type of an iteration charged apart.")]
+    kind: Annotated[
+        str,
+        Field(description="A kind of token, a tool's counter, or a factor, such as `inference_geo:us`."),
+    ]
+    model: str
+    quantity: Annotated[str, Field(description="Tokens or uses; of a factor, the dollars it multiplies.")]
+    unit_price_usd: Annotated[str, Field(description="Dollars for one; of a factor, the factor minus 1.")]
+    amount_usd: str
 
 
 class ReceiptResponse(ResponseModel):
@@ -41,6 +55,20 @@ class ReceiptResponse(ResponseModel):
     created_at: Moment
     cache_savings_usd: Money
     note: str | None
+    used_at: Moment
+    requested_model: str | None
+    stop_reason: str | None
+    inference_geo: str | None
+    service_tier: str | None
+    speed: str | None
+    provider_request_id: str | None
+    provider_organization_id: str | None
+    provider_workspace_id: str | None
+    provider_usage: Annotated[dict[str, Any], Field(description="The provider's usage object, as it was.")]
+    lines: Annotated[list[ReceiptLineResponse], Field(description="They add up to the exact cost.")]
+    unpriced: Annotated[
+        list[str], Field(description="What has no known price and is not part of the cost, as `name=value`.")
+    ]
 
     @classmethod
     def of(cls, receipt: Receipt) -> "ReceiptResponse":

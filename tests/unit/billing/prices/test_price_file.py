@@ -5,19 +5,25 @@ from pathlib import Path
 import pytest
 
 from app.billing.prices.price_file import PriceFileError, read_prices
+from app.billing.prices.price_list import PriceList
+from app.billing.prices.quote import BilledUsage
 from app.usage import TokenUsage
 
 WHOLE = """
 prices:
   - model: claude-own-1
+    unlisted: true
     since: 2026-12-01T00:00:00+01:00
     input: "2"
     output: "10"
     cache_read: "0.2"
     web_search: "0.005"
     long_context: {above: 1000, input: "4"}
-  - {model: claude-own-2, since: 2026-01-01T00:00:00, input: "1", output: "1"}
+  - {model: claude-own-2, unlisted: true, since: 2026-01-01T00:00:00, input: "1", output: "1"}
 """
+
+
+TWICE = "{model: m, since: 2026-01-01, input: '2', output: '1'}"
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -27,21 +33,26 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_price_file_is_read(tmp_path: Path) -> None:
-    one, two = read_prices(written(tmp_path, WHOLE))
+    one, two = read_prices(written(tmp_path, WHOLE)).prices
 
     assert (one.model, one.since) == ("claude-own-1", datetime(2026, 11, 30, 23, tzinfo=UTC))
-    assert one.price.cost_of(TokenUsage(1000, 1000)) == Decimal("0.012")
-    assert one.price.cost_of(TokenUsage(1001)) == Decimal("0.004004")
-    assert one.price.cost_of(TokenUsage(0, 0, 500, 500, web_search_requests=2)) == Decimal("0.0111")
+    prices = PriceList([one, two])
+
+    def cost(usage: TokenUsage) -> Decimal:
+        return prices.quote(BilledUsage("claude-own-1", usage), at=datetime(2027, 1, 1, tzinfo=UTC)).cost_usd
+
+    assert cost(TokenUsage(1000, 1000)) == Decimal("0.012")
+    assert cost(TokenUsage(1001)) == Decimal("0.004004")
+    assert cost(TokenUsage(0, 0, 500, 500, web_search_requests=2)) == Decimal("0.0111")
     assert two.since == datetime(2026, 1, 1, tzinfo=UTC)
     assert one.price.version == two.price.version
     assert one.price.version.startswith("file ")
 
 
 def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
-    first = read_prices(written(tmp_path, WHOLE))[0].price.version
+    first = read_prices(written(tmp_path, WHOLE)).prices[0].price.version
 
-    assert read_prices(written(tmp_path, WHOLE + "\n"))[0].price.version != first
+    assert read_prices(written(tmp_path, WHOLE + "\n")).prices[0].price.version != first
 
 
 @pytest.mark.parametrize(
@@ -52,7 +63,14 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
         ("prices: [{model: m, since: soon, input: '2', output: '1'}]", "prices.0.since"),
         ("prices: [{model: m, since: 2026-01-01, input: '2'}]", "prices.0.output"),
         ("prices: [{model: m, since: 2026-01-01, input: '2', output: '1', x: 1}]", "prices.0.x"),
-        ("price: []", "prices"),
+        (f"prices: [{TWICE}, {TWICE}]", "prices.1: there is another price of m since"),
+        (
+            "prices: [{model: claude-sonet-4-5, since: 2026-01-01, input: '2', output: '1'}]",
+            "did you mean claude-sonnet-4-5",
+        ),
+        ("factors: [{models: [claude-opus-9], speed: {fast: '2'}}]", "factors.0.models"),
+        ("factors: [{speed: {fast: 2.5}}]", "factors.0.speed.fast"),
+        ("price: []", "price: Extra"),
         ("", "valid dictionary"),
         ("[:", "not valid YAML"),
     ],

@@ -7,14 +7,10 @@ from genai_prices.types import Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.billing.prices.price_list import (
-    LIBRARY_VERSION,
-    ModelPrice,
-    OperatorPrice,
-    PriceList,
-    Rate,
-    UnknownPrice,
-)
+from app.billing.prices.library import LIBRARY_VERSION
+from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
+from app.billing.prices.price_list import PriceList, UnknownPrice
+from app.billing.prices.quote import BilledUsage
 from app.usage import TokenUsage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -27,7 +23,9 @@ usages = st.builds(TokenUsage, *[tokens] * 5)
 
 
 def cost_of(model: str, usage: TokenUsage) -> Decimal:
-    return PRICES.price_of(model, at=NOW).cost_of(usage)
+    quoted = PRICES.quote(BilledUsage(model, usage), at=NOW)
+    assert quoted.unpriced == ()
+    return quoted.cost_usd
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_credits_are_rounded_up_once(cost: str, markup: str, credits_charged: in
 
 @given(usages, st.decimals(0, 10, places=3))
 def test_credits_never_fall_short_of_the_cost(usage: TokenUsage, markup: Decimal) -> None:
-    charge = PriceList(markup=markup).charge(SONNET, usage, at=NOW)
+    charge = PriceList(markup=markup).charge(BilledUsage(SONNET, usage), at=NOW)
 
     short = charge.charged_credits - cost_of(SONNET, usage) * markup * 10_000_000
 
@@ -116,7 +114,7 @@ def test_credits_never_fall_short_of_the_cost(usage: TokenUsage, markup: Decimal
     ],
 )
 def test_cache_savings_are_the_difference_to_plain_input(model: str, usage: TokenUsage, dollars: str) -> None:
-    charge = PRICES.charge(model, usage, at=NOW)
+    charge = PRICES.charge(BilledUsage(model, usage), at=NOW)
 
     assert charge.cache_savings_usd == Decimal(dollars)
     plain = TokenUsage(usage.input_tokens + usage.cache_read_tokens, usage.output_tokens)
@@ -133,6 +131,7 @@ def test_an_operators_price_counts_from_its_date_on() -> None:
     prices = PriceList([own("1", 10), own("2", 20)])
 
     def cost(day: int) -> Decimal:
-        return prices.price_of(SONNET, at=datetime(2026, 11, day, tzinfo=UTC)).cost_of(TokenUsage(1_000_000))
+        million = BilledUsage(SONNET, TokenUsage(1_000_000))
+        return prices.quote(million, at=datetime(2026, 11, day, tzinfo=UTC)).cost_usd
 
     assert [cost(9), cost(10), cost(19), cost(20)] == [Decimal(n) for n in (3, 1, 1, 2)]

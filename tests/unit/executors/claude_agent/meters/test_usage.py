@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.executors.claude_agent.meters.usage import MeteredMessage, UsageFold
-from app.usage import TokenUsage, merged, token_usage
+from app.provider_usage import merge_usage, token_usage
+from app.usage import TokenUsage
 from tests.unit.executors.claude_agent.frames import assistant, ended, started, stopped, text, user
 
 
@@ -109,7 +110,7 @@ def test_lanes_of_subagents_do_not_mix() -> None:
 def test_a_delta_is_merged_as_the_api_means_it(
     start: dict[str, Any], delta: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert merged(start, delta) == expected
+    assert merge_usage(start, delta) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 from claude_agent_sdk import AssistantMessage, StreamEvent, TextBlock, ToolUseBlock
 
 from app.executors.claude_agent.process.sanitizer import sanitize
+from app.provider_usage import token_usage
+from app.usage import TokenUsage
 from tests.unit.executors.claude_agent.frames import assistant, stream
 
 
@@ -28,7 +30,7 @@ def test_names_and_numbers_of_a_message_are_bounded() -> None:
     assert isinstance(responded, StreamEvent)
     message = responded.event["message"]
     assert max(len(message["id"]), len(message["model"])) <= 200
-    assert message["usage"] == {"cache_read_input_tokens": 5}
+    assert token_usage(message["usage"]) == TokenUsage(cache_read_tokens=5)
 
 
 def test_what_is_fine_stays_as_it_is() -> None:

@@ -1,0 +1,27 @@
+"""Which names mean the same model; pure.
+
+A model is priced by its exact name, or by its name without what says nothing about the model: the
+provider's prefix, the release date, `-latest`, and the suffix of the long context. Nothing else is removed:
+`claude-sonnet-4-5-fast` is not `claude-sonnet-4-5`.
+"""
+
+import re
+
+_PREFIX = re.compile(r"^anthropic/")
+_CONTEXT = re.compile(r"\[1m\]$")
+_RELEASE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+
+
+def plain_name(model: str) -> str:
+    """The name without the provider's prefix and the suffix of the long context."""
+    return _CONTEXT.sub("", _PREFIX.sub("", model))
+
+
+def undated_name(model: str) -> str:
+    """The plain name without its release date."""
+    return _RELEASE.sub("", plain_name(model))
+
+
+def is_alias(name: str, *, of: str) -> bool:
+    """Whether a requested name may mean the served model: both are the same without a release date."""
+    return undated_name(name) == undated_name(of)

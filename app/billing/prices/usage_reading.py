@@ -1,0 +1,179 @@
+"""UsageReading: the parts of a usage object that are priced, and those that nobody knows; pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+from app.provider_usage import (
+    CACHE_WRITES,
+    FALLBACK,
+    TOKEN_COUNTS,
+    Reported,
+    count_of,
+    list_of,
+    model_of_iteration,
+    object_of,
+    shown,
+    token_usage,
+)
+from app.serialization.storable import identifier
+from app.usage import TokenUsage
+
+Dimension: TypeAlias = Literal["inference_geo", "service_tier", "speed"]
+"""What multiplies the prices of tokens."""
+
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+ADVISOR = "advisor_message"
+_OWN_PARTS = {"compaction", ADVISOR}
+"""Iterations that the top-level counts do not contain."""
+_SAMPLED = {"message", FALLBACK}
+
+_READ = {*TOKEN_COUNTS, *DIMENSIONS, "cache_creation", "server_tool_use", "iterations"}
+_INFORMATIVE = {"output_tokens_details", "fallback_credit"}
+"""Keys that describe other counts. A redeemed fallback credit does change the price: see `_credit`."""
+_OF_ITERATION = {*TOKEN_COUNTS, "type", "model", "cache_creation"}
+_NOTHING: tuple[Any, ...] = (None, 0, "", False, [], {})
+
+
+@dataclass(frozen=True, slots=True)
+class PricedPart:
+    """Tokens of one message that are priced together."""
+
+    name: str
+    """`message`, or the type of the iteration."""
+    model: str
+    usage: TokenUsage
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReading:
+    """A message's usage, split into what is priced."""
+
+    parts: tuple[PricedPart, ...]
+    factors: Mapping[Dimension, str] = field(default_factory=dict)
+    server_tools: Mapping[str, int] = field(default_factory=dict)
+    """Uses of the provider's own tools, by the name of their counter."""
+    unknown: tuple[str, ...] = ()
+    """What no price can be known for, as `key=value`."""
+
+
+def read_usage(model: str, usage: TokenUsage, reported: Reported) -> UsageReading:
+    """Split a message's usage. `usage` has the top-level counts; its output may be estimated."""
+    iterations: list[Reported] = [
+        each for each in list_of(reported.get("iterations")) if isinstance(each, dict)
+    ]
+    sampled, odd = _sampled_parts(model, usage, iterations)
+    own = [_part(each, model) for each in iterations if each.get("type") in _OWN_PARTS]
+    tools = object_of(reported.get("server_tool_use")) or {"web_search_requests": usage.web_search_requests}
+    return UsageReading(
+        parts=(*sampled, *own),
+        factors={name: text for name in DIMENSIONS if (text := factor_value(reported.get(name)))},
+        server_tools={name: count for name, value in tools.items() if (count := count_of(value))},
+        unknown=(*_unknown_keys(reported, iterations), *odd),
+    )
+
+
+def _sampled_parts(
+    model: str, usage: TokenUsage, iterations: list[Reported]
+) -> tuple[list[PricedPart], list[str]]:
+    """The parts of the top-level counts, and what cannot be explained.
+
+    If the iterations add up to the top-level counts, each is priced by its own model and its own length.
+    Otherwise the counts are those of the model that served the message; hops of other models before it
+    are charged apart, unless they were refused without output, which the provider does not charge.
+    """
+    whole = PricedPart("message", model, usage)
+    sampled = [_part(each, model) for each in iterations if each.get("type") in _SAMPLED]
+    if not sampled:
+        return [whole], []
+    if _same_prompt(sampled, usage):
+        return _with_output(sampled, usage), []
+    serving = [part for part in sampled if part.model == model]
+    declined = [part for part in sampled if part.model != model and part.usage.output_tokens]
+    if _same_prompt(serving, usage) or len(serving) == len(sampled):
+        return [whole, *declined], []
+    return [whole, *declined], [f"iterations={len(sampled)} do not add up to the counts of the message"]
+
+
+def _same_prompt(parts: list[PricedPart], usage: TokenUsage) -> bool:
+    kinds = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
+    return all(sum(getattr(part.usage, kind) for part in parts) == getattr(usage, kind) for kind in kinds)
+
+
+def _with_output(parts: list[PricedPart], usage: TokenUsage) -> list[PricedPart]:
+    """The parts with the message's output and searches: the last part has what the others do not."""
+    *others, last = parts
+    output = usage.output_tokens - sum(part.usage.output_tokens for part in others)
+    counts = TokenUsage(
+        input_tokens=last.usage.input_tokens,
+        output_tokens=max(0, output),
+        cache_read_tokens=last.usage.cache_read_tokens,
+        cache_write_5m_tokens=last.usage.cache_write_5m_tokens,
+        cache_write_1h_tokens=last.usage.cache_write_1h_tokens,
+    )
+    return [*others, PricedPart(last.name, last.model, counts)]
+
+
+def _part(iteration: Reported, model: str) -> PricedPart:
+    return PricedPart(str(iteration["type"]), model_of_iteration(iteration) or model, token_usage(iteration))
+
+
+def _unknown_keys(reported: Reported, iterations: list[Reported]) -> Iterator[str]:
+    for name, value in reported.items():
+        if name in TOKEN_COUNTS:
+            yield from _invalid(name, value)
+        elif name not in _READ | _INFORMATIVE and value not in _NOTHING:
+            yield f"{identifier(name)}={shown(value)}"
+    yield from _nested_unknown("cache_creation", reported.get("cache_creation"), set(CACHE_WRITES))
+    yield from _nested_unknown("server_tool_use", reported.get("server_tool_use"), None)
+    yield from _credit(object_of(object_of(reported.get("fallback_credit")).get("status")))
+    for each in iterations:
+        yield from _unknown_of_iteration(each)
+    if len(iterations) != len(list_of(reported.get("iterations"))):
+        yield "iterations=not objects"
+
+
+def _unknown_of_iteration(iteration: Reported) -> Iterator[str]:
+    kind = iteration.get("type")
+    if kind not in _SAMPLED | _OWN_PARTS:
+        yield f"iterations.type={shown(kind)}"
+        return
+    for name, value in iteration.items():
+        if name in TOKEN_COUNTS:
+            yield from _invalid(f"iterations.{name}", value)
+        elif name not in _OF_ITERATION and value not in _NOTHING:
+            yield f"iterations.{identifier(name)}={shown(value)}"
+    yield from _nested_unknown(
+        "iterations.cache_creation", iteration.get("cache_creation"), set(CACHE_WRITES)
+    )
+
+
+def _nested_unknown(name: str, value: Any, known: set[str] | None) -> Iterator[str]:
+    """Unknown keys of a nested object and invalid counts; `known` None: every count is read."""
+    if not isinstance(value, dict):
+        if value not in _NOTHING:
+            yield f"{name}={shown(value)}"
+        return
+    for key, count in value.items():
+        full = f"{name}.{identifier(key)}"
+        if known is None or key in known:
+            yield from _invalid(full, count)
+        elif count not in _NOTHING:
+            yield f"{full}={shown(count)}"
+
+
+def _invalid(name: str, value: Any) -> Iterator[str]:
+    if value is not None and count_of(value) is None:
+        yield f"{name}={shown(value)}"
+
+
+def _credit(status: Reported) -> Iterator[str]:
+    """A redeemed credit shifts the price of a retry, by an amount that the usage does not show."""
+    if status and status.get("type") != "not_applied":
+        yield f"fallback_credit={shown(status.get('type'))}"
+
+
+def factor_value(value: Any) -> str | None:
+    """A value of a dimension as text; None if the provider reported none."""
+    return None if value in _NOTHING else identifier(value if isinstance(value, str) else shown(value))

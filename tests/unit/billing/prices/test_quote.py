@@ -1,0 +1,269 @@
+"""Every dimension of a price, to the last digit."""
+
+import itertools
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from app.billing.prices.price_list import PriceList
+from app.billing.prices.quote import BilledUsage, Quote
+from app.provider_usage import clean_usage, token_usage
+from tests.unit.billing.prices.public_prices import PUBLIC_PRICES, PublicPrice
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+PRICES = PriceList()
+SONNET, OPUS, ADVISOR = "claude-sonnet-4-6", "claude-opus-4-8", "claude-opus-5-5"
+PLAIN = {"input_tokens": 1000, "output_tokens": 1000}
+MILLION = Decimal(1_000_000)
+
+
+def quoted(reported: Mapping[str, Any], *, model: str = SONNET, **fields: Any) -> Quote:
+    usage = clean_usage(dict(reported))
+    quote = PRICES.quote(BilledUsage(model, token_usage(usage), usage, **fields), at=NOW)
+    assert sum((line.amount_usd for line in quote.lines), Decimal(0)) == quote.cost_usd
+    assert all(line.quantity * line.unit_price_usd == line.amount_usd for line in quote.lines)
+    return quote
+
+
+def complete(reported: Mapping[str, Any], *, model: str = SONNET, **fields: Any) -> Decimal:
+    quote = quoted(reported, model=model, **fields)
+    assert quote.unpriced == ()
+    return quote.cost_usd
+
+
+@pytest.mark.parametrize(
+    ("extra", "model", "dollars"),
+    [
+        ({}, SONNET, "0.0180"),
+        ({"inference_geo": "us"}, SONNET, "0.0198"),
+        ({"inference_geo": "global", "service_tier": "standard", "speed": "standard"}, SONNET, "0.0180"),
+        ({"inference_geo": "not_available"}, "claude-haiku-4-5", "0.006"),
+        ({"service_tier": "batch"}, SONNET, "0.0090"),
+        ({"speed": "fast"}, OPUS, "0.06"),
+        ({"speed": "fast", "inference_geo": "us", "service_tier": "batch"}, OPUS, "0.033"),
+        ({"server_tool_use": {"web_search_requests": 3, "web_fetch_requests": 7}}, SONNET, "0.0480"),
+        ({"inference_geo": "us", "server_tool_use": {"web_search_requests": 1}}, SONNET, "0.0298"),
+        (
+            {"iterations": [{"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500}]},
+            SONNET,
+            "0.6105",
+        ),
+        (
+            {
+                "iterations": [
+                    {"type": "message", **PLAIN},
+                    {"type": "advisor_message", "model": ADVISOR, "input_tokens": 5000, "output_tokens": 100},
+                ]
+            },
+            SONNET,
+            "0.040",
+        ),
+        ({"output_tokens_details": {"thinking_tokens": 400}}, SONNET, "0.0180"),
+        ({"fallback_credit": {"status": {"type": "not_applied", "reason": "x"}}}, SONNET, "0.0180"),
+    ],
+)
+def test_each_dimension_has_its_price(extra: dict[str, Any], model: str, dollars: str) -> None:
+    assert complete({**PLAIN, **extra}, model=model) == Decimal(dollars)
+
+
+@pytest.mark.parametrize(
+    ("extra", "part", "dollars"),
+    [
+        ({"new_counter": 12}, "new_counter=12", "0.0180"),
+        ({"new_kind": "x"}, 'new_kind="x"', "0.0180"),
+        ({"service_tier": "flex"}, "service_tier=flex", "0"),
+        ({"service_tier": "priority"}, "service_tier=priority", "0"),
+        ({"inference_geo": "eu"}, "inference_geo=eu", "0"),
+        ({"speed": "turbo"}, "speed=turbo", "0"),
+        ({"speed": "fast"}, "speed=fast", "0"),
+        ({"server_tool_use": {"code_execution_requests": 2}}, "code_execution_requests=2", "0.0180"),
+        (
+            {"server_tool_use": {"web_search_requests": "many"}},
+            'server_tool_use.web_search_requests="many"',
+            "0.0180",
+        ),
+        ({"server_tool_use": 4}, "server_tool_use=4", "0.0180"),
+        (
+            {"cache_creation": {"ephemeral_24h_input_tokens": 5}},
+            "cache_creation.ephemeral_24h_input_tokens=5",
+            "0.0180",
+        ),
+        ({"iterations": [{"type": "dream", "input_tokens": 5}]}, 'iterations.type="dream"', "0.0180"),
+        ({"iterations": [{"type": "compaction", "input_tokens": 1, "x": 2}]}, "iterations.x=2", "0.018003"),
+        ({"iterations": [{"type": "advisor_message", "model": "m", "input_tokens": 1}]}, "model=m", "0.0180"),
+        ({"iterations": ["x"]}, "iterations=not objects", "0.0180"),
+        ({"cache_read_input_tokens": -5}, "cache_read_input_tokens=-5", "0.0180"),
+        ({"fallback_credit": {"status": {"type": "redeemed"}}}, 'fallback_credit="redeemed"', "0.0180"),
+        ({"padding": "x" * 20_000}, "oversized=true", "0.0180"),
+    ],
+)
+def test_what_nobody_knows_is_never_priced_as_if_it_did_not_matter(
+    extra: dict[str, Any], part: str, dollars: str
+) -> None:
+    quote = quoted({**PLAIN, **extra})
+
+    assert quote.unpriced == (part,)
+    assert quote.cost_usd == Decimal(dollars)
+
+
+@pytest.mark.parametrize("nothing", [None, 0, "", False, [], {}])
+def test_an_unknown_key_without_a_value_changes_nothing(nothing: Any) -> None:
+    assert complete({**PLAIN, "new_counter": nothing, "inference_geo": None}) == Decimal("0.0180")
+
+
+@pytest.mark.parametrize("count", ["1000", 1000.0])
+def test_an_unambiguous_count_counts(count: Any) -> None:
+    assert complete({"input_tokens": count, "output_tokens": 1000}) == Decimal("0.0180")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("claude-sonnet-4-5-nonsense", "claude-sonnet-4-50", "claude-sonnet-4-6-fast", "claude-sonnet-4-"),
+        *(
+            "claude-opus-4-6-thinking",
+            "claude-sonnet-4-2025",
+            "xclaude-sonnet-4-6",
+            "claude-sonnet-4-6-2026010",
+        ),
+    ],
+)
+def test_a_name_that_only_looks_like_a_model_has_no_price(model: str) -> None:
+    quote = quoted({**PLAIN, "server_tool_use": {"web_search_requests": 1}}, model=model)
+
+    assert quote.unpriced == (f"model={model}", "web_search_requests=1")
+    assert quote.cost_usd == 0
+    assert quote.lines == ()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "claude-sonnet-4-5@20250929"),
+        *(
+            "claude-sonnet-4-5-latest",
+            "anthropic/claude-sonnet-4-5",
+            "claude-sonnet-4-5[1m]",
+            "claude-sonnet-4.5",
+        ),
+    ],
+)
+def test_the_names_of_one_model_have_one_price(model: str) -> None:
+    assert complete(PLAIN, model=model) == Decimal("0.0180")
+
+
+def test_a_refusal_before_any_output_is_free() -> None:
+    refused = {"input_tokens": 100_000, "output_tokens": 0, "cache_creation_input_tokens": 5}
+
+    assert complete(refused, stop_reason="refusal") == 0
+    assert complete({**refused, "output_tokens": 1}, stop_reason="refusal") > Decimal("0.3")
+    assert complete(refused, stop_reason="end_turn") > Decimal("0.3")
+
+
+def test_a_fallback_is_priced_hop_by_hop() -> None:
+    declined = {"type": "message", "model": SONNET, "input_tokens": 1000, "output_tokens": 10}
+    served = {"type": "fallback_message", "model": OPUS, "input_tokens": 1000, "output_tokens": 1000}
+
+    # The top-level counts are those of the serving model, or of all hops.
+    alone = complete({**PLAIN, "iterations": [declined, served]}, model=OPUS)
+    both = complete(
+        {"input_tokens": 2000, "output_tokens": 1010, "iterations": [declined, served]}, model=OPUS
+    )
+    refused = complete({**PLAIN, "iterations": [{**declined, "output_tokens": 0}, served]}, model=OPUS)
+
+    assert refused == Decimal("0.030")
+    assert alone == both == Decimal("0.030") + Decimal("0.00315")
+
+
+def test_the_tier_of_a_long_prompt_is_that_of_each_request() -> None:
+    half = {"type": "message", "input_tokens": 60_000, "output_tokens": 100}
+    reported = {"input_tokens": 120_000, "output_tokens": 200}
+
+    whole = complete(reported, model="claude-haiku-5-5")
+    split = complete({**reported, "iterations": [half, half]}, model="claude-haiku-5-5")
+
+    assert (whole, split) == (Decimal("0.0605"), Decimal("0.0121"))
+
+
+GEOS = {None: "1", "global": "1", "us": "1.1"}
+TIERS = {None: "1", "standard": "1", "batch": "0.5"}
+SPEEDS = {None: "1", "standard": "1", "fast": "2"}
+COUNTS = {
+    "input": 1_001,
+    "output": 2_003,
+    "cache_read": 3_007,
+    "cache_write_5m": 4_009,
+    "cache_write_1h": 5_011,
+}
+
+
+def rate_of(price: PublicPrice, counts: Mapping[str, int]) -> Decimal:
+    return sum(
+        (count * Decimal(getattr(price, kind)) / MILLION for kind, count in counts.items()), Decimal(0)
+    )
+
+
+def as_reported(counts: Mapping[str, int]) -> dict[str, Any]:
+    breakdown = {
+        "ephemeral_5m_input_tokens": counts["cache_write_5m"],
+        "ephemeral_1h_input_tokens": counts["cache_write_1h"],
+    }
+    return {
+        "input_tokens": counts["input"],
+        "output_tokens": counts["output"],
+        "cache_read_input_tokens": counts["cache_read"],
+        "cache_creation_input_tokens": sum(breakdown.values()),
+        "cache_creation": breakdown,
+    }
+
+
+@pytest.mark.parametrize(
+    ("geo", "tier", "speed", "kinds", "searches"),
+    list(
+        itertools.product(
+            GEOS,
+            TIERS,
+            SPEEDS,
+            [(), ("compaction",), ("advisor_message",), ("compaction", "advisor_message")],
+            [0, 3],
+        )
+    ),
+)
+def test_every_combination_to_the_last_digit(
+    geo: str | None, tier: str | None, speed: str | None, kinds: tuple[str, ...], searches: int
+) -> None:
+    own = {"compaction": OPUS, "advisor_message": ADVISOR}
+    iterations = [{"type": kind, "model": own[kind], **as_reported(COUNTS)} for kind in kinds]
+    reported = {
+        **as_reported(COUNTS),
+        "inference_geo": geo,
+        "service_tier": tier,
+        "speed": speed,
+        "iterations": iterations,
+        "server_tool_use": {"web_search_requests": searches},
+    }
+    factor = Decimal(GEOS[geo]) * Decimal(TIERS[tier])
+    fast = Decimal(SPEEDS[speed])
+
+    expected = rate_of(PUBLIC_PRICES[OPUS], COUNTS) * factor * fast
+    for kind in kinds:
+        speed_of_part = 1 if kind == "advisor_message" else fast
+        expected += rate_of(PUBLIC_PRICES[own[kind]], COUNTS) * factor * speed_of_part
+
+    assert complete(reported, model=OPUS) == expected + searches * Decimal("0.01")
+
+
+@pytest.mark.parametrize("model", PUBLIC_PRICES)
+def test_another_public_list_agrees(model: str) -> None:
+    public = PUBLIC_PRICES[model]
+    price = PRICES.price_of(model, at=NOW)
+
+    for kind in COUNTS:
+        if (theirs := getattr(public, kind)) is not None:
+            assert price.rate(kind).base == Decimal(theirs), kind
+    assert price.factor("inference_geo", "us") == (public.us and Decimal(public.us))
+    assert price.factor("speed", "fast") == (public.fast and Decimal(public.fast))
+    assert price.factor("service_tier", "batch") == Decimal("0.5")
