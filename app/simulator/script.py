@@ -5,7 +5,9 @@ import itertools
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+ContentEncoding = Literal["gzip", "deflate"]
 
 _WORDS = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+$")
 _message_numbers = itertools.count(1)
@@ -71,7 +73,7 @@ class Reply:
     usage: dict[str, Any] = field(default_factory=lambda: {"input_tokens": 10, "output_tokens": 1})
     final_usage: dict[str, Any] = field(default_factory=lambda: {"output_tokens": 20})
     model: str | None = None
-    """The serving model, if it is not the requested one."""
+    """The serving model; None: the requested one, or its dated release (`Simulator.releases`)."""
     message_id: str = field(default_factory=new_message_id)
     headers_delay_s: float = 0
     delta_delay_s: float = 0
@@ -80,6 +82,10 @@ class Reply:
     """Drop the connection after this many events."""
     error_after: tuple[int, str] | None = None
     """After this many events, an error event of this type."""
+    encoding: ContentEncoding | None = None
+    """Compress the answer, whatever encoding the request accepts."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further headers of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

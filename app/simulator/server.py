@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -21,6 +21,7 @@ from app.server.loopback import (
     wait_for_disconnect,
 )
 from app.simulator import wire
+from app.simulator.compression import Compressor
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
@@ -53,6 +54,8 @@ class Simulator:
     responder: Responder
     accepted_keys: frozenset[str] | None = None
     """The accepted keys; None accepts any."""
+    releases: Mapping[str, str] = field(default_factory=dict)
+    """By alias: the dated release that answers, and that the answer names as its model."""
     requests: list[ApiRequest] = field(default_factory=list)
     sent: list[RecordedMessage] = field(default_factory=list)
     url: str = ""
@@ -97,13 +100,14 @@ class Simulator:
             await _send_error(send, answer)
             return
         await asyncio.sleep(answer.headers_delay_s)
-        model = request.body["model"]
-        sent = RecordedMessage(answer.message_id, answer.model or model, answer.usage)
+        requested = request.body["model"]
+        model = answer.model or self.releases.get(requested, requested)
+        sent = RecordedMessage(answer.message_id, model, answer.usage)
         self.sent.append(sent)
         if not request.body.get("stream"):
             sent.final_usage = {**answer.usage, **answer.final_usage}
             sent.first_byte_at = time.monotonic()
-            await _send_json(send, 200, wire.message(answer, model=model))
+            await _send_whole(answer, wire.message(answer, model=model), send)
             return
         async with _until_disconnected(receive, sent):
             await _stream(answer, wire.events(answer, model=model), sent, send)
@@ -115,7 +119,8 @@ async def _stream(
     sent: RecordedMessage,
     send: Send,
 ) -> None:
-    await send(_start(200, "text/event-stream", {"request-id": f"req_{identifier(reply.message_id)}"}))
+    compressor = Compressor(reply.encoding)
+    await send(_start(200, "text/event-stream", _headers_of(reply)))
     for index, event in enumerate(events):
         if reply.hold is not None and reply.hold.index == index:
             reply.hold.reached.set()
@@ -124,7 +129,7 @@ async def _stream(
             raise DropConnection
         if reply.error_after is not None and reply.error_after[0] == index:
             failure = HttpError(500, reply.error_after[1])
-            await send(_chunk(wire.sse(wire.error(failure))))
+            await send(_chunk(compressor.compress(wire.sse(wire.error(failure)))))
             break
         if event["type"] == "content_block_delta":
             await asyncio.sleep(reply.delta_delay_s)
@@ -133,8 +138,20 @@ async def _stream(
             sent.final_usage = {**reply.usage, **reply.final_usage}
         if event["type"] == "message_start":
             sent.first_byte_at = time.monotonic()
-        await send(_chunk(wire.sse(event)))
-    await send({"type": "http.response.body", "body": b""})
+        await send(_chunk(compressor.compress(wire.sse(event))))
+    await send({"type": "http.response.body", "body": compressor.finish()})
+
+
+async def _send_whole(reply: Reply, message: dict[str, Any], send: Send) -> None:
+    compressor = Compressor(reply.encoding)
+    body = compressor.compress(json.dumps(message).encode()) + compressor.finish()
+    await send(_start(200, "application/json", _headers_of(reply)))
+    await send({"type": "http.response.body", "body": body})
+
+
+def _headers_of(reply: Reply) -> dict[str, str]:
+    encoding = {} if reply.encoding is None else {"content-encoding": reply.encoding}
+    return {"request-id": f"req_{identifier(reply.message_id)}", **encoding, **reply.headers}
 
 
 @asynccontextmanager

@@ -11,7 +11,17 @@ from anthropic import AsyncAnthropic
 from anthropic.types import TextBlock, ThinkingBlock, ToolUseBlock
 
 from app.simulator.demo import DemoModel, instance_of
-from app.simulator.script import Hold, HttpError, Reply, Responder, Text, Thinking, ToolUse, in_turn
+from app.simulator.script import (
+    ContentEncoding,
+    Hold,
+    HttpError,
+    Reply,
+    Responder,
+    Text,
+    Thinking,
+    ToolUse,
+    in_turn,
+)
 from app.simulator.server import Simulator
 from tests.e2e.stories import until
 
@@ -199,3 +209,47 @@ def test_the_demos_model_fills_schemas() -> None:
     }
 
     assert instance_of(schema) == {"city": "simulated...", "kind": "a", "n": 3, "list": [False, False]}
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_it_compresses_although_nobody_accepts_it(encoding: ContentEncoding, *, streamed: bool) -> None:
+    hold = Hold(index=6)
+    reply = Reply([Text("one two three four")], encoding=encoding, hold=hold if streamed else None)
+    identity = {"accept-encoding": "identity"}
+    async with Simulator(in_turn(reply)) as simulator, httpx.AsyncClient(headers=identity) as http:
+        request = {**MESSAGE_REQUEST, "stream": streamed}
+        async with http.stream("POST", f"{simulator.url}/v1/messages", json=request) as answer:
+            pieces = answer.aiter_text()
+            text = await anext(pieces)
+            # What was sent before the pause can be read during it.
+            while streamed and "three" not in text:
+                text += await anext(pieces)
+            hold.until.set()
+            text += "".join([piece async for piece in pieces])
+
+    assert answer.headers["content-encoding"] == encoding
+    assert ("message_stop" if streamed else "one two three four") in text
+
+
+async def test_an_alias_is_answered_by_its_dated_release() -> None:
+    releases = {"claude-haiku-4-5": "claude-haiku-4-5-20251001"}
+    alias = {**MESSAGE_REQUEST, "model": "claude-haiku-4-5"}
+    async with talking(lambda _: Reply([Text("hi")]), releases=releases) as (simulator, client):
+        of_alias = await client.messages.create(**alias)
+        of_other = await client.messages.create(**MESSAGE_REQUEST)
+        async with client.messages.stream(**alias) as stream:
+            streamed = await stream.get_final_message()
+
+    assert of_alias.model == streamed.model == "claude-haiku-4-5-20251001"
+    assert of_other.model == MESSAGE_REQUEST["model"]
+    assert [message.model for message in simulator.sent] == [of_alias.model, of_other.model, of_alias.model]
+
+
+async def test_an_answer_names_its_request_and_has_further_headers() -> None:
+    reply = Reply([Text("hi")], headers={"anthropic-organization-id": "org-1"})
+    async with talking(in_turn(reply)) as (_, client):
+        answer = await client.messages.with_raw_response.create(**MESSAGE_REQUEST)
+
+    assert answer.headers["request-id"] == f"req_{reply.message_id}"
+    assert answer.headers["anthropic-organization-id"] == "org-1"
