@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NewType, TypeAlias
+from typing import Any, NewType, Self, TypeAlias
 
 from alembic import command
 from alembic.config import Config
@@ -35,11 +35,15 @@ POOL_SIZE = 8
 _CONNECT_S = 5
 _STATEMENT_S = 30
 _ROOT = Path(__file__).parent.parent
-_UNAVAILABLE_STATES = ("08", "57P", "53", "55000")
-"""SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement."""
+_UNAVAILABLE_STATES = ("08", "40", "42501", "53", "55", "57", "58")
+"""SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections,
+transactions that must be repeated, revoked privileges, resources, locks, operators, input and output."""
 
-_BAD_DATA = "22"
-"""The SQLSTATE class for values that cannot be stored."""
+_READ_ONLY = "25006"
+"""In a transaction that may write: the server is a standby, or its disk is full."""
+
+_BAD_DATA, _CONSTRAINT = "22", "23"
+"""The SQLSTATE classes for values that cannot be stored."""
 
 metadata = MetaData(
     naming_convention={
@@ -82,6 +86,15 @@ class DatabaseUnavailable(Unavailable):
     """The database is unavailable; try again later."""
 
     code = "database_unavailable"
+    reason = ""
+    """What the database answered, without any values; for the log."""
+
+    @classmethod
+    def because(cls, reason: str) -> Self:
+        """The error with its reason."""
+        error = cls()
+        error.reason = reason
+        return error
 
 
 class SchemaOutdated(Unavailable):
@@ -98,6 +111,11 @@ class SchemaUnknown(Unavailable):
 
 class StatementFailed(Exception):
     """A statement failed; the text contains none of its values."""
+
+    def __init__(self, message: str, *, by_values: bool) -> None:
+        """`by_values`: its values are the cause, so that repeating it cannot help."""
+        self.by_values = by_values
+        super().__init__(message)
 
 
 class Database:
@@ -135,7 +153,7 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """A transaction: commits at the end of the body, rolls back on an exception."""
-        with _translate_errors():
+        with _translate_errors(writes=True):
             async with self._engine.begin() as connection:
                 yield Transaction(connection)
 
@@ -219,27 +237,38 @@ def _asyncpg_url(url: str) -> URL:
 
 
 @contextmanager
-def _translate_errors() -> Iterator[None]:
-    """Raise `DatabaseUnavailable` for temporary errors and `StatementFailed` for bugs."""
+def _translate_errors(*, writes: bool = False) -> Iterator[None]:
+    """Raise `DatabaseUnavailable` for temporary errors and `StatementFailed` for others."""
     try:
         yield
     except StatementError as error:
-        if _is_temporary(error):
-            raise DatabaseUnavailable from error
+        text_ = _redacted_text(error)
+        if _is_temporary(error) or (writes and _sqlstate(error) == _READ_ONLY):
+            raise DatabaseUnavailable.because(text_) from error
         # Without the original error, which quotes rows and parameters: the traceback is logged.
-        raise StatementFailed(_redacted_text(error)).with_traceback(error.__traceback__) from None
+        raise StatementFailed(text_, by_values=_is_by_values(error)).with_traceback(
+            error.__traceback__
+        ) from None
     except (PoolTimeoutError, OSError, TimeoutError) as error:
-        raise DatabaseUnavailable from error
+        raise DatabaseUnavailable.because(type(error).__name__) from error
 
 
 def _is_temporary(error: StatementError) -> bool:
-    if isinstance(error.orig and error.orig.__cause__, ValueError):
-        # A value that asyncpg cannot encode; it reports that as an error of its interface.
+    if _is_unencodable(error):
         return False
     if isinstance(error, OperationalError | InterfaceError):
         return True
     invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
     return invalidated or _sqlstate(error).startswith(_UNAVAILABLE_STATES)
+
+
+def _is_by_values(error: StatementError) -> bool:
+    return _is_unencodable(error) or _sqlstate(error).startswith((_BAD_DATA, _CONSTRAINT))
+
+
+def _is_unencodable(error: StatementError) -> bool:
+    """A value that asyncpg cannot encode; it reports that as an error of its interface."""
+    return isinstance(error.orig and error.orig.__cause__, ValueError)
 
 
 def _redacted_text(error: StatementError) -> str:

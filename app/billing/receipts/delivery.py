@@ -10,7 +10,7 @@ import structlog
 from app.background import forever
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
 from app.billing.receipts.repository import insert_receipts
-from app.db import Database
+from app.db import Database, DatabaseUnavailable, StatementFailed
 from app.errors import Unavailable
 
 log = structlog.get_logger(__name__)
@@ -24,18 +24,38 @@ CLOSE_TIMEOUT_S = 3.0
 _RECOVERY_INTERVAL_S = 15.0
 """How often journals of processes that died are looked for."""
 
+REFUSED_INTERVAL_S = 300.0
+"""How often receipts that the database refuses are tried again."""
+
+_MOST_FAILURES = 3
+"""Receipts that are tried one by one: after so many failures, the others would fail, too."""
+
+_PASSES = 5
+"""After so many failures in a row that name no value, receipts are tried one by one nevertheless."""
+
 
 class ReceiptDelivery:
-    """Delivers the receipts of a queue at least once; the database stores each of them once."""
+    """Delivers the receipts of a queue at least once; the database stores each of them once.
 
-    def __init__(self, database: Database, queue: ReceiptQueue) -> None:
+    Whatever the database answers, a receipt is tried again until it is stored: at once with a backoff, or
+    now and then if its values are refused.
+    """
+
+    def __init__(
+        self, database: Database, queue: ReceiptQueue, *, refused_interval_s: float = REFUSED_INTERVAL_S
+    ) -> None:
+        self.problem: str | None = None
+        """Why receipts cannot be delivered now; None while they can."""
         self._database = database
         self._queue = queue
-        self._next_recovery = 0.0
+        self._refused_interval_s = refused_interval_s
+        self._next_recovery = self._next_retry = 0.0
+        self._failures = 0
 
     async def work(self) -> None:
         """Deliver until cancelled, beginning with the receipts of processes that died."""
         self._next_recovery = asyncio.get_running_loop().time()
+        self._next_retry = self._next_recovery + self._refused_interval_s
         await forever(self._deliver_next, 0, name="receipts.deliver")
 
     async def aclose(self) -> None:
@@ -48,41 +68,76 @@ class ReceiptDelivery:
         await self._queue.sync()
 
     async def _deliver_next(self) -> None:
-        """Deliver what is queued; waits until something is, or it is time to look for journals to recover."""
+        """Deliver what is queued; waits until something is, or it is time for a periodic task."""
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._next_recovery):
+            async with asyncio.timeout_at(min(self._next_recovery, self._next_retry)):
                 await self._queue.wait_not_empty()
         self._queue.probe()
-        if asyncio.get_running_loop().time() >= self._next_recovery:
-            self._next_recovery += _RECOVERY_INTERVAL_S
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_recovery:
+            self._next_recovery = now + _RECOVERY_INTERVAL_S
             self._queue.recover()
-        await self._deliver_all()
+        if now >= self._next_retry:
+            self._next_retry = now + self._refused_interval_s
+            self._queue.retry_refused()
+        try:
+            await self._deliver_all()
+        except DatabaseUnavailable as error:
+            self._note_problem(error.reason)
+            raise
+        self._note_problem(None)
 
     async def _deliver_all(self) -> None:
         while batch := self._queue.first(BATCH):
             try:
                 await self._insert(batch)
-            except Unavailable:
-                raise
-            except Exception:  # noqa: BLE001 - one of them causes it: find it
+            except DatabaseUnavailable:
+                self._failures += 1
+                if self._failures < _PASSES:
+                    raise
+                await self._deliver_one_by_one(batch)
+            except Exception:  # noqa: BLE001 - one of them may cause it: find it
                 await self._deliver_one_by_one(batch)
             else:
                 await self._queue.acknowledge(batch)
+            self._failures = 0
 
     async def _deliver_one_by_one(self, batch: Sequence[PendingReceipt]) -> None:
-        """Deliver each in its own transaction: one that the database refuses must not block the others."""
+        """Deliver each in its own transaction: one that cannot be stored must not block the others."""
+        failed: list[DatabaseUnavailable] = []
         for each in batch:
             try:
                 await self._insert([each])
-            except Unavailable:
-                raise
-            except Exception:
-                # It stays in the journal.
-                log.critical("receipt.refused", fact=asdict(each.fact), exc_info=True)
-                await self._queue.remove([each])
+            except DatabaseUnavailable as error:
+                self._queue.postpone(each)
+                failed.append(error)
+                if len(failed) == _MOST_FAILURES:
+                    break
+            except StatementFailed as error:
+                # It stays in the journal, and is tried again later.
+                log.critical("receipt.refused", fact=asdict(each.fact), reason=str(error))
+                await self._queue.set_aside(each)
+            except Exception as error:
+                log.critical("receipt.refused", fact=asdict(each.fact), reason=repr(error), exc_info=True)
+                await self._queue.set_aside(each)
             else:
                 await self._queue.acknowledge([each])
+        if failed:
+            raise failed[-1]
 
     async def _insert(self, batch: Sequence[PendingReceipt]) -> None:
-        async with self._database.transaction() as tx:
-            await insert_receipts(tx, [each.receipt for each in batch])
+        try:
+            async with self._database.transaction() as tx:
+                await insert_receipts(tx, [each.receipt for each in batch])
+        except StatementFailed as error:
+            if error.by_values:
+                raise
+            # Nothing is wrong with the receipts.
+            raise DatabaseUnavailable.because(str(error)) from error
+
+    def _note_problem(self, problem: str | None) -> None:
+        if problem is not None and problem != self.problem:
+            log.error("receipts.delivery_failed", reason=problem, receipts=len(self._queue))
+        if problem is None and self.problem is not None:
+            log.info("receipts.delivery_resumed")
+        self.problem = problem

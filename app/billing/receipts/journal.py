@@ -156,8 +156,28 @@ class Journal:
             Path(self._lock.lock_file).unlink(missing_ok=True)
 
     def _append_fact(self, kind: bytes, fact: UsageFact) -> None:
-        self._segments[-1].pending.add(fact.key)
+        segment = self._segments[-1]
+        segment.pending.add(fact.key)
         self._append(kind, _FACT.dump_json(fact))
+        if self.problem is None:
+            self._release_older(fact.key, segment)
+
+    def _release_older(self, key: str, newest: _Segment) -> None:
+        """This record of a message replaces those in older segments."""
+        older = [each for each in (*self._recovered, *self._segments) if key in each.pending]
+        if older == [newest]:
+            return
+        for segment in older:
+            if segment is not newest:
+                segment.pending.discard(key)
+        if any(not segment.pending for segment in older):
+            try:
+                # After a power failure, either the old record or the new one must be there.
+                os.fsync(self._descriptor)
+            except OSError as error:
+                self._fail(error)
+                return
+            self._drop_acknowledged()
 
     def _mark_acknowledged(self, finished: set[str]) -> None:
         for segment in [*self._recovered, *self._segments]:

@@ -42,11 +42,18 @@ class ReceiptQueue:
         self._pending: dict[str, PendingReceipt] = {}
         self._pending_by_run: Counter[RunKey] = Counter()
         self._credits_by_account: Counter[AccountId] = Counter()
+        self._refused: dict[str, PendingReceipt] = {}
+        self._refused_credits: Counter[AccountId] = Counter()
         self._not_empty = asyncio.Event()
         self._delivered = asyncio.Condition()
 
     def __len__(self) -> int:
         return len(self._pending)
+
+    @property
+    def refused(self) -> int:
+        """How many receipts the database refuses."""
+        return len(self._refused)
 
     @property
     def ready(self) -> bool:
@@ -127,8 +134,8 @@ class ReceiptQueue:
     def pending_credits(self, run: RunKey) -> int:
         """Credits that the database does not have yet.
 
-        Those of the run's completed messages and of all queued receipts of its account. Unreported messages
-        of other runs are covered by the reservations of those runs.
+        Those of the run's completed messages and of all queued and refused receipts of its account.
+        Unreported messages of other runs are covered by the reservations of those runs.
         """
         completed = (
             self._charge(fact)
@@ -136,7 +143,8 @@ class ReceiptQueue:
             if key not in self._pending and key not in self._in_progress
         )
         credits_ = sum(charge.charged_credits for charge in completed)
-        return self._credits_by_account[run.account_id] + credits_
+        account_id = run.account_id
+        return self._credits_by_account[account_id] + self._refused_credits[account_id] + credits_
 
     async def wait_delivered(self, account_id: AccountId, *, within_s: float) -> None:
         """Wait until no receipt with a charge is queued for an account, `within_s` at most."""
@@ -155,19 +163,26 @@ class ReceiptQueue:
     async def acknowledge(self, stored: Sequence[PendingReceipt]) -> None:
         """Remove receipts that are in the database."""
         self._journal.acknowledge(each.fact.key for each in stored)
-        await self.remove(stored)
+        await self._remove(stored)
 
-    async def remove(self, refused: Sequence[PendingReceipt]) -> None:
-        """Remove receipts that the database refuses; they stay in the journal."""
-        for each in refused:
-            self._pending.pop(each.fact.key)
-            self._pending_by_run[each.fact.run] -= 1
-            self._credits_by_account[each.fact.run.account_id] -= each.receipt.charged_credits
-        self._pending_by_run, self._credits_by_account = +self._pending_by_run, +self._credits_by_account
-        if not self._pending:
-            self._not_empty.clear()
-        async with self._delivered:
-            self._delivered.notify_all()
+    def postpone(self, failed: PendingReceipt) -> None:
+        """Move a receipt to the end of the queue."""
+        self._pending[failed.fact.key] = self._pending.pop(failed.fact.key)
+
+    async def set_aside(self, refused: PendingReceipt) -> None:
+        """Keep a receipt that the database refuses, until `retry_refused`; it still counts as charged."""
+        # Written again, so that the segments before need not be kept for it.
+        self._journal.complete_message(refused.fact)
+        self._refused[refused.fact.key] = refused
+        self._refused_credits[refused.fact.run.account_id] += refused.receipt.charged_credits
+        await self._remove([refused])
+
+    def retry_refused(self) -> None:
+        """Queue the receipts again that the database has refused."""
+        for each in self._refused.values():
+            self._queue(each)
+        self._refused.clear()
+        self._refused_credits.clear()
 
     def probe(self) -> None:
         """Try to write the journal again if it could not be written."""
@@ -182,17 +197,32 @@ class ReceiptQueue:
         return self._unreported.get(fact.run, {}).pop(fact.key, None)
 
     def _enqueue(self, fact: UsageFact) -> None:
-        if fact.key in self._pending:
+        if fact.key in self._pending or fact.key in self._refused:
             return
         charge = self._charge(fact)
         if charge.unpriced:
             # The usage is recorded; an operator must find out the price.
             log.critical("receipt.unpriced", parts=charge.unpriced, source_reference=fact.source_reference)
         receipt = NewReceipt.of(fact, charge, "unpriced" if charge.unpriced else fact.basis)
-        self._pending[fact.key] = PendingReceipt(fact, receipt)
+        self._queue(PendingReceipt(fact, receipt))
+
+    def _queue(self, pending: PendingReceipt) -> None:
+        fact = pending.fact
+        self._pending[fact.key] = pending
         self._pending_by_run[fact.run] += 1
-        self._credits_by_account[fact.run.account_id] += receipt.charged_credits
+        self._credits_by_account[fact.run.account_id] += pending.receipt.charged_credits
         self._not_empty.set()
+
+    async def _remove(self, receipts: Sequence[PendingReceipt]) -> None:
+        for each in receipts:
+            self._pending.pop(each.fact.key)
+            self._pending_by_run[each.fact.run] -= 1
+            self._credits_by_account[each.fact.run.account_id] -= each.receipt.charged_credits
+        self._pending_by_run, self._credits_by_account = +self._pending_by_run, +self._credits_by_account
+        if not self._pending:
+            self._not_empty.clear()
+        async with self._delivered:
+            self._delivered.notify_all()
 
     def _charge(self, fact: UsageFact) -> Charge:
         return self._prices.charge(BilledUsage.of(fact), at=fact.at)

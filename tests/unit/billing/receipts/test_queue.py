@@ -85,12 +85,32 @@ async def test_a_refused_receipt_leaves_the_queue_and_stays_in_the_journal(
     queue.record(a_fact("msg_2"))
     first, second = queue.first(2)
 
-    await queue.remove([first])
+    await queue.set_aside(first)
     await queue.acknowledge([second])
+    assert (len(queue), queue.refused) == (0, 1)
+    queue.record(first.fact)
+    assert len(queue) == 0
     journal.close()
 
-    assert len(queue) == 0
     assert journals.remaining() == [recovered(first.fact)]
+
+
+async def test_a_refused_receipt_counts_as_charged_until_it_is_stored(queue: ReceiptQueue) -> None:
+    queue.record(a_fact("msg_1"))
+    (pending,) = queue.first(1)
+    credits_ = queue.pending_credits(RUN)
+
+    await queue.set_aside(pending)
+    async with asyncio.timeout(TIMEOUT_S):
+        # Waiting for it would not help a call.
+        await queue.wait_delivered(ACCOUNT, within_s=10 * TIMEOUT_S)
+    refused = queue.pending_credits(RUN)
+    queue.retry_refused()
+    retried = queue.pending_credits(RUN)
+    await queue.acknowledge(queue.first(1))
+
+    assert credits_ == refused == retried > 0
+    assert queue.pending_credits(RUN) == 0
 
 
 async def test_pending_credits_are_those_of_completed_and_of_queued_messages(queue: ReceiptQueue) -> None:
