@@ -100,6 +100,16 @@ def token_usage(reported: Reported) -> TokenUsage:
     )
 
 
+def sampled_counts(reported: Reported, usage: TokenUsage) -> list[TokenUsage]:
+    """The counts of each time that the model read the prompt; `usage` has the sum of all.
+
+    Between two of them the provider ran one of its own tools.
+    """
+    iterations = [object_of(each) for each in list_of(reported.get("iterations"))]
+    counts = [token_usage(each) for each in iterations if each.get("type") == "message"]
+    return counts or [usage]
+
+
 def lost_output(reported: Reported) -> bool:
     """Whether the provider sent an output length that is not a valid count."""
     length = reported.get("output_tokens")

@@ -73,6 +73,37 @@ class ProviderCall:
     provider_workspace_id: str | None = None
 
 
+MissCause = Literal["model", "changed", "parameters", "expired", "too_far", "not_found"]
+"""Why the provider did not find a prompt in its cache:
+
+* `model`: another model was requested,
+* `changed`: a part of the prompt before the last mark changed,
+* `parameters`: another option of the request changed, such as `thinking` or `tool_choice`,
+* `expired`: the entry's time to live had passed,
+* `too_far`: more content blocks were added than the provider looks back,
+* `not_found`: nothing changed; the provider did not keep the entry.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMiss:
+    """Tokens that the request before had in the provider's cache, and that were not read from it."""
+
+    cause: MissCause
+    part: str | None
+    """The first part of the prompt that changed, for example `messages[4]`."""
+    expected_tokens: int
+    """What was cached: read or written by the request before."""
+    read_tokens: int
+    idle_s: int
+    """Seconds since the request before."""
+
+    @property
+    def missed_tokens(self) -> int:
+        """Tokens that were charged at more than the price of a cache read."""
+        return self.expected_tokens - self.read_tokens
+
+
 @dataclass(frozen=True, slots=True)
 class UsageFact:
     """The usage of one assistant message: the unit of billing, recorded exactly once."""
@@ -95,6 +126,8 @@ class UsageFact:
     parent_tool_call_id: str | None = None
     note: str | None = None
     """Anything unusual about it, for readers of the receipt."""
+    cache_miss: CacheMiss | None = None
+    """What the provider should have found in its cache, if it did not."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When the message began; it is charged at the price of that moment, and to that month's budget."""
 

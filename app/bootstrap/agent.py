@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
@@ -44,6 +45,7 @@ async def open_agent(
     metering: Metering,
     sessions: PostgresSessionStore,
     *,
+    prompts: PromptStore,
     workspaces: Workspaces,
     schemas: SchemaChecker,
     cli: Cli | None = None,
@@ -60,6 +62,7 @@ async def open_agent(
             auth=auth,
             metering=metering,
             starter=starter,
+            prompts=prompts,
             servers=McpConnector(settings.mcp_secrets, schemas),
             workspaces=workspaces,
             sandbox_probe=sandbox_probe,

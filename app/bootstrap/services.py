@@ -23,6 +23,7 @@ from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.concurrency.offload import Offload
 from app.conversations.history import ConversationHistory
+from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
@@ -187,7 +188,15 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     metering = BilledMetering(receipts, ledger, planner.prices)
     agent = await stack.enter_async_context(
-        open_agent(settings, metering, sessions, workspaces=workspaces, schemas=schemas, cli=cli)
+        open_agent(
+            settings,
+            metering,
+            sessions,
+            prompts=PromptStore(database),
+            workspaces=workspaces,
+            schemas=schemas,
+            cli=cli,
+        )
     )
     event_log = await open_log(settings, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())

@@ -5,17 +5,20 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import delete, exists, func, select
+from sqlalchemy import delete, exists, func, literal, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
 from app.conversations.records import Conversation, StoredEntry, Transcript, TranscriptEntry
-from app.conversations.tables import session_entries, sessions
+from app.conversations.tables import session_entries, session_prompts, sessions
 from app.db import Reader, Transaction, json_text, page_of
 from app.ids import AccountId
 from app.pagination import PageRequest
 
 _entries = session_entries.c
+_is_prompt_of_session = (session_prompts.c.account_id == sessions.c.account_id) & (
+    session_prompts.c.state_key == sessions.c.state_key
+)
 _BATCH = 1000
 _BATCH_BYTES = 2 * 2**20
 
@@ -94,6 +97,31 @@ async def delete_conversation(tx: Transaction, conversation: Conversation) -> No
     """Delete a conversation and its transcripts."""
     await tx.execute(delete(sessions).where(_is(conversation.account_id, conversation.state_key)))
     await delete_entries(tx, conversation.transcript)
+
+
+async def last_prompt(reader: Reader, conversation: Conversation) -> dict[str, Any] | None:
+    """The last prompt of the conversation's main agent."""
+    statement = (
+        select(session_prompts.c.prompt)
+        .join(sessions, _is_prompt_of_session)
+        .where(_is_session(conversation))
+    )
+    found: dict[str, Any] | None = (await reader.execute(statement)).scalar_one_or_none()
+    return found
+
+
+async def set_last_prompt(tx: Transaction, conversation: Conversation, prompt: dict[str, Any]) -> None:
+    """Replace the last prompt, unless the conversation was deleted."""
+    stored = select(
+        sessions.c.account_id, sessions.c.state_key, literal(prompt, session_prompts.c.prompt.type)
+    ).where(_is_session(conversation))
+    insert = postgresql.insert(session_prompts).from_select(["account_id", "state_key", "prompt"], stored)
+    await tx.execute(
+        insert.on_conflict_do_update(
+            index_elements=[session_prompts.c.account_id, session_prompts.c.state_key],
+            set_={"prompt": insert.excluded.prompt},
+        )
+    )
 
 
 async def lock_transcript(tx: Transaction, transcript: Transcript) -> None:
@@ -211,6 +239,12 @@ async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
 
 def _is(account_id: AccountId, state_key: str) -> Any:
     return (sessions.c.account_id == account_id) & (sessions.c.state_key == state_key)
+
+
+def _is_session(conversation: Conversation) -> Any:
+    """Not one that was created with the same key after this one was deleted."""
+    key = _is(conversation.account_id, conversation.state_key)
+    return key & (sessions.c.session_id == conversation.session_id)
 
 
 def _in(transcript: Transcript) -> Any:

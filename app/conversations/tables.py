@@ -5,6 +5,7 @@ from sqlalchemy import (
     Column,
     Computed,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from app.db import Json, UtcDateTime, metadata
 
@@ -32,6 +34,17 @@ sessions = Table(
 )
 
 Index("ix_sessions_newest", sessions.c.account_id, sessions.c.updated_at.desc(), sessions.c.state_key.desc())
+
+session_prompts = Table(
+    "session_prompts",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("state_key", Text, primary_key=True),
+    Column("prompt", JSONB, nullable=False, comment="The last prompt, as hashes of its parts"),
+    ForeignKeyConstraint(
+        ["account_id", "state_key"], ["sessions.account_id", "sessions.state_key"], ondelete="CASCADE"
+    ),
+)
 
 session_entries = Table(
     "session_entries",

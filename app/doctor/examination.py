@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
 from app.bootstrap.storage import attach_database, open_log
+from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.doctor.catalogs import Catalogs, check_catalogs
@@ -122,7 +123,15 @@ class _Examination:
             workspaces = Workspaces(self._database, alone.allowed_host_roots)
             schemas = await stack.enter_async_context(open_schema_checker(alone))
             agent = await stack.enter_async_context(
-                open_agent(alone, billing, sessions, workspaces=workspaces, schemas=schemas, cli=self._cli)
+                open_agent(
+                    alone,
+                    billing,
+                    sessions,
+                    prompts=PromptStore(self._database),
+                    workspaces=workspaces,
+                    schemas=schemas,
+                    cli=self._cli,
+                )
             )
             return await probe(agent.executor, self._catalogs.models, billing)
 

@@ -123,6 +123,7 @@ def usage_fact(
         origin=origin,
         parent_tool_call_id=parent_tool_call_id,
         note=message.note,
+        cache_miss=message.cache_miss,
         at=message.at,
     )
 

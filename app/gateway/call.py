@@ -9,7 +9,9 @@ from typing import Literal
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import ProviderCall, TokenUsage
+from app.prompt_cache.history import PromptHistory
+from app.prompt_cache.prompt import AgentPrompt
+from app.usage import CacheMiss, ProviderCall, TokenUsage
 
 Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal", "answer"]
 """Why a call was refused; `answer`: an earlier response was unusable or too large."""
@@ -94,8 +96,12 @@ class Call:
     block: Callable[[Refusal], None]
     """Refuse all further calls of the run."""
     task: asyncio.Task[None] | None
+    prompts: PromptHistory = field(default_factory=PromptHistory)
     covered: bool = False
     """Whether credit for it is reserved."""
+    prompt: AgentPrompt | None = None
+    """Set when the provider has accepted it."""
+    _cache_miss: CacheMiss | None = None
     _unanswered: MessageUsage | None = None
     _own_id: MessageId | None = None
 
@@ -132,7 +138,7 @@ class Call:
         """The answer's usage is known."""
         if self._unanswered is not None:
             self.on_start(message)
-        self.close_message(self._with_own_id(message))
+        self.close_message(self._with_own_id(self._with_cache_miss(message)))
 
     def on_no_answer(self, *, counted: int | None) -> None:
         """The call ended without an answer; `counted`: the prompt's tokens, if the provider counted them."""
@@ -141,6 +147,12 @@ class Call:
             message = replace(message, usage=TokenUsage(input_tokens=counted), note=COUNTED)
         if message is not None:
             self.close_message(message)
+
+    def _with_cache_miss(self, message: MessageUsage) -> MessageUsage:
+        sent, self.prompt = self.prompt, None
+        if sent is not None:
+            self._cache_miss = self.prompts.add(sent, message.usage, message.reported, at=message.at)
+        return replace(message, cache_miss=self._cache_miss)
 
     def _with_own_id(self, message: MessageUsage) -> MessageUsage:
         if self._own_id is None:

@@ -12,6 +12,7 @@ from app.gateway.call import Call, CallCost, MessageIds, MeteringHooks, Refusal,
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
+from app.prompt_cache.history import PromptHistory
 from app.usage import NOTHING_SPENT, Spent
 
 log = structlog.get_logger(__name__)
@@ -67,6 +68,8 @@ class Channel:
     refused: Refusal | None = None
     """Why the first refused call was refused."""
     ended: bool = False
+    prompts: PromptHistory = field(default_factory=PromptHistory)
+    """The prompts of the run, and the last one of its conversation."""
     _blocked: Refusal | None = None
     _ids: MessageIds = field(default_factory=MessageIds)
     _credit_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -139,6 +142,7 @@ class Channel:
             close_message=self.close_message,
             block=self.block,
             task=asyncio.current_task(),
+            prompts=self.prompts,
         )
         self._calls.append(call)
         return call

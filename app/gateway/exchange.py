@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
 import structlog
 
 from app.background import first_of
+from app.concurrency.offload import Offload
 from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.call import Call
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.upstream import Upstream
 from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, parse_message
+from app.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.serialization.storable import identifier
 from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
 from app.usage import ProviderCall
@@ -30,14 +33,21 @@ DRAIN_TICKS = 20
 SMALL_BYTES = 1024 * 1024
 """Limit of a response that is no message: an error, or a token count."""
 
+_AGENT_HEADER = b"x-claude-code-agent-id"
+"""Names the subagent that makes a call; the main agent sends none."""
+
 _DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 
 
 class Exchange:
     """One request and its response."""
 
-    def __init__(self, provider: Upstream, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, provider: Upstream, scope: Scope, receive: Receive, send: Send, *, offload: Offload
+    ) -> None:
+        """`offload` reads long prompts."""
         self._provider = provider
+        self._offload = offload
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -84,6 +94,9 @@ class Exchange:
         try:
             if call is not None and not response.is_success:
                 call.on_refused()
+            elif call is not None:
+                # Only now, while the model works: reading a long prompt takes milliseconds.
+                call.prompt = await self._read_prompt(request.content)
             if _is_usable(response):
                 await self._forward_response(response, call)
             else:
@@ -106,6 +119,11 @@ class Exchange:
         else:
             await self._forward_json(response, call)
         await self._send({"type": "http.response.body", "body": b""})
+
+    async def _read_prompt(self, body: bytes) -> AgentPrompt:
+        headers = dict(self._scope["headers"])
+        agent = headers.get(_AGENT_HEADER, b"").decode("latin-1")
+        return AgentPrompt(agent, await self._offload.run(partial(read_prompt, body), size=len(body)))
 
     def _block_run(self, call: Call | None, reason: str) -> None:
         log.error("gateway.response_unusable", reason=reason)

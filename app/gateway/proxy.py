@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 import structlog
 
+from app.concurrency.offload import Offload
 from app.gateway.bodies import BodyRefused, RequestBodies
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
@@ -35,6 +36,7 @@ class Gateway:
         self._provider = provider
         self._channels: dict[str, Channel] = {}
         self._bodies = RequestBodies()
+        self._offload = Offload()
         self._url = ""
         self._stack = AsyncExitStack()
 
@@ -83,7 +85,12 @@ class Gateway:
         else:
             try:
                 async with self._bodies.reading(token, scope, receive) as body:
-                    await self._forward(channel, path, body, Exchange(self._provider, scope, receive, send))
+                    await self._forward(
+                        channel,
+                        path,
+                        body,
+                        Exchange(self._provider, scope, receive, send, offload=self._offload),
+                    )
             except BodyRefused as refused:
                 await send_error(send, BODY_ERRORS[refused.status])
             except PromptTooLarge:

@@ -18,7 +18,7 @@ from app.ids import MessageId
 from app.provider_usage import clean_usage, lost_output, merge_usage, served_by, token_usage
 from app.serialization.large_json import count_parts
 from app.serialization.storable import identifier
-from app.usage import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
+from app.usage import UNKNOWN_MODEL, CacheMiss, ProviderCall, TokenUsage, estimated_tokens
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +67,7 @@ class MessageUsage:
     """The id the provider gave it, if another message has the same id."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When it began."""
+    cache_miss: CacheMiss | None = None
 
     @property
     def is_turn(self) -> bool:

@@ -306,4 +306,55 @@ MUTANTS = (
         "if _is_late(encoder, waited_s):",
         "if False:",
     ),
+    # Prices: every part of a message, and nothing that nobody knows.
+    Mutant(
+        "a dimension that nobody knows costs nothing more",
+        "app/billing/prices/quote.py",
+        'missing.append(f"{dimension}={value}")',
+        "pass",
+    ),
+    Mutant(
+        "an unknown counter is left out",
+        "app/billing/prices/usage_reading.py",
+        "elif name not in _READ | _INFORMATIVE and value not in _NOTHING:",
+        "elif False:",
+    ),
+    Mutant(
+        "a compaction is free",
+        "app/billing/prices/usage_reading.py",
+        '_OWN_PARTS = {"compaction", ADVISOR}',
+        "_OWN_PARTS = {ADVISOR}",
+    ),
+    Mutant(
+        "an operator's price applies before its time",
+        "app/billing/prices/price_list.py",
+        "if entry.model == name and entry.since <= at:",
+        "if entry.model == name:",
+    ),
+    Mutant(
+        "a refusal without output is charged",
+        "app/billing/prices/quote.py",
+        'return self.stop_reason == "refusal" and not self.usage.output_tokens',
+        "return False",
+    ),
+    # Misses of the prompt cache.
+    Mutant(
+        "a mark is a change of the prompt",
+        "app/prompt_cache/prompt.py",
+        'if name != "cache_control"}',
+        "}",
+    ),
+    Mutant(
+        "subagents share the history of the main agent",
+        "app/prompt_cache/history.py",
+        "earlier = self._sent[sent.agent]",
+        'earlier = self._sent[""]',
+    ),
+    Mutant(
+        "a prompt of another conversation with the same key is compared",
+        "app/conversations/repository.py",
+        "return key & (sessions.c.session_id == conversation.session_id)",
+        "return key",
+        ("tests/integration/test_prompt_store.py",),
+    ),
 )

@@ -34,6 +34,8 @@ class Charge:
     price_version: str
     cache_savings_usd: Decimal = Decimal(0)
     """Saved by cache reads compared with plain input at the provider's price, to ten decimals."""
+    cache_miss_usd: Decimal = Decimal(0)
+    """The cost of a miss of the cache compared with a cache read, to ten decimals."""
     lines: tuple[PriceLine, ...] = ()
     """What the cost consists of, exact."""
     unpriced: tuple[str, ...] = ()
@@ -106,6 +108,7 @@ class PriceList:
             charged_credits=self.credits_for(quoted.cost_usd),
             price_version=quoted.version,
             cache_savings_usd=rounded(quoted.cache_savings_usd),
+            cache_miss_usd=rounded(quoted.cache_miss_usd),
             lines=quoted.lines,
             unpriced=quoted.unpriced,
         )

@@ -7,6 +7,7 @@ is listed instead of being charged as if it did not matter.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import prod
 from typing import Any
 
 from app.billing.prices.model_price import ModelPrice
@@ -35,6 +36,8 @@ class BilledUsage:
     """The provider's usage object."""
     requested_model: str | None = None
     stop_reason: str | None = None
+    missed_tokens: int = 0
+    """Tokens that should have been read from the cache."""
 
     @classmethod
     def of(cls, fact: UsageFact) -> "BilledUsage":
@@ -45,6 +48,7 @@ class BilledUsage:
             fact.reported,
             requested_model=fact.call.requested_model,
             stop_reason=fact.stop_reason,
+            missed_tokens=0 if fact.cache_miss is None else fact.cache_miss.missed_tokens,
         )
 
     @property
@@ -94,6 +98,8 @@ class Quote:
     version: str
     cache_savings_usd: Decimal = Decimal(0)
     """What the cache reads would have cost more as plain input."""
+    cache_miss_usd: Decimal = Decimal(0)
+    """What the missed tokens would have cost less as cache reads."""
 
     @property
     def cost_usd(self) -> Decimal:
@@ -114,8 +120,8 @@ def quote(message: BilledUsage, price_of: PriceOf, *, unknown_version: str) -> Q
     if message.is_free:
         return Quote((), (), version)
     lines: list[PriceLine] = []
-    savings = Decimal(0)
-    for part in reading.parts:
+    savings = missed = Decimal(0)
+    for number, part in enumerate(reading.parts):
         part_price = price if part.model == message.model else price_of(part.model)
         if part_price is None:
             unpriced.append(f"model={part.model}")
@@ -126,8 +132,10 @@ def quote(message: BilledUsage, price_of: PriceOf, *, unknown_version: str) -> Q
             tokens = list(token_lines(part.model, part.usage, part_price, part=part.name))
             lines += [*tokens, *_factor_lines(part, tokens, factors)]
             savings += _savings(part, part_price, factors)
+            # What follows in the same message reads what the first part has written.
+            missed += _miss_cost(part, part_price, factors, message.missed_tokens) if number == 0 else 0
     lines += _tool_lines(message.model, price, reading, unpriced)
-    return Quote(tuple(lines), tuple(dict.fromkeys(unpriced)), version, savings)
+    return Quote(tuple(lines), tuple(dict.fromkeys(unpriced)), version, savings, missed)
 
 
 def token_lines(
@@ -178,10 +186,21 @@ def _factor_lines(
 def _savings(part: PricedPart, price: ModelPrice, factors: Mapping[str, Decimal]) -> Decimal:
     prompt = part.usage.prompt_tokens
     saved = price.input.per_token(prompt) - price.cache_read.per_token(prompt)
-    dollars = part.usage.cache_read_tokens * saved
-    for factor in factors.values():
-        dollars *= factor
-    return dollars
+    return part.usage.cache_read_tokens * saved * prod(factors.values())
+
+
+def _miss_cost(
+    part: PricedPart, price: ModelPrice, factors: Mapping[str, Decimal], missed_tokens: int
+) -> Decimal:
+    """The missed tokens were written to the cache again, the rest of them read as plain input."""
+    prompt, left = part.usage.prompt_tokens, missed_tokens
+    dollars = Decimal(0)
+    for kind in ("cache_write_1h", "cache_write_5m", "input"):
+        tokens = min(left, getattr(part.usage, _FIELDS[kind]))
+        more = price.rate(kind).per_token(prompt) - price.cache_read.per_token(prompt)
+        dollars += tokens * more
+        left -= tokens
+    return dollars * prod(factors.values())
 
 
 def _tool_lines(

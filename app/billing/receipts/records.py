@@ -1,7 +1,7 @@
 """Receipts, sums of their charges, and conditions on them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
@@ -76,6 +76,9 @@ class NewReceipt:
     """The provider's whole usage object."""
     lines: Sequence[Mapping[str, str]]
     """What the cost consists of: see `PriceLine.to_json`."""
+    cache_miss: Mapping[str, Any] | None
+    """What the provider should have found in its cache, if it did not: the fields of `CacheMiss`."""
+    cache_miss_usd: Decimal
     unpriced: Sequence[str]
     """What has no known price, as `name=value`; it is not part of the cost."""
 
@@ -92,6 +95,7 @@ class NewReceipt:
             speed=factor_value(fact.reported.get("speed")),
             provider_usage=fact.reported,
             stop_reason=fact.stop_reason,
+            cache_miss=None if fact.cache_miss is None else asdict(fact.cache_miss),
             used_at=fact.at,
             source_reference=fact.source_reference,
             run_id=fact.run.run_id,
@@ -116,7 +120,14 @@ class NewReceipt:
             self.provider_usage,
             requested_model=self.requested_model,
             stop_reason=self.stop_reason,
+            missed_tokens=self.missed_tokens,
         )
+
+    @property
+    def missed_tokens(self) -> int:
+        """Tokens that should have been read from the cache."""
+        miss = self.cache_miss
+        return 0 if miss is None else miss["expected_tokens"] - miss["read_tokens"]
 
     @property
     def usage(self) -> TokenUsage:
@@ -142,6 +153,8 @@ class Receipt(NewReceipt):
             **charged,
             "cost_usd": charge.cost_usd - self.cost_usd,
             "charged_credits": charge.charged_credits - self.charged_credits,
+            "cache_miss": None,
+            "cache_miss_usd": charge.cache_miss_usd - self.cache_miss_usd,
             "cache_savings_usd": charge.cache_savings_usd - self.cache_savings_usd,
             "lines": [line for line in charged["lines"] if line not in self.lines],
         }

@@ -101,7 +101,7 @@ def adjustment_exists(source_system: str) -> Exists:
 
 def _stored(column: Column[Any], receipt: NewReceipt) -> Any:
     value = getattr(receipt, column.name)
-    return json.dumps(value) if isinstance(column.type, JSONB) else value
+    return json.dumps(value) if isinstance(column.type, JSONB) and value is not None else value
 
 
 def receipt_of(row: RowMapping) -> Receipt:

@@ -77,6 +77,14 @@ charge_receipts = Table(
             comment="The provider's whole usage object",
         ),
         Column("lines", JSONB, nullable=False, server_default="[]", comment="What the cost consists of"),
+        Column("cache_miss", JSONB, comment="What the provider should have found in its cache"),
+        Column(
+            "cache_miss_usd",
+            Numeric(20, 10),
+            nullable=False,
+            server_default="0",
+            comment="What the miss cost against a cache read",
+        ),
         Column("unpriced", JSONB, nullable=False, server_default="[]", comment="What has no known price"),
         Column(
             "used_at",

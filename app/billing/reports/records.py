@@ -22,6 +22,7 @@ class UsageSums:
     cost_usd: Decimal = Decimal(0)
     charged_credits: int = 0
     cache_savings_usd: Decimal = Decimal(0)
+    cache_miss_usd: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,4 +21,5 @@ usage_rollups = Table(
     Column("cost_usd", Numeric(24, 10), nullable=False),
     Column("charged_credits", BigInteger, nullable=False),
     Column("cache_savings_usd", Numeric(24, 10), nullable=False, server_default="0"),
+    Column("cache_miss_usd", Numeric(24, 10), nullable=False, server_default="0"),
 )

@@ -11,6 +11,7 @@ import structlog
 from claude_agent_sdk import Message
 
 from app.background import first_of
+from app.conversations.prompt_store import PromptStore
 from app.events import AssistantFinal
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.graph_keys import needs_full_mode
@@ -77,6 +78,7 @@ class ClaudeAgentExecutor:
         auth: ModelAuth,
         metering: Metering,
         starter: CliStarter,
+        prompts: PromptStore,
         servers: McpConnector,
         workspaces: Workspaces,
         sandbox_probe: SandboxProbe,
@@ -87,6 +89,7 @@ class ClaudeAgentExecutor:
         self._auth = auth
         self._metering = metering
         self._starter = starter
+        self._prompts = prompts
         self._servers = servers
         self._workspaces = workspaces
         self._sandbox_probe = sandbox_probe
@@ -150,6 +153,7 @@ class ClaudeAgentExecutor:
         plan, events = context.plan, context.events
         cli, initial_prompt = await self._starter.start(request, plan, sandbox=sandbox)
         channel = self._open_channel(plan, cli)
+        channel.prompts = await self._prompts.load(plan.conversation)
         cli.bridge.attach_run(context, channel, cli.hooks)
         stream = RunStream(
             plan,
@@ -176,6 +180,7 @@ class ClaudeAgentExecutor:
             if sandbox is not None:
                 # No process may change the workspace while its files are collected.
                 await cli.process.exited.wait()
+        await self._prompts.save(plan.conversation, channel.prompts)
         for event in stream.finish():
             await events.publish(event)
         if stream.transcript_incomplete:

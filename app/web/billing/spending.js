@@ -130,6 +130,7 @@ function Parts({ split, show, perPart, table, labelFor }) {
             <th scope="col" class="number">Share</th>
             <th scope="col" class="number">Messages</th>
             <th scope="col" class="number">Saved by the cache</th>
+            <th scope="col" class="number">Missed in the cache</th>
           </tr>
         </thead>
         <tbody>
@@ -153,6 +154,7 @@ function Parts({ split, show, perPart, table, labelFor }) {
                 <td class="number">${percent(item.chargedCredits, perPart.total.chargedCredits)}</td>
                 <td class="number">${count(item.receipts)}</td>
                 <td class="number">${formatFixed(parseDollars(item.cacheSavingsUsd), 4)}</td>
+                <td class="number">${formatFixed(parseDollars(item.cacheMissUsd), 4)}</td>
               </tr>
             `,
           )}

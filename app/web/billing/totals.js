@@ -18,7 +18,7 @@ export function Totals({ total, balance }) {
         ${formatMoney(parseDollars(total.costUsd))} at the provider’s prices
       <//>
       <${Figure} label="Saved by the cache" value=${formatMoney(saved)} exact=${formatExact(saved)}>
-        ${percent(total.cacheReadTokens, prompt)} of prompt tokens were read from it
+        ${percent(total.cacheReadTokens, prompt)} of prompt tokens were read from it, misses cost ${formatMoney(parseDollars(total.cacheMissUsd))}
       <//>
       <${Figure} label="Messages" value=${compactCount(total.receipts)} exact=${count(total.receipts)}>
         ${compactCount(prompt)} tokens in, ${compactCount(total.outputTokens)} out

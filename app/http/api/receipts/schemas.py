@@ -7,6 +7,7 @@ from pydantic import Field
 
 from app.billing.receipts.records import Receipt
 from app.http.response_model import Moment, Money, ResponseModel
+from app.usage import MissCause
 
 
 class ReceiptLineResponse(ResponseModel):
@@ -21,6 +22,25 @@ class ReceiptLineResponse(ResponseModel):
     quantity: Annotated[str, Field(description="Tokens or uses; of a factor, the dollars it multiplies.")]
     unit_price_usd: Annotated[str, Field(description="Dollars for one; of a factor, the factor minus 1.")]
     amount_usd: str
+
+
+class CacheMissResponse(ResponseModel):
+    """Tokens that the request before had in the provider's cache, and that were not read from it."""
+
+    cause: Annotated[
+        MissCause,
+        Field(
+            description="`changed`: see `part`; `model`: another model; `parameters`: another option of the "
+            "request; `expired`: the time to live had passed; `too_far`: more content blocks were added than "
+            "the provider looks back; `not_found`: nothing changed."
+        ),
+    ]
+    part: Annotated[
+        str | None, Field(description="The first part of the prompt that changed, for example `messages[4]`.")
+    ]
+    expected_tokens: Annotated[int, Field(description="What the request before had read or written.")]
+    read_tokens: int
+    idle_s: Annotated[int, Field(description="Seconds since the request before.")]
 
 
 class ReceiptResponse(ResponseModel):
@@ -66,6 +86,8 @@ class ReceiptResponse(ResponseModel):
     provider_workspace_id: str | None
     provider_usage: Annotated[dict[str, Any], Field(description="The provider's usage object, as it was.")]
     lines: Annotated[list[ReceiptLineResponse], Field(description="They add up to the exact cost.")]
+    cache_miss: CacheMissResponse | None
+    cache_miss_usd: Annotated[Money, Field(description="What the miss cost against a cache read.")]
     unpriced: Annotated[
         list[str], Field(description="What has no known price and is not part of the cost, as `name=value`.")
     ]

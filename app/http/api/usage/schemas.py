@@ -24,6 +24,8 @@ class UsageResponse(ResponseModel):
     charged_credits: int
     cache_savings_usd: Money
     """Difference between cache reads and uncached input, at the provider's prices."""
+    cache_miss_usd: Money
+    """What was paid for prompts that should have been read from the cache; see `cacheMiss` of receipts."""
 
     @classmethod
     def total(cls, found: Sequence[UsageBreakdown]) -> Self:

@@ -267,3 +267,30 @@ def test_another_public_list_agrees(model: str) -> None:
     assert price.factor("inference_geo", "us") == (public.us and Decimal(public.us))
     assert price.factor("speed", "fast") == (public.fast and Decimal(public.fast))
     assert price.factor("service_tier", "batch") == Decimal("0.5")
+
+
+@pytest.mark.parametrize(
+    ("written", "plain", "missed", "dollars"),
+    [
+        # Sonnet: $3 a million for input, $0.30 read, $3.75 and $6 written.
+        ({"ephemeral_5m_input_tokens": 10_000}, 0, 8_000, "0.0276"),
+        ({"ephemeral_1h_input_tokens": 10_000}, 0, 8_000, "0.0456"),
+        ({}, 10_000, 8_000, "0.0216"),
+        ({"ephemeral_5m_input_tokens": 6_000}, 4_000, 8_000, "0.0261"),
+        ({"ephemeral_5m_input_tokens": 6_000}, 4_000, 0, "0"),
+        ({"ephemeral_5m_input_tokens": 10}, 10, 8_000, "0.0000615"),
+    ],
+)
+def test_a_miss_costs_what_reading_from_the_cache_would_have_saved(
+    written: dict[str, int], plain: int, missed: int, dollars: str
+) -> None:
+    reported = {
+        "input_tokens": plain,
+        "output_tokens": 7,
+        "cache_creation_input_tokens": sum(written.values()),
+        "cache_creation": written,
+    }
+    assert quoted(reported, missed_tokens=missed).cache_miss_usd == Decimal(dollars)
+    everywhere = quoted({**reported, "inference_geo": "us"}, missed_tokens=missed)
+    assert everywhere.cache_miss_usd == Decimal(dollars) * Decimal("1.1")
+    assert everywhere.cost_usd == quoted({**reported, "inference_geo": "us"}).cost_usd

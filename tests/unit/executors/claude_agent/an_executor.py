@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from app.conversations.prompt_store import PromptStore
 from app.events import AiEvent
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.meters.port import RunMeter
@@ -112,6 +113,7 @@ async def an_executor(
         auth=own,
         metering=OwnMetering(),
         starter=starter,
+        prompts=PromptStore(NO_DATABASE),
         servers=McpConnector({}, schemas),
         workspaces=Workspaces(NO_DATABASE, []),
         sandbox_probe=SandboxProbe(behind_gateway=False),

@@ -1,0 +1,48 @@
+"""PromptStore: keeps the last prompt of a conversation, as hashes; the next turn is compared with it."""
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from app.conversations.records import Conversation
+from app.conversations.repository import last_prompt, set_last_prompt
+from app.db import Database, StatementFailed
+from app.errors import Unavailable
+from app.prompt_cache.diagnosis import SentPrompt
+from app.prompt_cache.history import PromptHistory
+
+log = structlog.get_logger(__name__)
+
+_PROMPT = TypeAdapter(SentPrompt)
+
+
+class PromptStore:
+    """What it cannot read or write is logged: a run does not fail because a miss stays unexplained."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load(self, conversation: Conversation | None) -> PromptHistory:
+        """The history that a run of this conversation begins with; empty for a run without one."""
+        if conversation is None:
+            return PromptHistory()
+        try:
+            async with self._database.snapshot() as reader:
+                stored = await last_prompt(reader, conversation)
+        except (Unavailable, StatementFailed) as error:
+            log.warning("prompt_cache.history_unavailable", reason=str(error))
+            return PromptHistory()
+        try:
+            return PromptHistory(None if stored is None else _PROMPT.validate_python(stored))
+        except ValidationError:
+            log.warning("prompt_cache.history_unavailable", reason="stored by another version")
+            return PromptHistory()
+
+    async def save(self, conversation: Conversation | None, history: PromptHistory) -> None:
+        """Keep the last prompt for the next turn."""
+        if conversation is None or history.last is None:
+            return
+        try:
+            async with self._database.transaction() as tx:
+                await set_last_prompt(tx, conversation, _PROMPT.dump_python(history.last, mode="json"))
+        except (Unavailable, StatementFailed) as error:
+            log.warning("prompt_cache.history_unavailable", reason=str(error))

@@ -1,0 +1,1 @@
+"""Misses of the provider's prompt cache: prompts as hashes, their history, the cause of a miss."""

@@ -1,0 +1,89 @@
+"""The last prompt of a conversation, kept for its next turn."""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from structlog.testing import capture_logs
+
+from app.conversations.prompt_store import PromptStore
+from app.conversations.records import Conversation
+from app.conversations.repository import delete_conversation
+from app.db import Database
+from app.prompt_cache.history import PromptHistory
+from app.prompt_cache.prompt import AgentPrompt
+from app.usage import TokenUsage
+from tests.factories import an_account
+from tests.integration.conversations import a_turn
+from tests.unit.prompt_cache.prompts import a_prompt
+
+
+def a_history(turns: int) -> PromptHistory:
+    history = PromptHistory()
+    usage = TokenUsage(cache_write_5m_tokens=1000 * turns)
+    history.add(AgentPrompt("", a_prompt(turns)), usage, {}, at=datetime(2026, 11, 22, tzinfo=UTC))
+    return history
+
+
+async def a_conversation(database: Database) -> Conversation:
+    return await a_turn(database, await an_account(database), "r1")
+
+
+async def test_the_next_run_gets_what_the_last_one_stored(database: Database) -> None:
+    conversation, store = await a_conversation(database), PromptStore(database)
+    assert (await store.load(conversation)).last is None
+
+    for turns in (1, 2):
+        await store.save(conversation, a_history(turns))
+        assert (await store.load(conversation)).last == a_history(turns).last
+
+
+async def test_a_run_without_prompt_keeps_the_last_one(database: Database) -> None:
+    conversation, store = await a_conversation(database), PromptStore(database)
+    await store.save(conversation, a_history(1))
+    await store.save(conversation, PromptHistory())
+    assert (await store.load(conversation)).last == a_history(1).last
+
+
+async def test_a_run_without_conversation_has_no_prompt_before_it(database: Database) -> None:
+    store = PromptStore(database)
+    await store.save(None, a_history(1))
+    assert (await store.load(None)).last is None
+
+
+async def test_a_deleted_conversation_and_its_successor_have_none(database: Database) -> None:
+    key, store = await an_account(database), PromptStore(database)
+    conversation = await a_turn(database, key, "r1")
+    await store.save(conversation, a_history(1))
+    async with database.transaction() as tx:
+        await delete_conversation(tx, conversation)
+    # A run of the deleted one ends late.
+    await store.save(conversation, a_history(2))
+    successor = await a_turn(database, key, "r2")
+    await store.save(conversation, a_history(3))
+
+    assert (await store.load(conversation)).last is None
+    assert (await store.load(successor)).last is None
+
+
+async def test_a_prompt_of_another_version_is_none(database: Database) -> None:
+    conversation, store = await a_conversation(database), PromptStore(database)
+    await store.save(conversation, a_history(1))
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE session_prompts SET prompt = '{}'"))
+
+    with capture_logs() as logs:
+        assert (await store.load(conversation)).last is None
+    assert [entry["event"] for entry in logs] == ["prompt_cache.history_unavailable"]
+
+
+async def test_a_database_that_is_away_explains_nothing_and_fails_nothing(database: Database) -> None:
+    conversation = await a_conversation(database)
+    engine = create_async_engine("postgresql+asyncpg://nobody@127.0.0.1:1/nothing")
+    store = PromptStore(Database(engine))
+
+    with capture_logs() as logs:
+        assert (await store.load(conversation)).last is None
+        await store.save(conversation, a_history(1))
+    await engine.dispose()
+    assert [entry["event"] for entry in logs] == ["prompt_cache.history_unavailable"] * 2
