@@ -65,8 +65,9 @@ def merge_usage(start: Reported, delta: Reported) -> dict[str, Any]:
     """The usage of `message_start` updated with that of a `message_delta`, following the API.
 
     Input and cache counts are only replaced by positive values (a delta may repeat them as null or
-    zero); everything else by any value that is not null. What is no count does not replace one: it is kept
-    beside it, as `NAME_invalid`, until a valid count arrives.
+    zero); everything else by any value that is not null, also each counter of the provider's tools.
+    What is no count does not replace one: it is kept beside it, as `NAME_invalid`, until a valid count
+    arrives.
     """
     usage = dict(start)
     for name, value in delta.items():
@@ -75,7 +76,7 @@ def merge_usage(start: Reported, delta: Reported) -> dict[str, Any]:
         if not _is_valid(name, value):
             usage[f"{name}{_INVALID}"] = value
         elif not (name in _KEPT and _is_zero(value)):
-            usage[name] = value
+            usage[name] = _updated(usage.get(name), value) if name == "server_tool_use" else value
             usage.pop(f"{name}{_INVALID}", None)
     return usage
 
@@ -153,6 +154,11 @@ def _is_valid(name: str, value: Any) -> bool:
             count is None or count_of(count) is not None for count in value.values()
         )
     return True
+
+
+def _updated(counters: Any, later: Reported) -> Reported:
+    """Counters with the later ones that are not null."""
+    return {**object_of(counters), **{name: value for name, value in later.items() if value is not None}}
 
 
 def _is_zero(value: Any) -> bool:

@@ -143,12 +143,29 @@ class UsageFact:
 
 
 @dataclass(frozen=True, slots=True)
+class CostComparison:
+    """What a run cost at list prices by both meters: without an operator's prices and the markup."""
+
+    measured_usd: Decimal
+    """Of the measured messages."""
+    sdk_usd: Decimal | None = None
+    """The SDK's own total; None if it does not contain exactly these messages."""
+    explained_usd: Decimal = Decimal(0)
+    """What the SDK is known not to count, so that the measured cost is higher (or lower) by it."""
+    drift_usd: Decimal | None = None
+    """The rest of the difference; None if the two cannot be compared."""
+    notes: tuple[str, ...] = ()
+    """What the SDK does not count, or why the two cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
 class Meters:
     """How many messages of a run each meter counted, and for how many they disagreed."""
 
     sdk: int
     gateway: int
     drift: int
+    cost: CostComparison | None = None
 
 
 @dataclass(frozen=True, slots=True)

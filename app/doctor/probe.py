@@ -132,7 +132,10 @@ def _meter_checks(meters: Meters | None) -> list[Check]:
         message = f"SDK {meters.sdk}, no gateway, drift from the CLI's own totals {meters.drift}"
     else:
         message = f"SDK {meters.sdk}, gateway {meters.gateway}, drift {meters.drift}"
-    return [Check("meters", "error" if meters.drift else "ok", f"messages seen: {message}")]
+    cost_drift = Decimal(0) if meters.cost is None else meters.cost.drift_usd or Decimal(0)
+    if cost_drift:
+        message += f"; their costs differ by {cost_drift:f} USD"
+    return [Check("meters", "error" if meters.drift or cost_drift else "ok", f"messages seen: {message}")]
 
 
 async def _unpublished(_event: ControlEvent) -> None:

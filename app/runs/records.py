@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -66,10 +67,12 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class DriftedRuns:
-    """Runs for which the SDK's and the gateway's meter disagreed."""
+    """Runs for which the SDK's and the gateway's meter disagreed, on messages or on the cost."""
 
     runs: int
     messages: int
+    cost_usd: Decimal
+    """The differences in cost, added without their signs."""
     newest: Sequence[RunRecord]
 
 

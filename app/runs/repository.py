@@ -1,13 +1,14 @@
 """SQL for runs and their stored events."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from pydantic import TypeAdapter
 from sqlalchemy import (
     Integer,
+    Numeric,
     Text,
     and_,
     case,
@@ -33,7 +34,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
 from app.requests import GraphFinal, RunStatus
 from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord, StoredEvents
-from app.runs.tables import run_events, runs
+from app.runs.tables import DRIFTED, run_events, runs
 from app.usage import Meters
 
 QUESTION_CHARS = 16 * 1024
@@ -41,6 +42,8 @@ QUESTION_CHARS = 16 * 1024
 
 STORED_BYTES = 256 * 1024
 """How much of a run's stored events is read at once."""
+_METERS = TypeAdapter(Meters)
+
 _ROWS = 500
 
 
@@ -101,21 +104,25 @@ async def drifted_runs(
     limit: int,
 ) -> DriftedRuns:
     """Ended runs of an account whose meters disagreed, newest end first."""
-    # Must match the expression of the index `ix_runs_drifted`.
-    disagreed = text("(meters ->> 'drift')::int > 0")
     within = and_(
         runs.c.account_id == account_id,
-        disagreed,
+        text(f"({DRIFTED})"),
         true() if since is None else runs.c.ended_at >= since,
         true() if until is None else runs.c.ended_at < until,
     )
     drift = func.coalesce(func.sum(literal_column("(meters ->> 'drift')::int", Integer)), 0)
-    counted = select(func.count().label("runs"), drift.label("messages")).where(within)
+    difference = literal_column("abs((meters #>> '{cost,drift_usd}')::numeric)", Numeric)
+    dollars = func.coalesce(func.sum(difference), 0)
+    counted = select(func.count().label("runs"), drift.label("messages"), dollars.label("cost_usd")).where(
+        within
+    )
     counts = (await reader.execute(counted)).one()
     newest = (
         select(*_COLUMNS).where(within).order_by(runs.c.ended_at.desc(), runs.c.run_id.desc()).limit(limit)
     )
-    return DriftedRuns(counts.runs, counts.messages, [_record(row) for row in await reader.execute(newest)])
+    return DriftedRuns(
+        counts.runs, counts.messages, counts.cost_usd, [_record(row) for row in await reader.execute(newest)]
+    )
 
 
 async def mark_running(tx: Transaction, key: RunKey) -> None:
@@ -166,7 +173,7 @@ async def finish_run(
         .where(_is(key), runs.c.status.in_(UNFINISHED), runs.c.attempt == attempt)
         .values(
             status=_status(final),
-            meters=None if report is None else asdict(report.meters),
+            meters=None if report is None else _METERS.dump_python(report.meters, mode="json"),
             tool_failures=None if report is None else report.tool_failures,
             final=final.model_dump(mode="json", by_alias=True),
             # A run that called no model costs nothing, so its request is not stored for it.
@@ -315,5 +322,5 @@ def _record(row: Any) -> RunRecord:
     final = columns.pop("final")
     columns["final"] = None if final is None else GraphFinal.model_validate(final)
     meters = columns.pop("meters")
-    columns["meters"] = None if meters is None else Meters(**meters)
+    columns["meters"] = None if meters is None else _METERS.validate_python(meters)
     return RunRecord(key=key, **columns)

@@ -66,12 +66,15 @@ Index(
     postgresql_where=text("contents_deleted_at IS NULL"),
 )
 
+DRIFTED = "(meters ->> 'drift')::int > 0 OR (meters #>> '{cost,drift_usd}')::numeric <> 0"
+"""Whether the meters of a run disagree, on messages or on the cost."""
+
 Index(
     "ix_runs_drifted",
     runs.c.account_id,
     runs.c.ended_at.desc(),
     runs.c.run_id.desc(),
-    postgresql_where=text("(meters ->> 'drift')::int > 0"),
+    postgresql_where=text(DRIFTED),
 )
 
 Index(

@@ -19,7 +19,7 @@ _OF_WEEKS = text(
         id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
         graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
         cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
-        price_version, basis, output_estimated, origin, created_at, cache_savings_usd)
+        price_version, basis, output_estimated, origin, created_at, used_at, cache_savings_usd)
     SELECT gen_random_uuid(), 'anthropic_sdk', CAST(:account AS uuid) || '-' || n, 'old-run-' || n, 0,
            'msg_' || n, CAST(:account AS uuid),
            CASE WHEN n % 3 = 0 THEN CAST(:second AS uuid) ELSE CAST(:key AS uuid) END,
@@ -27,14 +27,19 @@ _OF_WEEKS = text(
            (ARRAY['claude-sonnet-4-6', 'claude-opus-4-5', 'claude-haiku-4-5'])[1 + n / 24 % 3],
            1000, 100 + n, 20000, 500, 0, 0, (n % 17 + 1) * 0.01, (n % 17 + 1) * 100000,
            'test', CASE WHEN n % 60 = 1 THEN 'partial' ELSE 'final' END, n % 60 = 1,
-           CASE WHEN n % 60 = 2 THEN 'hidden' ELSE 'assistant' END,
-           date_trunc('day', now(), 'UTC') - interval '1 day' * (1 + n % 24) + interval '7 h'
-               + interval '1 s' * n,
-           0.054
+           CASE WHEN n % 60 = 2 THEN 'hidden' ELSE 'assistant' END, moment, moment, 0.054
       FROM generate_series(1, :count) AS n
+     CROSS JOIN LATERAL (
+           SELECT date_trunc('day', now(), 'UTC') - interval '1 day' * (1 + n % 24) + interval '7 h'
+               + interval '1 s' * n AS moment) AS used
     """
 )
-_DISAGREE = text("""UPDATE runs SET meters = '{"sdk": 2, "gateway": 3, "drift": 1}' WHERE run_id = :run""")
+_DISAGREE = text("UPDATE runs SET meters = :meters WHERE run_id = :run")
+_METERS = """{
+    "sdk": 2, "gateway": 3, "drift": 1,
+    "cost": {"measured_usd": "0.0117", "sdk_usd": "0.0201", "explained_usd": "-0.0099", "drift_usd": "0.0015",
+             "notes": ["service tier batch"]}
+}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ async def opened(site: Site) -> Books:
         )
         runs = [await _run(http, prompt) for prompt in ("What time is it in Tokyo?", "And who are you?")]
     async with services.database.transaction() as tx:
-        await tx.execute(_DISAGREE, {"run": runs[0]})
+        await tx.execute(_DISAGREE, {"run": runs[0], "meters": _METERS})
     return Books(key, *runs)
 
 

@@ -135,7 +135,9 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
         await expect(unpriced.get_by_role("listitem")).to_contain_text(
             [f"{books.unpriced} · {UNKNOWN_MODEL}"]
         )
-        await page.get_by_text("The two meters disagreed in 1 run, on 1 message").click()
+        drifted = page.get_by_role("group").filter(has_text="The two meters disagreed")
+        await drifted.get_by_text("disagreed in 1 run, on 1 message and $0.0015 of cost").click()
+        await expect(drifted.get_by_role("listitem")).to_contain_text(["drift 1, $0.0015 of cost"])
         await screenshot(page, "billing-alarms")
         await page.get_by_role("link", name=books.drifted).first.click()
 
@@ -143,6 +145,9 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
         meters = page.get_by_role("region", name="The two meters")
         await expect(meters).to_contain_text(re.compile(r"SDK\s*2\s*Gateway\s*3\s*Drift\s*1"))
         await expect(meters).to_contain_text("They disagreed on 1 message.")
+        costs = r"SDK\s*\$0\.0201\s*Measured.*\$0\.0117\s*The SDK.*-\$0\.0099\s*Difference\s*\$0\.0015"
+        await expect(meters).to_contain_text(re.compile(costs))
+        await expect(meters).to_contain_text("The SDK does not count: service tier batch.")
         entries = page.get_by_role("list", name="Timeline").get_by_role("listitem")
         first = r"\+\d.*Step 1 \$0\.\d+ · claude-sonnet-5-5\s*Let me look\.\s*core__get_current_time"
         await expect(entries).to_have_text(

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,8 @@ async def test_a_subagent_in_the_foreground(bench: Bench) -> None:
     assert bill(receipts) == wire(bench.simulator.sent)
     assert len(receipts) == 3
     assert meters.drift == 0
+    assert meters.cost is not None
+    assert (meters.cost.drift_usd, meters.cost.notes) == (Decimal(0), ())
     # A subagent's message that only has text is in no SDK message at all.
     assert sorted(receipt["origin"] for receipt in receipts) == ["assistant", "assistant", "hidden"]
 
@@ -210,6 +213,8 @@ async def test_a_subagent_in_the_background(bench: Bench) -> None:
     assert bill(receipts) == wire(bench.simulator.sent)
     assert len(receipts) >= 3
     assert meters.drift == 0
+    assert meters.cost is not None
+    assert (meters.cost.drift_usd, meters.cost.notes) == (Decimal(0), ())
 
 
 async def test_compaction(bench: Bench) -> None:
@@ -221,6 +226,8 @@ async def test_compaction(bench: Bench) -> None:
     assert bill(receipts) == wire(bench.simulator.sent)
     assert [receipt["origin"] for receipt in receipts].count("hidden") == 1
     assert (meters.sdk, meters.gateway) == (2, 3)
+    assert meters.cost is not None
+    assert (meters.cost.drift_usd, meters.cost.notes) == (Decimal(0), ())
 
 
 async def test_resumed_and_forked_sessions_charge_nothing_twice(bench: Bench) -> None:

@@ -5,6 +5,7 @@ is to succeed, the test gives the CLI a base URL by hand, which the server itsel
 """
 
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.provider_variables import chooses_provider
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
+from app.simulator.usage_objects import Iteration, TokenCounts, UsageObject
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts
 from tests.e2e.stories import CALCULATOR, PROVIDER_KEY, OpenWorld, a_request, said
 from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, graphs, looks_at_the_clock
@@ -76,6 +78,42 @@ async def test_a_run_with_a_tool_is_answered_by_the_login_and_billed_by_the_sdk(
     assert {request.headers["authorization"] for request in asked} == {"Bearer sk-ant-oat01-of-a-test"}
     assert not any("x-api-key" in request.headers for request in asked)
     assert [tool for request in asked for tool in request.tool_names if "__core__" not in tool] == []
+
+
+async def test_the_whole_usage_of_a_message_is_on_its_receipt(open_world: OpenWorld, tmp_path: Path) -> None:
+    """Also what only the price needs: the region, the speed, searches, and an advisor's calls."""
+    counts = TokenCounts(input=1_001, output=2_003, cache_read=3_007, cache_write_5m=4_009, cache_write_1h=5)
+    usage = UsageObject(
+        counts,
+        inference_geo="us",
+        speed="fast",
+        service_tier="standard",
+        server_tools={"web_search_requests": 2},
+        iterations=[
+            Iteration("message", counts),
+            Iteration("advisor_message", TokenCounts(5_000, 100), "claude-opus-4-8"),
+        ],
+    )
+    reply = Reply([Text("hi")], usage=usage.started(), final_usage=usage.ended())
+    async with open_world(in_turn(reply), **logged_in(tmp_path)) as world:
+        run_id = await world.start(a_request(model="claude-opus-5-5"))
+        run = await world.ended(run_id)
+        (receipt,) = await world.receipts(run_id)
+
+    assert receipt["providerUsage"] == reply_usage(reply)
+    assert (receipt["inferenceGeo"], receipt["speed"], receipt["serviceTier"]) == ("us", "fast", "standard")
+    assert (receipt["stopReason"], receipt["unpriced"]) == ("end_turn", [])
+    # 4, 20, 0.2, 5 and 8 dollars per million tokens, twice for speed; the advisor's 5 and 25 are not doubled.
+    own = Decimal("0.004004") + Decimal("0.04006") + Decimal("0.0006014") + Decimal("0.020045")
+    expected = ((own + Decimal("0.00004")) * 2 + Decimal("0.0275")) * Decimal("1.1") + Decimal("0.02")
+    assert Decimal(receipt["costUsd"]) == expected
+    assert (run["billing"]["drift"], run["billing"]["costComparison"]["driftUsd"]) == (0, "0.0000000000")
+
+
+def reply_usage(reply: Reply) -> dict[str, Any]:
+    """What the provider has reported in the end; nulls replace nothing."""
+    final = {name: value for name, value in reply.final_usage.items() if value is not None}
+    return {**reply.usage, **final}
 
 
 @pytest.mark.parametrize("way", ["run", "generate"])

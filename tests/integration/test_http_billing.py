@@ -103,6 +103,7 @@ async def test_a_run_shows_its_charges(world_of: WorldOf) -> None:
         "costUsd": "0.0075000000",
         "meters": {"sdk": 1, "gateway": 1},
         "drift": 0,
+        "costComparison": None,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+from pydantic import TypeAdapter
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
@@ -21,7 +22,7 @@ from app.billing.receipts.repricing import reprice
 from app.executors.scripted import WriteMessage
 from app.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
-from app.usage import TokenUsage
+from app.usage import CostComparison, Meters, TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact, scripted
 from tests.integration.conftest import in_shared_world
@@ -153,7 +154,7 @@ async def test_alarms_count_what_is_open(world_of: WorldOf) -> None:
     later = (await world.http.get("/v1/alarms")).json()
 
     nothing = {
-        "drift": {"runs": 0, "messages": 0, "newest": []},
+        "drift": {"runs": 0, "messages": 0, "costUsd": "0.0000000000", "newest": []},
         "unpriced": {"receipts": 0, "runs": 0, "newest": []},
     }
     assert quiet == before == nothing
@@ -175,6 +176,38 @@ async def disagree(world: World, run_id: str, meters: dict[str, int]) -> None:
                 " 'drift', :drift ::int) WHERE run_id = :run"
             ),
             {**meters, "run": run_id},
+        )
+
+
+async def test_a_difference_in_cost_alone_is_an_alarm(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("hi")]))
+    runs = [await world.start(a_request()) for _ in range(3)]
+    for run_id in runs:
+        await world.ended(run_id)
+    await cost(world, runs[0], "-0.0030000000")
+    await cost(world, runs[1], "0.0000000000")
+    await cost(world, runs[2], None)
+
+    drift = (await world.http.get("/v1/alarms")).json()["drift"]
+
+    assert (drift["runs"], drift["messages"], drift["costUsd"]) == (1, 0, "0.0030000000")
+    (run,) = drift["newest"]
+    assert (run["runId"], run["costComparison"]["driftUsd"]) == (runs[0], "-0.0030000000")
+    assert (run["costComparison"]["sdkUsd"], run["costComparison"]["notes"]) == ("0.0210000000", ["batch"])
+
+
+async def cost(world: World, run_id: str, drift_usd: str | None) -> None:
+    """Make the meters of a run differ by so much, as they are stored."""
+    compared = CostComparison(
+        Decimal("0.018"),
+        sdk_usd=None if drift_usd is None else Decimal("0.018") - Decimal(drift_usd),
+        drift_usd=None if drift_usd is None else Decimal(drift_usd),
+        notes=("batch",),
+    )
+    meters = TypeAdapter(Meters).dump_json(Meters(sdk=1, gateway=1, drift=0, cost=compared)).decode()
+    async with world.services.database.transaction() as tx:
+        await tx.execute(
+            text("UPDATE runs SET meters = :meters WHERE run_id = :run"), {"meters": meters, "run": run_id}
         )
 
 

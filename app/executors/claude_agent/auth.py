@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
+from app.executors.claude_agent.meters.cli_costs import CliCosts
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.meters.port import RunMeter
 from app.executors.claude_agent.meters.sdk_meter import SdkMeter
@@ -108,14 +109,9 @@ class GatewayAuth:
         """See the protocol."""
         await self._gateway.close_channel(channel)
 
-    def meter(
-        self,
-        plan: RunPlan,
-        channel: Channel,
-        process: CliProcess,  # noqa: ARG002 - the gateway counts
-    ) -> RunMeter:
+    def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
         """See the protocol."""
-        return ComparingMeter(plan, channel)
+        return ComparingMeter(plan, channel, CliCosts(lambda: process.usage_baseline))
 
     def environment(
         self,

@@ -4,6 +4,7 @@
 
 import { apiPath } from "../api.js";
 import { html } from "../html.js";
+import { formatExact, parseDollars } from "../money.js";
 import { countOf, formatTime } from "./format.js";
 import { loaded, useRequests } from "./requests.js";
 import { linkTo } from "./view.js";
@@ -30,12 +31,12 @@ function Found({ found: { drift, unpriced } }) {
       drift.runs > 0 &&
       html`<${Alarm}
       bad
-      title=${`The two meters disagreed in ${countOf(drift.runs, "run")}, on ${countOf(drift.messages, "message")}`}
-      advice="What the gateway saw was charged. The server’s log has both numbers of each message."
+      title=${`The two meters disagreed in ${countOf(drift.runs, "run")}, on ${disagreement(drift)}`}
+      advice="What the gateway saw was charged. The server’s log has both numbers of each message, and of each cost."
       count=${drift.runs}
       items=${drift.newest.map((run) => ({
         runId: run.runId,
-        text: `SDK ${run.meters?.sdk}, gateway ${run.meters?.gateway}, drift ${run.drift}`,
+        text: `SDK ${run.meters?.sdk}, gateway ${run.meters?.gateway}, drift ${run.drift}${costDrift(run)}`,
         at: run.endedAt,
       }))}
     />`
@@ -50,6 +51,19 @@ function Found({ found: { drift, unpriced } }) {
     />`
     }
   `;
+}
+
+/** @param {AlarmsResponse["drift"]} drift */
+function disagreement({ messages, costUsd }) {
+  const cost = parseDollars(costUsd);
+  const parts = [messages > 0 && countOf(messages, "message"), cost !== 0n && `${formatExact(cost)} of cost`];
+  return parts.filter(Boolean).join(" and ");
+}
+
+/** @param {AlarmsResponse["drift"]["newest"][number]} run */
+function costDrift({ costComparison }) {
+  const drift = parseDollars(costComparison?.driftUsd ?? "0");
+  return drift === 0n ? "" : `, ${formatExact(drift)} of cost`;
 }
 
 /**

@@ -89,7 +89,7 @@ function ending(run) {
 }
 
 /** @param {{billing: Schemas["RunBillingResponse"]}} props */
-function Meters({ billing: { meters, drift: counted } }) {
+function Meters({ billing: { meters, drift: counted, costComparison } }) {
   const drift = counted ?? 0;
   return html`
     <section class="card" aria-labelledby="meters-title">
@@ -104,6 +104,7 @@ function Meters({ billing: { meters, drift: counted } }) {
               <div class=${drift > 0 ? "drifted" : ""}><dt>Drift</dt><dd>${count(drift)}</dd></div>
             </dl>
             <p class=${drift > 0 ? "problem" : "hint"}>${verdict(meters, drift)}</p>
+            ${costComparison && html`<${Costs} compared=${costComparison} />`}
           `
       }
     </section>
@@ -118,4 +119,23 @@ function verdict({ sdk, gateway }, drift) {
   if (gateway > sdk)
     return `They agree. ${countOf(gateway - sdk, "call")} of the gateway’s the SDK did not report; they are charged as “hidden”.`;
   return "They agree on every message.";
+}
+
+/** @param {{compared: Schemas["CostComparisonResponse"]}} props */
+function Costs({ compared: { measuredUsd, sdkUsd, explainedUsd, driftUsd, notes } }) {
+  if (sdkUsd === null || driftUsd === null)
+    return html`<p class="hint">Their costs cannot be compared: ${notes.join("; ")}.</p>`;
+  const [measured, sdk, explained, drift] = [measuredUsd, sdkUsd, explainedUsd, driftUsd].map(parseDollars);
+  return html`
+    <dl class="meters costs">
+      <div><dt>Cost by the SDK</dt><dd>${formatExact(sdk)}</dd></div>
+      <div><dt>Measured, at list prices</dt><dd>${formatExact(measured)}</dd></div>
+      ${explained !== 0n && html`<div><dt>The SDK does not count</dt><dd>${formatExact(explained)}</dd></div>`}
+      <div class=${drift === 0n ? "" : "drifted"}><dt>Difference</dt><dd>${formatExact(drift)}</dd></div>
+    </dl>
+    <p class=${drift === 0n ? "hint" : "problem"}>
+      ${drift === 0n ? "They agree on the cost." : "They disagree on the cost; what was measured is charged."}
+      ${notes.length > 0 && ` The SDK does not count: ${notes.join("; ")}.`}
+    </p>
+  `;
 }

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import structlog
-from claude_agent_sdk import AssistantMessage, Message, StreamEvent
+from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent
 
+from app.executors.claude_agent.meters.cli_costs import CliCosts
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.metering import usage_fact
@@ -28,6 +29,7 @@ class ComparingMeter:
 
     plan: RunPlan
     channel: Channel
+    costs: CliCosts = field(default_factory=CliCosts)
     _parents: dict[MessageId, str | None] = field(default_factory=dict)
     """By message that the SDK reported: the call that started its subagent, None for the main agent."""
     _of_sdk: dict[MessageId, MeteredMessage] = field(default_factory=dict)
@@ -42,6 +44,8 @@ class ComparingMeter:
                     self._parents[MessageId(message_id)] = parent
             case StreamEvent(event={"type": "message_start", "message": {"id": str(message_id)}}):
                 self._parents[MessageId(message_id)] = message.parent_tool_use_id
+            case ResultMessage():
+                self.costs.observe(message, messages=len(self.channel.messages))
             case _:
                 pass
 
@@ -64,7 +68,13 @@ class ComparingMeter:
 
     def summary(self) -> Meters:
         """See the protocol."""
-        return Meters(sdk=len(self._parents), gateway=len(self.channel.messages), drift=self._drift)
+        messages = list(self.channel.messages.values())
+        return Meters(
+            sdk=len(self._parents),
+            gateway=len(messages),
+            drift=self._drift,
+            cost=self.costs.compare(messages, requested_model=self.plan.model),
+        )
 
     def _report(self, measured: MessageUsage) -> UsageFact:
         self._reported.add(measured.message_id)
@@ -95,11 +105,4 @@ class ComparingMeter:
     def _report_unmeasured(self, reported: MeteredMessage) -> UsageFact:
         self._drift += 1
         log.error("meters.not_measured", message_id=reported.message_id, sdk=reported.usage)
-        message = MessageUsage(
-            reported.message_id,
-            reported.model,
-            reported.usage,
-            complete=reported.final,
-            output_estimated=not reported.final,
-        )
-        return self._attribute(message)
+        return self._attribute(reported.as_measured())

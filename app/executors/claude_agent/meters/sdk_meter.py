@@ -13,6 +13,8 @@ from typing import Any
 import structlog
 from claude_agent_sdk import Message, ResultMessage, StreamEvent
 
+from app.billing.prices.usage_reading import ADVISOR
+from app.executors.claude_agent.meters.cli_costs import CliCosts
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.process.cli_process import CliProcess
@@ -21,7 +23,7 @@ from app.executors.port import RunPlan
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.provider_usage import clean_usage, token_usage
+from app.provider_usage import Reported, clean_usage, list_of, model_of_iteration, object_of, token_usage
 from app.serialization.storable import identifier
 from app.usage import Meters, Origin, TokenUsage, UsageFact
 
@@ -44,7 +46,12 @@ class SdkMeter:
     _after: Totals | None = None
     _shown: set[MessageId] = field(default_factory=set)
     _reported: list[MeteredMessage] = field(default_factory=list)
+    _hidden: list[MessageUsage] = field(default_factory=list)
+    _costs: CliCosts = field(init=False)
     _drift: int = 0
+
+    def __post_init__(self) -> None:
+        self._costs = CliCosts(lambda: self.process.usage_baseline)
 
     def observe(self, message: Message) -> None:
         """See the protocol."""
@@ -52,8 +59,9 @@ class SdkMeter:
             case StreamEvent(event={"type": "message_start", "message": dict(started)}):
                 if is_message_id(str(started["id"])):
                     self._open(started)
-            case ResultMessage(model_usage=dict(totals)):
-                self._after = _totals(totals)
+            case ResultMessage(model_usage=totals):
+                self._after = self._after if totals is None else _totals(totals)
+                self._costs.observe(message, messages=len(self.channel.messages))
             case _:
                 pass
 
@@ -61,13 +69,7 @@ class SdkMeter:
         """See the protocol."""
         self._shown.add(message.message_id)
         self._reported.append(message)
-        seen = MessageUsage(
-            message.message_id,
-            message.model,
-            message.usage,
-            complete=message.final,
-            output_estimated=not message.final,
-        )
+        seen = message.as_measured()
         self.channel.close_message(seen)
         parent = message.parent_tool_call_id
         origin: Origin = "assistant" if parent is None else "subagent"
@@ -94,27 +96,26 @@ class SdkMeter:
                 output_estimated=not is_exact,
                 note=RESIDUAL,
             )
+            self._hidden.append(message)
             yield usage_fact(message, self.plan, executor_type=EXECUTOR_TYPE, origin="hidden")
 
     def summary(self) -> Meters:
         """See the protocol; drift is measured against the CLI's own totals."""
-        return Meters(sdk=len(self._shown), gateway=0, drift=self._drift)
+        cost = self._costs.compare(
+            list(self.channel.messages.values()), requested_model=self.plan.model, hidden=self._hidden
+        )
+        return Meters(sdk=len(self._shown), gateway=0, drift=self._drift, cost=cost)
 
     def _open(self, started: Mapping[str, Any]) -> None:
         message_id = MessageId(str(started["id"]))
         if message_id in self._shown:
             return
         self._shown.add(message_id)
-        self.channel.hooks.on_start(
-            MessageUsage(
-                message_id,
-                str(started["model"]),
-                token_usage(started.get("usage") or {}),
-                complete=False,
-                output_estimated=True,
-            ),
-            None,
+        reported = clean_usage(started.get("usage"))
+        begun = MeteredMessage(
+            message_id, str(started["model"]), token_usage(reported), final=False, reported=reported
         )
+        self.channel.hooks.on_start(begun.as_measured(), None)
 
 
 def residuals(
@@ -131,6 +132,8 @@ def residuals(
         # The totals name the requested model, a message the one that served it.
         model = message.model if message.model in after else requested_model
         shown[model] = _combined(shown[model], message.usage, sign=1)
+        for advisor, usage in advisor_usage(message.reported):
+            shown[advisor] = _combined(shown[advisor], usage, sign=1)
         if not message.final:
             cut.add(model)
     found: dict[str, tuple[TokenUsage, bool]] = {}
@@ -141,6 +144,14 @@ def residuals(
         if hidden.prompt_tokens > 0 or (is_exact and hidden.total_tokens + hidden.web_search_requests > 0):
             found[model] = (_without_negatives(hidden), is_exact)
     return found
+
+
+def advisor_usage(reported: Reported) -> Iterator[tuple[str, TokenUsage]]:
+    """Models and tokens of the advisor's calls: the totals name them, and they are part of the message."""
+    for each in list_of(reported.get("iterations")):
+        model = model_of_iteration(each)
+        if model is not None and object_of(each).get("type") == ADVISOR:
+            yield model, token_usage(each)
 
 
 def _combined(one: TokenUsage, other: TokenUsage, *, sign: int) -> TokenUsage:

@@ -7,12 +7,14 @@ block. The final numbers arrive in `message_delta`, so those are reported, once 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
+from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.provider_usage import merge_usage, token_usage
+from app.provider_usage import Reported, clean_usage, merge_usage, served_by, token_usage
 from app.usage import BYTES_PER_TOKEN, TokenUsage
 
 
@@ -25,6 +27,24 @@ class MeteredMessage:
     usage: TokenUsage
     final: bool
     parent_tool_call_id: str | None = None
+    reported: Reported = field(default_factory=dict)
+    """The provider's whole usage object."""
+    stop_reason: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """When it began."""
+
+    def as_measured(self) -> MessageUsage:
+        """The message, where no gateway has measured it."""
+        return MessageUsage(
+            self.message_id,
+            served_by(self.reported) or self.model,
+            self.usage,
+            complete=self.final,
+            reported=self.reported,
+            stop_reason=self.stop_reason,
+            output_estimated=not self.final,
+            at=self.at,
+        )
 
 
 @dataclass(slots=True)
@@ -33,6 +53,8 @@ class _OpenMessage:
     model: str
     raw: dict[str, Any]
     received_bytes: int = 0
+    stop_reason: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(slots=True)
@@ -60,7 +82,7 @@ class UsageFold:
                 cut = self._close_truncated(parent)
                 started = event["message"]
                 self._open[parent] = _OpenMessage(
-                    started["id"], started["model"], dict(started.get("usage") or {})
+                    started["id"], started["model"], clean_usage(started.get("usage"))
                 )
                 return cut
             case "content_block_delta" if parent in self._open:
@@ -75,10 +97,11 @@ class UsageFold:
 
     def _message_delta(self, event: Mapping[str, Any], parent: str | None) -> list[MeteredMessage]:
         current = self._open[parent]
-        current.raw = merge_usage(current.raw, event.get("usage") or {})
+        current.raw = merge_usage(current.raw, clean_usage(event.get("usage")))
         # A delta without a stop reason is made up by the CLI when it gave up on the message.
-        if event["delta"].get("stop_reason") is None:
+        if (reason := event["delta"].get("stop_reason")) is None:
             return []
+        current.stop_reason = str(reason)
         del self._open[parent]
         return self._report(current, parent, token_usage(current.raw), final=True)
 
@@ -89,7 +112,9 @@ class UsageFold:
         parent = message.parent_tool_use_id
         if parent in self._open and self._open[parent].message_id == message.message_id:
             return []
-        whole = _OpenMessage(message.message_id, message.model, dict(message.usage or {}))
+        whole = _OpenMessage(
+            message.message_id, message.model, clean_usage(message.usage), stop_reason=message.stop_reason
+        )
         return self._report(whole, parent, token_usage(whole.raw), final=True)
 
     def _close_truncated(self, parent: str | None) -> list[MeteredMessage]:
@@ -112,7 +137,18 @@ class UsageFold:
         if not is_message_id(message.message_id) or message.message_id in self._reported:
             return []
         self._reported.add(message.message_id)
-        return [MeteredMessage(MessageId(message.message_id), message.model, usage, final, parent)]
+        return [
+            MeteredMessage(
+                MessageId(message.message_id),
+                message.model,
+                usage,
+                final,
+                parent,
+                reported=message.raw,
+                stop_reason=message.stop_reason,
+                at=message.at,
+            )
+        ]
 
 
 def is_message_id(message_id: str) -> bool:

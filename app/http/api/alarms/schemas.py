@@ -7,8 +7,8 @@ from uuid import UUID
 from pydantic import Field
 
 from app.billing.receipts.records import UnpricedReceipts
-from app.http.api.runs.schemas import MetersResponse
-from app.http.response_model import Moment, ResponseModel
+from app.http.api.runs.schemas import CostComparisonResponse, MetersResponse, comparison_of
+from app.http.response_model import Moment, Money, ResponseModel
 from app.runs.records import DriftedRuns, RunRecord
 
 
@@ -20,6 +20,7 @@ class DriftedRun(ResponseModel):
     ended_at: Moment | None
     meters: MetersResponse | None
     drift: int
+    cost_comparison: CostComparisonResponse | None
 
     @classmethod
     def of(cls, run: RunRecord) -> "DriftedRun":
@@ -30,14 +31,16 @@ class DriftedRun(ResponseModel):
             ended_at=run.ended_at,
             meters=None if run.meters is None else MetersResponse.model_validate(run.meters),
             drift=0 if run.meters is None else run.meters.drift,
+            cost_comparison=comparison_of(run.meters),
         )
 
 
 class DriftAlarm(ResponseModel):
-    """Runs whose meters disagreed: their number, the number of messages concerned, and the latest runs."""
+    """Runs whose meters disagreed on messages or on the cost: how many, on how much, and the latest runs."""
 
     runs: int
     messages: int
+    cost_usd: Annotated[Money, Field(description="The differences in cost, added without their signs.")]
     newest: Sequence[DriftedRun]
 
 
@@ -73,6 +76,7 @@ class AlarmsResponse(ResponseModel):
             drift=DriftAlarm(
                 runs=drifted.runs,
                 messages=drifted.messages,
+                cost_usd=drifted.cost_usd,
                 newest=[DriftedRun.of(run) for run in drifted.newest],
             ),
             unpriced=UnpricedAlarm.model_validate(unpriced),

@@ -1,5 +1,10 @@
 """JSON of runs."""
 
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
 from app.billing.receipts.records import RunTotals
 from app.events import StopKind, StopState
 from app.http.response_model import Moment, Money, ResponseModel
@@ -30,16 +35,40 @@ class MetersResponse(ResponseModel):
     gateway: int
 
 
+class CostComparisonResponse(ResponseModel):
+    """What the run cost at list prices by both meters: without an operator's prices and the markup."""
+
+    measured_usd: Annotated[Money, Field(description="Of the messages that were measured.")]
+    sdk_usd: Annotated[
+        Money | None, Field(description="The SDK's own total; null if it does not contain exactly these.")
+    ]
+    explained_usd: Annotated[Money, Field(description="What the SDK is known not to count: see `notes`.")]
+    drift_usd: Annotated[
+        Money | None, Field(description="The rest of the difference; null if the two cannot be compared.")
+    ]
+    notes: Annotated[
+        Sequence[str], Field(description="What the SDK does not count, or why they cannot be compared.")
+    ]
+
+
+def comparison_of(meters: Meters | None) -> CostComparisonResponse | None:
+    """The comparison of a run that has ended, if there is one."""
+    compared = None if meters is None else meters.cost
+    return None if compared is None else CostComparisonResponse.model_validate(compared)
+
+
 class RunBillingResponse(ResponseModel):
     """The charges of a run so far.
 
-    `meters` and `drift`, the number of messages they disagree on, are null until it has ended.
+    `meters`, `drift` (the number of messages they disagree on) and `costComparison` are null until it has
+    ended.
     """
 
     receipts: int
     cost_usd: Money
     meters: MetersResponse | None
     drift: int | None
+    cost_comparison: CostComparisonResponse | None
 
     @classmethod
     def of(cls, totals: RunTotals, meters: Meters | None) -> "RunBillingResponse":
@@ -49,6 +78,7 @@ class RunBillingResponse(ResponseModel):
             cost_usd=totals.cost_usd,
             meters=None if meters is None else MetersResponse.model_validate(meters),
             drift=None if meters is None else meters.drift,
+            cost_comparison=comparison_of(meters),
         )
 
 

@@ -23,6 +23,10 @@ def a_meter() -> tuple[ComparingMeter, Channel]:
     return ComparingMeter(a_plan(), channel), channel
 
 
+def counts_of(meter: ComparingMeter) -> Meters:
+    return replace(meter.summary(), cost=None)
+
+
 async def test_a_message_both_have_seen_is_billed_once_and_at_once() -> None:
     meter, channel = a_meter()
     channel.close_message(a_message())
@@ -32,7 +36,7 @@ async def test_a_message_both_have_seen_is_billed_once_and_at_once() -> None:
 
     assert (fact.message_id, fact.origin, fact.basis) == ("msg_1", "assistant", "final")
     assert list(meter.finish()) == []
-    assert meter.summary() == Meters(sdk=1, gateway=1, drift=0)
+    assert counts_of(meter) == Meters(sdk=1, gateway=1, drift=0)
 
 
 async def test_where_they_differ_the_gateway_counts_and_somebody_is_told() -> None:
@@ -65,7 +69,7 @@ async def test_a_call_the_sdk_never_showed_is_billed_as_hidden() -> None:
 
     (fact,) = meter.finish()
 
-    assert (fact.origin, meter.summary()) == ("hidden", Meters(sdk=0, gateway=1, drift=0))
+    assert (fact.origin, counts_of(meter)) == ("hidden", Meters(sdk=0, gateway=1, drift=0))
 
 
 async def test_what_only_the_sdk_has_seen_is_billed_and_an_alarm() -> None:

@@ -1,5 +1,7 @@
 """What the CLI's totals hold beyond the messages it showed."""
 
+from typing import Any
+
 from app.executors.claude_agent.meters.sdk_meter import residuals
 from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.ids import MessageId
@@ -9,8 +11,8 @@ REQUESTED = "claude-sonnet-5-5"
 OTHER = "claude-haiku-5-5"
 
 
-def a_message(*tokens: int, model: str = REQUESTED, final: bool = True) -> MeteredMessage:
-    return MeteredMessage(MessageId("msg_1"), model, TokenUsage(*tokens), final)
+def a_message(*tokens: int, model: str = REQUESTED, final: bool = True, **fields: Any) -> MeteredMessage:
+    return MeteredMessage(MessageId("msg_1"), model, TokenUsage(*tokens), final, **fields)
 
 
 def test_nothing_is_left_when_every_message_was_shown() -> None:
@@ -63,3 +65,14 @@ def test_beside_a_message_cut_off_input_betrays_a_hidden_call() -> None:
     )
 
     assert left == {REQUESTED: (TokenUsage(50, 18), False)}
+
+
+def test_the_advisors_calls_are_part_of_their_message() -> None:
+    advisor = {"type": "advisor_message", "model": OTHER, "input_tokens": 400, "output_tokens": 30}
+    others = [{"type": "message", "input_tokens": 10}, {"type": "compaction", "input_tokens": 9}, "x"]
+    shown = a_message(10, 2, reported={"iterations": [advisor, *others]})
+    after = {REQUESTED: TokenUsage(10, 2), OTHER: TokenUsage(450, 30)}
+
+    left = residuals({}, after, [shown], requested_model=REQUESTED)
+
+    assert left == {OTHER: (TokenUsage(50, 0), True)}

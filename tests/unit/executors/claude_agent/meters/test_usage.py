@@ -105,6 +105,11 @@ def test_lanes_of_subagents_do_not_mix() -> None:
             {"server_tool_use": {"web_search_requests": 2}},
             {"server_tool_use": {"web_search_requests": 2}},
         ),
+        (
+            {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1}},
+            {"server_tool_use": {"web_search_requests": None, "web_fetch_requests": 3}},
+            {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 3}},
+        ),
     ],
 )
 def test_a_delta_is_merged_as_the_api_means_it(

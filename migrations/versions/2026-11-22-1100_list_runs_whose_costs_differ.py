@@ -1,0 +1,28 @@
+"""runs whose meters disagree on the cost are alarms, too."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "3d7a60f1b9c4"
+down_revision: str | None = "5e0c94b7d163"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+_DRIFTED = "(meters ->> 'drift')::int > 0 OR (meters #>> '{cost,drift_usd}')::numeric <> 0"
+
+
+def upgrade() -> None:
+    """Apply while older servers may still run: never wait long for a lock.
+
+    Their condition implies the new one, so they use the index, too.
+    """
+    op.execute("SET LOCAL lock_timeout = '5s'")
+    op.drop_index("ix_runs_drifted", "runs")
+    op.create_index(
+        "ix_runs_drifted",
+        "runs",
+        ["account_id", sa.text("ended_at DESC"), sa.text("run_id DESC")],
+        postgresql_where=sa.text(_DRIFTED),
+    )
