@@ -84,6 +84,7 @@ class Services:
     generator: Generator
     previewer: RunPreviewer
     billing: BillingReports
+    delivery: ReceiptDelivery
     ledger: CreditLedger
     graphs: GraphCatalog
     models: ModelRegistry
@@ -108,6 +109,7 @@ class _Infrastructure:
     database: Database
     log: EventLog
     receipts: ReceiptQueue
+    delivery: ReceiptDelivery
     ledger: CreditLedger
     billing: BillingReports
     sessions: PostgresSessionStore
@@ -161,6 +163,7 @@ async def open_services(
             generator=Generator(runs, planner.models, infra.schemas),
             previewer=RunPreviewer(planner, executor, infra.schemas),
             billing=infra.billing,
+            delivery=infra.delivery,
             ledger=infra.ledger,
             graphs=planner.graphs,
             models=planner.models,
@@ -209,6 +212,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
         database=database,
         log=event_log,
         receipts=receipts,
+        delivery=delivery,
         ledger=ledger,
         billing=BillingReports(database),
         sessions=sessions,

@@ -52,9 +52,12 @@ async def check_journal(settings: Settings) -> Check:
     try:
         journal.acknowledge(())
         await journal.sync()
-        problem = journal.problem
+        problem, damaged = journal.problem, journal.damaged_files
     finally:
         journal.close()
     if problem is not None:
         return Check("journal", "error", f"receipts cannot be stored safely: {problem}")
+    if damaged:
+        detail = f"{damaged} damaged files are kept in RUNTALLY_DATA_DIR/journal/damaged; see journal.damaged in the log"
+        return Check("journal", "warning", detail)
     return Check("journal", "ok", "a record survives a power failure")

@@ -303,7 +303,7 @@ async def test_catalogs_and_health(world: World) -> None:
     assert all("prompt" not in graph for graph in graphs)
     assert "core__get_current_time" in [tool["id"] for tool in tools]
     assert tools[0]["inputSchema"]["type"] == "object"
-    assert (alive.status_code, ready.status_code) == (200, 200)
+    assert (alive.status_code, ready.status_code, ready.json()["receipts"]) == (200, 200, "ok")
     assert "/v1/runs/stream" in described["paths"]
 
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.delivery import DeliveryState, ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
@@ -51,20 +51,28 @@ ANSWER = """
 
 
 @asynccontextmanager
-async def delivered_queue(
+async def a_delivery(
     database: Database, directory: Path, *, refused_interval_s: float = 0.2
-) -> AsyncIterator[ReceiptQueue]:
+) -> AsyncIterator[tuple[ReceiptQueue, ReceiptDelivery]]:
     journal = Journal(directory, new_uuid(), segment_bytes=4096)
     queue = ReceiptQueue(journal, PriceList())
     delivery = ReceiptDelivery(database, queue, refused_interval_s=refused_interval_s)
     working = asyncio.create_task(delivery.work())
     try:
-        yield queue
+        yield queue, delivery
     finally:
         working.cancel()
         await asyncio.wait({working})
         await delivery.aclose()
         journal.close()
+
+
+@asynccontextmanager
+async def delivered_queue(
+    database: Database, directory: Path, *, refused_interval_s: float = 0.2
+) -> AsyncIterator[ReceiptQueue]:
+    async with a_delivery(database, directory, refused_interval_s=refused_interval_s) as (queue, _):
+        yield queue
 
 
 @pytest_asyncio.fixture
@@ -171,6 +179,33 @@ async def _is_alone(directory: Path, queue: ReceiptQueue) -> bool:
     """Whether the journal has shrunk although a receipt is still refused."""
     segments = await asyncio.to_thread(lambda: list(directory.glob("*.journal")))
     return queue.refused + len(queue) == 1 and len(segments) <= 3
+
+
+async def test_the_state_of_the_delivery_is_known(
+    database: Database, key: KeyRecord, admin: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await admin.execute(ANSWER)
+    async with a_delivery(database, tmp_path) as (queue, delivery):
+
+        async def becomes(state: DeliveryState) -> None:
+            async def is_reached() -> bool:
+                return delivery.state == state
+
+            await until(is_reached)
+
+        await becomes("ok")
+        await admin.execute("INSERT INTO answer VALUES ('53100')")
+        queue.record(a_fact(key))
+        await becomes("delayed")
+        await admin.execute("UPDATE answer SET state = '22003'")
+        await becomes("refused")
+        await admin.execute("TRUNCATE answer")
+        await becomes("ok")
+
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "old.journal").touch()
+    async with a_delivery(database, tmp_path) as (_, delivery):
+        assert delivery.state == "damaged"
 
 
 @pytest.mark.parametrize("fault", ["read-only", "revoked"])

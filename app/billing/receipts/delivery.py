@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from typing import Literal, TypeAlias
 
 import structlog
 
@@ -33,6 +34,11 @@ _MOST_FAILURES = 3
 _PASSES = 5
 """After so many failures in a row that name no value, receipts are tried one by one nevertheless."""
 
+DeliveryState: TypeAlias = Literal["ok", "delayed", "refused", "damaged"]
+"""Of the receipts that are not in the database: none is late; they wait for the database; it refuses some; or
+files of the journal were damaged and are kept aside. The first that applies, in the order of this sentence
+after `ok`."""
+
 
 class ReceiptDelivery:
     """Delivers the receipts of a queue at least once; the database stores each of them once.
@@ -51,6 +57,15 @@ class ReceiptDelivery:
         self._refused_interval_s = refused_interval_s
         self._next_recovery = self._next_retry = 0.0
         self._failures = 0
+
+    @property
+    def state(self) -> DeliveryState:
+        """What an operator should look at."""
+        if self.problem is not None:
+            return "delayed"
+        if self._queue.refused:
+            return "refused"
+        return "damaged" if self._queue.damaged_files else "ok"
 
     async def work(self) -> None:
         """Deliver until cancelled, beginning with the receipts of processes that died."""

@@ -1,14 +1,13 @@
 """Journal: the outbox of receipts, one append-only, checksummed, fsynced file per process.
 
-A message is journalled when it starts and when it completes, each time before a client can see it.
-Receipts in the database are acknowledged. Files of a process that died are recovered by another process.
-A line is one record: `crc32 kind payload`.
+A message is journalled when it starts, as it grows and when it completes, each time before a client can see
+it. Receipts in the database are acknowledged. Files of a process that died are recovered by another
+process; damaged ones are kept in the folder `damaged`.
 """
 
 import asyncio
 import os
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +15,18 @@ from uuid import UUID
 
 import structlog
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter, ValidationError
 
+from app.billing.receipts.journal_records import (
+    ACKNOWLEDGED,
+    COMPLETED,
+    STARTED,
+    UPDATED,
+    JournalReader,
+    SegmentDamage,
+    encode,
+    encode_fact,
+    encode_progress,
+)
 from app.errors import OperatorError, Unavailable
 from app.usage import UsageFact
 
@@ -29,8 +38,8 @@ SEGMENT_BYTES = 1024 * 1024
 _LOCK_S = 5.0
 """How long another process that looks for abandoned journals may hold a new lock."""
 
-_STARTED, _COMPLETED, _ACKNOWLEDGED = b"O", b"C", b"D"
-_FACT = TypeAdapter(UsageFact)
+_DAMAGED = "damaged"
+"""The folder of damaged segments, beside the others."""
 
 
 class JournalUnavailable(Unavailable):
@@ -48,7 +57,8 @@ class _Segment:
     path: Path
     lock: FileLock
     pending: set[str] = field(default_factory=set)
-    """Keys of facts in this segment that are not acknowledged."""
+    """Keys of facts in this segment that are not acknowledged, and in no later segment."""
+    is_damaged: bool = False
 
 
 class Journal:
@@ -63,12 +73,15 @@ class Journal:
         self._segment_bytes = segment_bytes
         self._recovered: list[_Segment] = []
         self._segments: list[_Segment] = []
-        self._number = 0
+        self._started: dict[str, UsageFact] = {}
+        self._segment_number = self._record_number = 0
         self._unwritten = b""
         self._written = self._synced = 0
         self._syncing = asyncio.Lock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.damaged_files = len(list(directory.glob(f"{_DAMAGED}/*")))
+            """How many damaged files are kept."""
             self._lock = FileLock(directory / f"{self._stem}.lock", mode=0o600)
             self._lock.acquire(timeout=_LOCK_S)
             self._descriptor = self._begin_segment()
@@ -81,21 +94,37 @@ class Journal:
 
         `replaces` is the key of a fact recorded before; it is acknowledged in the same write.
         """
-        if replaces is None:
-            self._append_fact(_STARTED, fact)
+        if replaces is not None:
+            self._unwritten += self._record(ACKNOWLEDGED, replaces.encode())
+        self._started[fact.key] = fact
+        self._append_fact(STARTED, fact)
+        if replaces is not None:
+            self._mark_acknowledged({replaces})
+
+    def update_message(self, fact: UsageFact) -> None:
+        """Record the usage so far of a message that has started.
+
+        While the journal cannot be written, nothing is recorded: the completion of the message will be.
+        """
+        before = self._started.get(fact.key)
+        if before is None or self.problem is not None:
             return
-        self._unwritten += _record(_ACKNOWLEDGED, replaces.encode())
-        self._append_fact(_STARTED, fact)
-        self._mark_acknowledged({replaces})
+        usage = replace(before.usage, output_tokens=fact.usage.output_tokens)
+        if fact.key in self._segments[-1].pending and fact == replace(before, usage=usage):
+            self._append(UPDATED, encode_progress(fact))
+        else:
+            self._started[fact.key] = fact
+            self._append_fact(STARTED, fact)
 
     def complete_message(self, fact: UsageFact) -> None:
         """Record the final usage of a message; replaces what was recorded of it before."""
-        self._append_fact(_COMPLETED, fact)
+        self._started.pop(fact.key, None)
+        self._append_fact(COMPLETED, fact)
 
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Record that receipts are in the database; deletes segments that are no longer needed."""
         finished = set(keys)
-        self._append(_ACKNOWLEDGED, " ".join(sorted(finished)).encode())
+        self._append(ACKNOWLEDGED, " ".join(sorted(finished)).encode())
         self._mark_acknowledged(finished)
 
     async def sync(self) -> None:
@@ -140,7 +169,7 @@ class Journal:
     def probe(self) -> None:
         """After a failure, try to write again, beginning with the records that could not be written."""
         if self.problem is not None and not self._unwritten:
-            self._append(_ACKNOWLEDGED, b"")
+            self._append(ACKNOWLEDGED, b"")
         elif self.problem is not None:
             self._write()
 
@@ -158,7 +187,7 @@ class Journal:
     def _append_fact(self, kind: bytes, fact: UsageFact) -> None:
         segment = self._segments[-1]
         segment.pending.add(fact.key)
-        self._append(kind, _FACT.dump_json(fact))
+        self._append(kind, encode_fact(fact))
         if self.problem is None:
             self._release_older(fact.key, segment)
 
@@ -180,13 +209,19 @@ class Journal:
             self._drop_acknowledged()
 
     def _mark_acknowledged(self, finished: set[str]) -> None:
+        for key in finished:
+            self._started.pop(key, None)
         for segment in [*self._recovered, *self._segments]:
             segment.pending -= finished
         self._drop_acknowledged()
 
     def _append(self, kind: bytes, payload: bytes) -> None:
-        self._unwritten += _record(kind, payload)
+        self._unwritten += self._record(kind, payload)
         self._write()
+
+    def _record(self, kind: bytes, payload: bytes) -> bytes:
+        self._record_number += 1
+        return encode(self._record_number, kind, payload)
 
     def _write(self) -> None:
         try:
@@ -210,8 +245,8 @@ class Journal:
         self.problem = error.strerror
 
     def _begin_segment(self) -> int:
-        self._number += 1
-        path = self._directory / f"{self._stem}.{self._number:06}.journal"
+        self._segment_number += 1
+        path = self._directory / f"{self._stem}.{self._segment_number:06}.journal"
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         with suppress(OSError):  # not every file system can sync a directory
             _sync(os.open(self._directory, os.O_RDONLY))
@@ -235,30 +270,59 @@ class Journal:
             self._fail(error)
 
     def _drop_recovered(self, segment: _Segment) -> None:
-        segment.path.unlink(missing_ok=True)
+        self._delete(segment)
         self._recovered.remove(segment)
         if not any(other.lock is segment.lock for other in self._recovered):
-            segment.lock.release()
-            Path(segment.lock.lock_file).unlink(missing_ok=True)
+            _delete_lock(segment.lock)
+
+    def _delete(self, segment: _Segment) -> None:
+        """Delete a segment of a dead process; a damaged one is kept aside."""
+        if not segment.is_damaged:
+            segment.path.unlink(missing_ok=True)
+            return
+        folder = self._directory / _DAMAGED
+        folder.mkdir(mode=0o700, exist_ok=True)
+        segment.path.rename(folder / segment.path.name)
+        self.damaged_files += 1
 
     def _recover(self, lock: FileLock, stem: str) -> list[UsageFact]:
-        paths = sorted(self._directory.glob(f"{stem}.*.journal"))
-        remaining = dict(_read(paths))
+        reader = JournalReader()
+        segments = [
+            _read(_Segment(path, lock), reader) for path in sorted(self._directory.glob(f"{stem}.*.journal"))
+        ]
+        remaining = reader.remaining
         if not remaining:
-            for path in paths:
-                path.unlink(missing_ok=True)
-            lock.release()
-            Path(lock.lock_file).unlink(missing_ok=True)
+            for segment in segments:
+                self._delete(segment)
+            _delete_lock(lock)
             return []
         log.warning("journal.recovered", process=stem, receipts=len(remaining))
         # Which segment holds which message no longer matters: they are deleted together.
-        self._recovered.extend(_Segment(path, lock, set(remaining)) for path in paths)
+        for segment in segments:
+            segment.pending = set(remaining)
+        self._recovered.extend(segments)
         return list(remaining.values())
 
 
-def _record(kind: bytes, payload: bytes) -> bytes:
-    body = kind + b" " + payload
-    return b"%08x %s\n" % (zlib.crc32(body), body)
+def _read(segment: _Segment, reader: JournalReader) -> _Segment:
+    damage = reader.read(segment.path.read_bytes())
+    segment.is_damaged = bool(damage)
+    _log_damage(segment.path.name, damage)
+    return segment
+
+
+def _log_damage(path: str, damage: SegmentDamage) -> None:
+    if damage.unreadable_lines or damage.lost:
+        log.critical("journal.damaged", path=path, lines=damage.unreadable_lines, lost=damage.lost)
+    for record in damage.invalid:
+        log.critical("journal.record_invalid", path=path, record=record)
+    if damage.torn_bytes:
+        log.warning("journal.record_torn", path=path, bytes=damage.torn_bytes)
+
+
+def _delete_lock(lock: FileLock) -> None:
+    lock.release()
+    Path(lock.lock_file).unlink(missing_ok=True)
 
 
 def _sync(descriptor: int) -> None:
@@ -267,38 +331,3 @@ def _sync(descriptor: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _read(paths: Iterable[Path]) -> Iterator[tuple[str, UsageFact]]:
-    """The unacknowledged facts of one process, by key."""
-    remaining: dict[str, UsageFact] = {}
-    for path in paths:
-        for kind, payload in _records(path):
-            if kind == _ACKNOWLEDGED:
-                for key in payload.decode().split():
-                    remaining.pop(key, None)
-                continue
-            try:
-                fact = _FACT.validate_json(payload)
-            except ValidationError:
-                log.critical("journal.record_invalid", path=path.name, record=payload.decode())
-                continue
-            if kind == _STARTED:
-                remaining[fact.key] = replace(fact, basis="partial", output_estimated=True)
-            else:
-                remaining[fact.key] = _as_recovered(fact)
-    yield from remaining.items()
-
-
-def _as_recovered(fact: UsageFact) -> UsageFact:
-    return replace(fact, basis="recovered") if fact.basis == "final" else fact
-
-
-def _records(path: Path) -> Iterator[tuple[bytes, bytes]]:
-    for line in path.read_bytes().split(b"\n"):
-        checksum, _, body = line.partition(b" ")
-        kind, _, payload = body.partition(b" ")
-        if line and checksum == b"%08x" % zlib.crc32(body):
-            yield kind, payload
-        elif line:
-            log.warning("journal.record_torn", path=path.name, bytes=len(line))

@@ -56,6 +56,11 @@ class ReceiptQueue:
         return len(self._refused)
 
     @property
+    def damaged_files(self) -> int:
+        """How many damaged files of journals are kept aside."""
+        return self._journal.damaged_files
+
+    @property
     def ready(self) -> bool:
         """Whether the journal can be written."""
         return self._journal.problem is None
@@ -80,6 +85,12 @@ class ReceiptQueue:
         if self._journal.problem is not None:
             self._enqueue(replace(fact, basis="partial", output_estimated=True))
             raise _unavailable(self._journal.problem)
+
+    def update_message(self, fact: UsageFact) -> None:
+        """Journal the usage so far of a message that has started: if this process dies, it is charged."""
+        if fact.key in self._in_progress:
+            self._unreported[fact.run][fact.key] = fact
+            self._journal.update_message(fact)
 
     def complete_message(self, fact: UsageFact) -> None:
         """Journal a message's final usage: if this process dies, its receipt will be `recovered`."""

@@ -1,7 +1,7 @@
 """Health and readiness of the server."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import anyio
 from fastapi import APIRouter, Depends, Request
@@ -41,15 +41,18 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
     """Respond with 503 naming the unavailable parts.
 
     A model provider that rejects our key is reported and is no reason for 503: receipts, events and
-    conversations still work, and all replicas would become unready at once.
+    conversations still work, and all replicas would become unready at once. Receipts that are late or
+    refused, and damaged files of the journal, are reported in the same way.
     """
     unavailable = await readiness.get()
     if unavailable:
         message = f"Not available: {', '.join(unavailable)}."
         raise Unavailable(message)
+    receipts = services.delivery.state
     if not services.readiness.checked:
-        return Readiness(status="ok", provider="unknown")
-    return Readiness(status="ok", provider="ok" if services.readiness.problem is None else "unusable")
+        return Readiness(status="ok", provider="unknown", receipts=receipts)
+    provider: Literal["ok", "unusable"] = "ok" if services.readiness.problem is None else "unusable"
+    return Readiness(status="ok", provider=provider, receipts=receipts)
 
 
 async def unavailable_parts(services: Services) -> list[str]:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from app.billing.receipts.delivery import DeliveryState
 from app.http.response_model import ResponseModel
 
 
@@ -12,7 +13,10 @@ class Health(ResponseModel):
 
 
 class Readiness(Health):
-    """Readiness of the server, and of the model provider."""
+    """Readiness of the server, of the model provider, and of the delivery of receipts."""
 
     provider: Literal["ok", "unusable", "unknown"]
     """Whether the provider accepted our key or login at the last request."""
+    receipts: DeliveryState
+    """`ok`; or `delayed`: they wait in the journal for the database; `refused`: the database refuses some;
+    `damaged`: files of the journal were damaged and are kept."""

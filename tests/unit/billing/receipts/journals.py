@@ -1,6 +1,7 @@
 """Facts, and a place for journals of them."""
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -14,6 +15,9 @@ SMALL = 4096
 TIMEOUT_S = 20.0
 
 
+AT = datetime(2026, 11, 22, 12, 0, 0, 123456, tzinfo=UTC)
+
+
 def a_fact(message: str = "msg_1", output: int = 5) -> UsageFact:
     return UsageFact(
         run=RunKey(ACCOUNT, RunId("run-1")),
@@ -23,6 +27,7 @@ def a_fact(message: str = "msg_1", output: int = 5) -> UsageFact:
         model="claude-haiku-5-5",
         usage=TokenUsage(input_tokens=10, output_tokens=output),
         executor_type="claude_sdk",
+        at=AT,
     )
 
 

@@ -1,0 +1,152 @@
+"""A damaged journal: one flipped bit loses nothing, and what is lost is known."""
+
+import random
+import zlib
+from collections.abc import Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.billing.receipts.journal_records import (
+    ACKNOWLEDGED,
+    COMPLETED,
+    STARTED,
+    UPDATED,
+    JournalReader,
+    encode,
+    encode_fact,
+    encode_progress,
+)
+from app.usage import UsageFact
+from tests.unit.billing.receipts.journals import JournalDirectory, a_fact, partial, recovered
+
+RECORDS = [
+    encode(1, COMPLETED, encode_fact(a_fact("msg_1"))),
+    encode(2, STARTED, encode_fact(a_fact("msg_2"))),
+    encode(3, UPDATED, encode_progress(a_fact("msg_2", output=48))),
+    encode(4, STARTED, encode_fact(a_fact("msg_3"))),
+    encode(5, ACKNOWLEDGED, a_fact("msg_3").key.encode()),
+    encode(6, COMPLETED, encode_fact(a_fact("msg_4"))),
+]
+FACTS = [recovered(a_fact("msg_1")), partial(a_fact("msg_2", output=48)), recovered(a_fact("msg_4"))]
+
+
+def read(data: bytes) -> tuple[list[UsageFact], bool, int]:
+    reader = JournalReader()
+    damage = reader.read(data)
+    return list(reader.remaining.values()), bool(damage), damage.lost
+
+
+def flipped(data: bytes, bits: Sequence[int]) -> bytes:
+    changed = bytearray(data)
+    for bit in bits:
+        changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_an_intact_journal_is_not_damaged() -> None:
+    assert read(b"".join(RECORDS)) == (FACTS, False, 0)
+
+
+@pytest.mark.parametrize("number", range(len(RECORDS)))
+def test_any_flipped_bit_of_a_record_loses_nothing_and_is_noticed(number: int) -> None:
+    data, start = b"".join(RECORDS), sum(map(len, RECORDS[:number]))
+    for bit in range(8 * start, 8 * (start + len(RECORDS[number]))):
+        facts, is_damaged, lost = read(flipped(data, [bit]))
+
+        assert (facts, lost) == (FACTS, 0), bit
+        # The two line ends after a copy, and the end of the file, are worth less than an alarm.
+        assert is_damaged or data[bit // 8 : bit // 8 + 1] == b"\n", bit
+
+
+def test_what_both_copies_lost_is_counted_and_nothing_else_is_missing() -> None:
+    rng = random.Random(11)  # noqa: S311 - nothing secret
+    for _ in range(300):
+        damaged = rng.randrange(len(RECORDS))
+        copy = len(RECORDS[damaged]) // 2
+        bits = [8 * rng.randrange(copy - 2), 8 * (copy + rng.randrange(copy - 2))]
+        records = [*RECORDS[:damaged], flipped(RECORDS[damaged], bits), *RECORDS[damaged + 1 :]]
+
+        facts, is_damaged, lost = read(b"".join(records))
+
+        assert is_damaged
+        # How many follow the last readable record cannot be known.
+        assert lost == (1 if 0 < damaged < len(RECORDS) - 1 else 0)
+        if damaged in {0, 5}:
+            assert facts == [fact for fact in FACTS if fact.message_id != f"msg_{1 if damaged == 0 else 4}"]
+
+
+def test_the_journal_of_an_earlier_version_is_read() -> None:
+    lines = []
+    for kind, payload in ((b"O", encode_fact(a_fact("msg_1"))), (b"C", encode_fact(a_fact("msg_2")))):
+        body = kind + b" " + payload
+        lines.append(b"%08x %s\n" % (zlib.crc32(body), body))
+
+    assert read(b"".join(lines)) == ([partial(a_fact("msg_1")), recovered(a_fact("msg_2"))], False, 0)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_damaged_file_is_kept_aside_with_an_alarm(journals: JournalDirectory, copies: int) -> None:
+    facts = [a_fact(f"msg_{number}") for number in range(3)]
+    crashed = journals.journal(segment_bytes=10**6)
+    for fact in facts:
+        crashed.complete_message(fact)
+    crashed.close()
+    (segment,) = journals.segments()
+    whole = segment.read_bytes()
+    damaged = whole.replace(b"msg_1", b"msg_7", copies)
+    segment.write_bytes(damaged)
+
+    with capture_logs() as logs:
+        successor = journals.journal()
+        found = successor.recover()
+    successor.acknowledge(fact.key for fact in found)
+    successor.close()
+
+    lost = copies - 1
+    assert found == [recovered(fact) for fact in facts if fact.message_id != "msg_1" or not lost]
+    assert [entry for entry in logs if entry["event"] == "journal.damaged"] == [
+        {
+            "event": "journal.damaged",
+            "log_level": "critical",
+            "path": segment.name,
+            "lines": copies,
+            "lost": lost,
+        }
+    ]
+    assert (journals.path / "damaged" / segment.name).read_bytes() == damaged
+    assert successor.damaged_files == 1
+    assert [path.name for path in journals.path.iterdir()] == ["damaged"]
+    later = journals.journal()
+    assert (later.damaged_files, later.recover()) == (1, [])
+    later.close()
+
+
+def test_a_damaged_file_of_which_nothing_remains_is_kept_aside(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
+    crashed.complete_message(a_fact())
+    crashed.close()
+    (segment,) = journals.segments()
+    segment.write_bytes(bytes(len(segment.read_bytes())) + b"\n")
+
+    assert journals.remaining() == []
+    assert (journals.path / "damaged" / segment.name).exists()
+
+
+def test_an_intact_record_that_is_no_fact_is_kept_aside(journals: JournalDirectory) -> None:
+    crashed = journals.journal()
+    crashed.close()
+    journals.path.mkdir(exist_ok=True)
+    (journals.path / "old.lock").touch()
+    segment = journals.path / "old.000001.journal"
+    segment.write_bytes(encode(1, COMPLETED, b'{"of": "a newer version"}') + RECORDS[5])
+
+    with capture_logs() as logs:
+        successor = journals.journal()
+        found = successor.recover()
+    successor.acknowledge(fact.key for fact in found)
+    successor.close()
+
+    assert [fact.message_id for fact in found] == ["msg_4"]
+    assert "journal.record_invalid" in [entry["event"] for entry in logs]
+    assert (journals.path / "damaged" / segment.name).exists()
