@@ -58,6 +58,6 @@ async def check_journal(settings: Settings) -> Check:
     if problem is not None:
         return Check("journal", "error", f"receipts cannot be stored safely: {problem}")
     if damaged:
-        detail = f"{damaged} damaged files are kept in RUNTALLY_DATA_DIR/journal/damaged; see journal.damaged in the log"
+        detail = f"{damaged} damaged files are kept in RUNTALLY_DATA_DIR/journal/damaged"
         return Check("journal", "warning", detail)
     return Check("journal", "ok", "a record survives a power failure")
