@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "3d7a60f1b9c4"
-down_revision: str | None = "5e0c94b7d163"
+down_revision: str | None = "a3c71f5d08e2"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
