@@ -111,10 +111,24 @@ def sampled_counts(reported: Reported, usage: TokenUsage) -> list[TokenUsage]:
     return counts or [usage]
 
 
-def lost_output(reported: Reported) -> bool:
-    """Whether the provider sent an output length that is not a valid count."""
-    length = reported.get("output_tokens")
-    return f"output_tokens{_INVALID}" in reported or (length is not None and count_of(length) is None)
+def lacks_count(reported: Reported, name: str) -> bool:
+    """Whether the provider reported no valid count of this name."""
+    return f"{name}{_INVALID}" in reported or count_of(reported.get(name)) is None
+
+
+def omits_count(reported: Reported, name: str) -> bool:
+    """Whether the provider reported nothing under this name."""
+    return f"{name}{_INVALID}" not in reported and reported.get(name) is None
+
+
+def highest_usage(one: Reported, other: Reported) -> dict[str, Any]:
+    """Two usage objects of one message, with the higher of their counts; else the later value."""
+    merged = merge_usage(one, other)
+    for name in TOKEN_COUNTS:
+        counts = [count for each in (one, other) if (count := count_of(each.get(name))) is not None]
+        if counts:
+            merged[name] = max(counts)
+    return merged
 
 
 def served_by(reported: Reported) -> str | None:

@@ -118,7 +118,7 @@ def usage_fact(
         reported=message.reported,
         call=message.call,
         stop_reason=message.stop_reason,
-        basis="final" if message.complete else "partial",
+        basis="final" if message.complete and not message.unreadable else "partial",
         output_estimated=message.output_estimated,
         origin=origin,
         parent_tool_call_id=parent_tool_call_id,

@@ -6,19 +6,25 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
 
+import structlog
+
 from app.gateway.estimate import CallSize
-from app.gateway.wire import MessageUsage
+from app.gateway.wire import UNNAMED, MessageUsage
 from app.ids import MessageId
 from app.prompt_cache.history import PromptHistory
 from app.prompt_cache.prompt import AgentPrompt
 from app.usage import CacheMiss, ProviderCall, TokenUsage
+
+log = structlog.get_logger(__name__)
 
 Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal", "answer"]
 """Why a call was refused; `answer`: an earlier response was unusable or too large."""
 
 COUNTED = "the prompt was sent and never answered; its tokens were counted by the provider"
 ESTIMATED = "the prompt was sent and never answered; its tokens are estimated"
+UNREADABLE = "the answer could not be read; its tokens are estimated"
 REPEATED = "the provider used this message id before"
+NAMELESS = "the provider sent no message id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +62,17 @@ class MessageIds:
 
     _reserved: set[str] = field(default_factory=set)
     _unanswered: int = 0
+    _unnamed: int = 0
 
     def new_unanswered(self) -> MessageId:
         """The id of a placeholder, for a call that may never get a message."""
         self._unanswered += 1
         return self.reserve(f"unanswered-{self._unanswered}")
+
+    def new_unnamed(self) -> MessageId:
+        """An id for a message that the provider gave none; the journal keeps it, so it is charged once."""
+        self._unnamed += 1
+        return self.reserve(f"unnamed-{self._unnamed}")
 
     def reserve(self, message_id: str) -> MessageId:
         """This id, or one derived from it if it is in use."""
@@ -139,12 +151,30 @@ class Call:
         if self._unanswered is not None:
             self.on_start(message)
         self.close_message(self._with_own_id(self._with_cache_miss(message)))
+        if message.unreadable:
+            # The limits of the run cannot be enforced without numbers.
+            log.error(
+                "gateway.usage_unreadable",
+                counts=message.unreadable,
+                request_id=message.call.provider_request_id,
+            )
+            self.block("answer")
+
+    def on_unreadable(self, *, output_tokens: int, request_id: str | None) -> None:
+        """The answer arrived completely, and no message can be read from it: its prompt is charged."""
+        log.error("gateway.response_unparsable", request_id=request_id)
+        self.block("answer")
+        if self._unanswered is not None:
+            usage = replace(self._unanswered.usage, output_tokens=output_tokens)
+            self._unanswered = replace(self._unanswered, usage=usage, note=UNREADABLE)
 
     def on_no_answer(self, *, counted: int | None) -> None:
         """The call ended without an answer; `counted`: the prompt's tokens, if the provider counted them."""
         message, self._unanswered = self._unanswered, None
         if message is not None and counted is not None:
-            message = replace(message, usage=TokenUsage(input_tokens=counted), note=COUNTED)
+            usage = TokenUsage(input_tokens=counted, output_tokens=message.usage.output_tokens)
+            note = COUNTED if message.note == ESTIMATED else message.note
+            message = replace(message, usage=usage, note=note)
         if message is not None:
             self.close_message(message)
 
@@ -156,7 +186,21 @@ class Call:
 
     def _with_own_id(self, message: MessageUsage) -> MessageUsage:
         if self._own_id is None:
-            self._own_id = self.ids.reserve(message.message_id)
+            self._own_id = self._new_id(message)
         if self._own_id == message.message_id:
             return message
+        if message.message_id == UNNAMED:
+            return replace(message, message_id=self._own_id, note=message.note or NAMELESS)
         return replace(message, message_id=self._own_id, duplicate_of=message.message_id, note=REPEATED)
+
+    def _new_id(self, message: MessageUsage) -> MessageId:
+        if message.message_id == UNNAMED:
+            return self.ids.new_unnamed()
+        own = self.ids.reserve(message.message_id)
+        if own != message.message_id:
+            log.error(
+                "gateway.message_id_repeated",
+                message_id=message.message_id,
+                request_id=message.call.provider_request_id,
+            )
+        return own

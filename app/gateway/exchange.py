@@ -1,7 +1,8 @@
 """Exchange: forwards one request of an agent and records the usage of the response."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,9 +14,10 @@ from app.concurrency.offload import Offload
 from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.call import Call
+from app.gateway.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.upstream import Upstream
-from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, parse_message
+from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, is_error, parse_message
 from app.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.serialization.storable import identifier
 from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
@@ -37,6 +39,16 @@ _AGENT_HEADER = b"x-claude-code-agent-id"
 """Names the subagent that makes a call; the main agent sends none."""
 
 _DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
+_HEADERS_OF_ENCODED = {b"content-encoding", b"content-length"}
+
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""White space, and the byte order mark."""
+
+
+_UNUSABLE: Mapping[type[Exception], str] = {
+    AnswerTooLarge: "too large",
+    UndecodableBody: "not encoded as its header says",
+}
 
 
 class Exchange:
@@ -92,32 +104,40 @@ class Exchange:
             # It could not be recorded that the prompt was sent.
             raise DropConnection from error
         try:
-            if call is not None and not response.is_success:
-                call.on_refused()
-            elif call is not None:
-                # Only now, while the model works: reading a long prompt takes milliseconds.
-                call.prompt = await self._read_prompt(request.content)
-            if _is_usable(response):
-                await self._forward_response(response, call)
-            else:
-                self._block_run(call, "redirect or compressed")
-                await send_error(self._send, UNUSABLE)
-        except (httpx.HTTPError, AppError, AnswerTooLarge) as error:
-            # The response was cut off, is too large, or could not be recorded: cut it off for the agent, too.
-            if isinstance(error, AnswerTooLarge):
-                self._block_run(call, "too large")
+            await self._forward_received(request, response, call)
+        except (httpx.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:
+            # The response was cut off, is unusable, or could not be recorded: cut it off for the agent, too.
+            if (reason := _UNUSABLE.get(type(error))) is not None:
+                self._block_run(call, reason)
             raise DropConnection from error
         finally:
             await response.aclose()
 
-    async def _forward_response(self, response: httpx.Response, call: Call | None) -> None:
-        await self._send(_start_event(response))
-        if call is None or not response.is_success:
-            await self._forward_bytes(response)
-        elif response.headers.get("content-type", "").startswith("text/event-stream"):
-            await self._forward_stream(response, call)
+    async def _forward_received(
+        self, request: httpx.Request, response: httpx.Response, call: Call | None
+    ) -> None:
+        if call is not None and not response.is_success:
+            call.on_refused()
+        elif call is not None:
+            # Only now, while the model works: reading a long prompt takes milliseconds.
+            call.prompt = await self._read_prompt(request.content)
+        decoder = body_decoder(response.headers.get("content-encoding", ""))
+        if decoder is not None and (response.is_success or response.is_error):
+            await self._forward_response(response, decoder, call)
         else:
-            await self._forward_json(response, call)
+            # A redirect would lead the agent elsewhere.
+            self._block_run(call, "redirect" if decoder is not None else "unknown encoding")
+            await send_error(self._send, UNUSABLE)
+
+    async def _forward_response(
+        self, response: httpx.Response, decoder: BodyDecoder, call: Call | None
+    ) -> None:
+        await self._send(_start_event(response, decoder))
+        async with aclosing(_decoded(response, decoder)) as chunks:
+            if call is None or not response.is_success:
+                await self._forward_bytes(chunks)
+            else:
+                await self._forward_answer(response, chunks, call)
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _read_prompt(self, body: bytes) -> AgentPrompt:
@@ -131,25 +151,41 @@ class Exchange:
             # A retry would get the same response.
             call.block("answer")
 
-    async def _forward_bytes(self, response: httpx.Response) -> None:
+    async def _forward_bytes(self, chunks: AsyncIterator[bytes]) -> None:
         passed, time_slice = 0, TimeSlice()
-        async for chunk in response.aiter_raw():
+        async for chunk in chunks:
             passed += len(chunk)
             if passed > SMALL_BYTES:
                 raise AnswerTooLarge
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             await time_slice.checkpoint()
 
-    async def _forward_stream(self, response: httpx.Response, call: Call) -> None:
-        fold = StreamFold(_provider_call(response, call), call.size.maximum.output_tokens)
-        time_slice = TimeSlice()
+    async def _forward_answer(
+        self, response: httpx.Response, chunks: AsyncIterator[bytes], call: Call
+    ) -> None:
+        """Forward an answer as what it is, whatever was requested and whatever its content type says."""
+        head, time_slice = bytearray(), TimeSlice()
+        async for chunk in chunks:
+            _append(head, chunk)
+            if chunk.lstrip(_BLANK):
+                break
+            await time_slice.checkpoint()
+        if head.lstrip(_BLANK).startswith(b"{"):
+            await self._forward_json(head, response, chunks, call=call)
+        else:
+            await self._forward_stream(bytes(head), response, chunks, call=call)
+
+    async def _forward_stream(
+        self, head: bytes, response: httpx.Response, chunks: AsyncIterator[bytes], *, call: Call
+    ) -> None:
+        fold = _fold_of(response, call)
+        time_slice, is_whole = TimeSlice(), False
         try:
-            async for chunk in response.aiter_raw():
-                if fold.feed(chunk) and fold.message is not None:
-                    # Record before the agent can read it.
-                    (call.on_usage if fold.message.complete else call.on_start)(fold.message)
-                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await self._forward_chunk(head, fold, call)
+            async for chunk in chunks:
+                await self._forward_chunk(chunk, fold, call)
                 await time_slice.checkpoint()
+            is_whole = True
         finally:
             recorded, message = fold.message, fold.finish()
             if message is not None and message is not recorded:
@@ -158,6 +194,16 @@ class Exchange:
                 await _run_to_completion(self._count_output(response, fold, call))
             if fold.failed:
                 call.on_refused()
+            elif message is None and is_whole:
+                call.on_unreadable(
+                    output_tokens=fold.received_tokens(), request_id=fold.call.provider_request_id
+                )
+
+    async def _forward_chunk(self, chunk: bytes, fold: StreamFold, call: Call) -> None:
+        if fold.feed(chunk) and fold.message is not None:
+            # Record before the agent can read it.
+            (call.on_usage if fold.message.complete else call.on_start)(fold.message)
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _count_output(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
         """Record the output of a truncated message, counted by the provider."""
@@ -168,21 +214,50 @@ class Exchange:
             count = await self._provider.count(message.model, fold.received())
             call.on_usage(fold.finish(counted=count) or message)
 
-    async def _forward_json(self, response: httpx.Response, call: Call) -> None:
+    async def _forward_json(
+        self, body: bytearray, response: httpx.Response, chunks: AsyncIterator[bytes], *, call: Call
+    ) -> None:
         # The agent cannot use half a JSON object, so it gets all of it once it is recorded.
-        body, time_slice = bytearray(), TimeSlice()
-        async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > MAX_JSON_BYTES:
-                raise AnswerTooLarge
+        time_slice = TimeSlice()
+        async for chunk in chunks:
+            _append(body, chunk)
             await time_slice.checkpoint()
-        provider_call = _provider_call(response, call)
-        message = parse_message(bytes(body), call=provider_call)
-        if message is None:
-            log.error("gateway.response_unparsable", request_id=provider_call.provider_request_id)
-        else:
-            call.on_usage(message)
+        self._record_json(bytes(body), _provider_call(response, call), call)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+
+    def _record_json(self, body: bytes, provider_call: ProviderCall, call: Call) -> None:
+        message = parse_message(
+            body,
+            call=provider_call,
+            prompt_tokens=call.size.estimate.prompt_tokens,
+            longest_output=call.size.maximum.output_tokens,
+        )
+        if message is not None:
+            call.on_usage(message)
+        elif is_error(body):
+            call.on_refused()
+        else:
+            call.on_unreadable(output_tokens=0, request_id=provider_call.provider_request_id)
+
+
+def _append(body: bytearray, chunk: bytes) -> None:
+    body += chunk
+    if len(body) > MAX_JSON_BYTES:
+        raise AnswerTooLarge
+
+
+async def _decoded(response: httpx.Response, decoder: BodyDecoder) -> AsyncGenerator[bytes, None]:
+    async for chunk in response.aiter_raw():
+        for piece in decoder.decode(chunk):
+            yield piece
+
+
+def _fold_of(response: httpx.Response, call: Call) -> StreamFold:
+    return StreamFold(
+        _provider_call(response, call),
+        call.size.maximum.output_tokens,
+        call.size.estimate.prompt_tokens,
+    )
 
 
 def _provider_call(response: httpx.Response, call: Call) -> ProviderCall:
@@ -200,20 +275,10 @@ def _provider_call(response: httpx.Response, call: Call) -> ProviderCall:
     )
 
 
-def _is_usable(response: httpx.Response) -> bool:
-    """Neither a redirect to another address nor compressed, which could expand to a huge size."""
-    encoding = response.headers.get("content-encoding", "identity").lower()
-    return encoding == "identity" and (response.is_success or response.is_error)
-
-
-def _start_event(response: httpx.Response) -> dict[str, Any]:
-    return {
-        "type": "http.response.start",
-        "status": response.status_code,
-        "headers": [
-            (name, value) for name, value in response.headers.raw if name.lower() not in _DROPPED_HEADERS
-        ],
-    }
+def _start_event(response: httpx.Response, decoder: BodyDecoder) -> dict[str, Any]:
+    dropped = _DROPPED_HEADERS if decoder.is_identity else _DROPPED_HEADERS | _HEADERS_OF_ENCODED
+    headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
+    return {"type": "http.response.start", "status": response.status_code, "headers": headers}
 
 
 async def _run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:

@@ -14,8 +14,18 @@ from typing import Any
 
 import structlog
 
+from app.gateway.event_lines import EventLine, EventLines
 from app.ids import MessageId
-from app.provider_usage import clean_usage, lost_output, merge_usage, served_by, token_usage
+from app.provider_usage import (
+    Reported,
+    clean_usage,
+    highest_usage,
+    lacks_count,
+    merge_usage,
+    omits_count,
+    served_by,
+    token_usage,
+)
 from app.serialization.large_json import count_parts
 from app.serialization.storable import identifier
 from app.usage import UNKNOWN_MODEL, CacheMiss, ProviderCall, TokenUsage, estimated_tokens
@@ -29,13 +39,19 @@ MAX_JSON_BYTES = 8 * 1024 * 1024
 """Limit of a response that is not streamed."""
 
 LINE_BYTES = 4 * 1024 * 1024
-"""Limit of one line of a streamed response."""
+"""Limit of one event of a streamed response."""
 
 KEPT_BYTES = 8 * 1024 * 1024
 """How much of a streamed response is kept in case it is truncated; tokens of the rest are extrapolated."""
 
 MOST_PARTS = 200_000
 """Commas and opening brackets of one JSON text: more would take long to parse; no message has so many."""
+
+UNNAMED = MessageId("")
+"""Stands for an id that the provider did not send; the call replaces it by one of its own."""
+
+UNCOUNTED = "the provider reported no usage; it is estimated"
+RESTARTED = "the provider reported different numbers for this message; the highest are charged"
 
 _MOST_DIGITS = 20
 
@@ -68,6 +84,8 @@ class MessageUsage:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     """When it began."""
     cache_miss: CacheMiss | None = None
+    unreadable: tuple[str, ...] = ()
+    """The counts of which the provider sent no valid number; without them no limit can be enforced."""
 
     @property
     def is_turn(self) -> bool:
@@ -82,14 +100,18 @@ class StreamFold:
     call: ProviderCall = field(default_factory=ProviderCall)
     longest_output: int | None = None
     """The requested maximum of tokens: no estimate is larger."""
+    prompt_tokens: int = 0
+    """The prompt's estimated tokens, for a response that does not report them."""
     message: MessageUsage | None = None
     """The message as far as it is known."""
     failed: bool = False
     """Whether the API sent an error instead of a message."""
     _bytes: int = 0
-    _rest: bytearray = field(default_factory=bytearray)
-    _event: bytes = b""
+    _lines: EventLines = field(default_factory=EventLines)
+    _is_handled: bool = False
+    """Whether the first line of the current event was the whole event."""
     _raw: dict[str, Any] = field(default_factory=dict)
+    _restarted: bool = False
     _received: list[str] = field(default_factory=list)
     _kept_bytes: int = 0
     _dropped_bytes: int = 0
@@ -99,136 +121,162 @@ class StreamFold:
 
         Raises `AnswerTooLarge`; everything before is processed.
         """
-        *ends, rest = chunk.split(b"\n")
-        news = self._lines([bytes(self._rest) + ends[0], *ends[1:]]) if ends else False
-        # In place: a line may arrive byte by byte.
-        if ends:
-            self._rest.clear()
-        self._rest += rest
-        self._bytes += len(chunk)
-        if self._bytes > ANSWER_BYTES or len(self._rest) > LINE_BYTES:
-            self._rest.clear()
-            raise AnswerTooLarge
-        return news
-
-    def _lines(self, lines: Iterable[bytes]) -> bool:
         news = False
-        for line in lines:
-            if line.startswith(b"event:"):
-                self._event = line[6:].strip()
-            elif line.startswith(b"data:"):
-                news = self._data(line[5:]) or news
-            elif not line.strip():
-                self._event = b""
+        for line in self._lines.feed(chunk):
+            news = self._line(line) or news
+        self._bytes += len(chunk)
+        if self._bytes > ANSWER_BYTES or self._lines.held_bytes > LINE_BYTES:
+            self._lines.clear()
+            raise AnswerTooLarge
         return news
 
     def received(self) -> str:
         """Text, thinking and tool input that was received, as far as it is kept."""
         return "".join(self._received)
 
+    def received_tokens(self, counted: int | None = None) -> int:
+        """The tokens of what was received; `counted` by the provider, or else estimated."""
+        arrived = estimated_tokens(self.received()) if counted is None else counted
+        if self._dropped_bytes:
+            arrived = math.ceil(arrived * (1 + self._dropped_bytes / self._kept_bytes))
+        return arrived if self.longest_output is None else min(arrived, self.longest_output)
+
     def finish(self, *, counted: int | None = None) -> MessageUsage | None:
         """The message at the end of the stream: complete, or partial with its output counted.
 
         `counted` is the number of received tokens, if the provider counted them; else it is estimated.
         """
-        # The last line may be complete but for its line end.
-        last = bytes(self._rest)
-        self._rest.clear()
-        self._lines([last])
+        for line in self._lines.finish():
+            self._line(line)
         message = self.message
         if message is None or message.complete:
             return message
-        arrived = estimated_tokens(self.received()) if counted is None else counted
-        if self._dropped_bytes:
-            arrived = math.ceil(arrived * (1 + self._dropped_bytes / self._kept_bytes))
-        if self.longest_output is not None:
-            arrived = min(arrived, self.longest_output)
         known = token_usage(self._raw)
-        usage = replace(known, output_tokens=max(known.output_tokens, arrived))
-        return replace(message, usage=usage, output_estimated=True)
+        arrived = max(known.output_tokens, self.received_tokens(counted))
+        usage = replace(_with_prompt(self._raw, known, self.prompt_tokens), output_tokens=arrived)
+        unreadable = _unreadable(self._raw, ("input_tokens",))
+        note = UNCOUNTED if unreadable else message.note
+        return replace(message, usage=usage, output_estimated=True, unreadable=unreadable, note=note)
 
-    def _data(self, data: bytes) -> bool:
-        if self._event == b"content_block_delta":
-            self._keep(data)
+    def _line(self, line: EventLine) -> bool:
+        """Process a line of data; the first one of an event only if it is the whole event."""
+        if line.is_whole and self._is_handled:
+            self._is_handled = False
             return False
-        event = _object(_parsed(data))
+        if line.event == b"content_block_delta" and self._kept_bytes >= KEPT_BYTES:
+            self._dropped_bytes += len(line.data)
+            self._is_handled = not line.is_whole
+            return False
+        event = _parsed(line.data)
+        if isinstance(event, dict):
+            self._is_handled = not line.is_whole
+            return self._event(event, len(line.data))
+        if line.is_whole:
+            self._warn(len(line.data))
+        return False
+
+    def _event(self, event: Mapping[str, Any], size: int) -> bool:
         match event.get("type"):
-            case "message_start" if self.message is None:
+            case "message_start":
                 return self._started(_object(event.get("message")))
             case "content_block_delta":
-                self._keep(data)
+                self._keep(_object(event.get("delta")), size)
             case "content_block_stop" if self.message is not None:
                 self.message = replace(self.message, whole_blocks=self.message.whole_blocks + 1)
             case "message_delta" if self.message is not None:
                 return self._delta(self.message, event)
             case "error" if self.message is None:
                 self.failed = True
-            case None | "message_start":
-                log.warning(
-                    "gateway.event_unparsable", request_id=self.call.provider_request_id, bytes=len(data)
-                )
+            case None:
+                self._keep(_object(event.get("delta")), size)
+                self._warn(size)
             case _:
                 pass
         return False
 
-    def _keep(self, data: bytes) -> None:
-        if self._kept_bytes < KEPT_BYTES:
-            # Parse now: at the end of a long truncated answer it would block the event loop.
-            delta = _object(_object(_parsed(data)).get("delta"))
-            parts = (delta.get(kind) for kind in ("text", "thinking", "partial_json"))
-            self._received += [part for part in parts if isinstance(part, str)]
-            self._kept_bytes += len(data)
-        else:
-            self._dropped_bytes += len(data)
+    def _warn(self, size: int) -> None:
+        log.warning("gateway.event_unparsable", request_id=self.call.provider_request_id, bytes=size)
+
+    def _keep(self, delta: Mapping[str, Any], size: int) -> None:
+        # Parsed now: at the end of a long truncated answer it would block the event loop.
+        if self._kept_bytes >= KEPT_BYTES:
+            self._dropped_bytes += size
+            return
+        parts = (delta.get(kind) for kind in ("text", "thinking", "partial_json"))
+        self._received += [part for part in parts if isinstance(part, str)]
+        self._kept_bytes += size
 
     def _started(self, message: Mapping[str, Any]) -> bool:
-        message_id = _identifier(message.get("id")) or self.call.provider_request_id
-        if message_id is None:
-            log.error("gateway.message_without_id", model=_model_of(message, {}))
-            return False
-        self._raw = clean_usage(message.get("usage"))
+        reported = clean_usage(message.get("usage"))
+        if self.message is not None:
+            return self._started_again(self.message, reported)
+        self._raw = reported
         self.message = MessageUsage(
-            message_id=MessageId(message_id),
+            message_id=_id_of(message, self.call),
             model=_model_of(message, self._raw),
-            usage=token_usage(self._raw),
+            usage=_with_prompt(self._raw, token_usage(self._raw), self.prompt_tokens),
             complete=False,
             reported=self._raw,
             call=self.call,
         )
         return True
 
+    def _started_again(self, message: MessageUsage, reported: Reported) -> bool:
+        """The response begins a second time: it is one message, and its higher counts are charged."""
+        self._restart()
+        self._raw = highest_usage(self._raw, reported)
+        self.message = self._counted(message, complete=message.complete)
+        return True
+
+    def _restart(self) -> None:
+        log.error("gateway.message_restarted", request_id=self.call.provider_request_id)
+        self._restarted = True
+
     def _delta(self, message: MessageUsage, event: Mapping[str, Any]) -> bool:
-        self._raw = merge_usage(self._raw, clean_usage(event.get("usage")))
-        usage = token_usage(self._raw)
-        if uncounted := lost_output(self._raw):
-            usage = replace(usage, output_tokens=max(usage.output_tokens, estimated_tokens(self.received())))
+        reported = clean_usage(event.get("usage"))
+        merged, highest = merge_usage(self._raw, reported), highest_usage(self._raw, reported)
+        if message.complete and token_usage(merged) != token_usage(highest):
+            self._restart()
+        self._raw = highest if self._restarted else merged
         reason = _text(_object(event.get("delta")).get("stop_reason")) or message.stop_reason
-        self.message = replace(
-            message,
-            model=served_by(self._raw) or message.model,
-            usage=usage,
-            reported=self._raw,
-            complete=reason is not None,
-            stop_reason=reason,
-            output_estimated=uncounted,
-        )
+        message = replace(message, model=served_by(self._raw) or message.model, stop_reason=reason)
+        self.message = self._counted(message, complete=reason is not None)
         return reason is not None
 
-
-def parse_message(body: bytes, *, call: ProviderCall) -> MessageUsage | None:
-    """The message of a response that was not streamed; None if it is no message."""
-    message = _object(_parsed(body))
-    message_id = _identifier(message.get("id")) or call.provider_request_id
-    if message_id is None or not isinstance(message.get("usage"), dict):
-        return None
-    content, reported = message.get("content"), clean_usage(message["usage"])
-    usage = token_usage(reported)
-    if uncounted := lost_output(reported):
-        usage = replace(
-            usage, output_tokens=estimated_tokens(json.dumps(content) if isinstance(content, list) else "")
+    def _counted(self, message: MessageUsage, *, complete: bool) -> MessageUsage:
+        """The message with the counts reported so far; missing ones are estimated."""
+        usage = _with_prompt(self._raw, token_usage(self._raw), self.prompt_tokens)
+        if uncounted := lacks_count(self._raw, "output_tokens"):
+            usage = replace(usage, output_tokens=max(usage.output_tokens, self.received_tokens()))
+        unreadable = _unreadable(self._raw, _NEEDED) if complete else ()
+        return replace(
+            message,
+            usage=usage,
+            reported=self._raw,
+            complete=complete,
+            output_estimated=uncounted,
+            unreadable=unreadable,
+            note=_note(message, self._raw, restarted=self._restarted) if complete else message.note,
         )
-    return MessageUsage(
-        message_id=MessageId(message_id),
+
+
+def parse_message(
+    body: bytes, *, call: ProviderCall, prompt_tokens: int = 0, longest_output: int | None = None
+) -> MessageUsage | None:
+    """The message of a response that was not streamed; None if it is no message.
+
+    `prompt_tokens` and `longest_output` are used if it does not report its usage.
+    """
+    message = _object(_parsed(body))
+    content, reported = message.get("content"), clean_usage(message.get("usage"))
+    if not isinstance(message.get("usage"), dict) and not isinstance(content, list):
+        return None
+    usage = _with_prompt(reported, token_usage(reported), prompt_tokens)
+    if uncounted := lacks_count(reported, "output_tokens"):
+        arrived = estimated_tokens(json.dumps(content) if isinstance(content, list) else "")
+        usage = replace(usage, output_tokens=min(arrived, longest_output or arrived))
+    found = MessageUsage(
+        message_id=_id_of(message, call),
         model=_model_of(message, reported),
         usage=usage,
         complete=True,
@@ -237,7 +285,45 @@ def parse_message(body: bytes, *, call: ProviderCall) -> MessageUsage | None:
         stop_reason=_text(message.get("stop_reason")),
         whole_blocks=len(content) if isinstance(content, list) else 0,
         output_estimated=uncounted,
+        unreadable=_unreadable(reported, _NEEDED),
     )
+    return replace(found, note=_note(found, reported, restarted=False))
+
+
+def is_error(body: bytes) -> bool:
+    """Whether a response that was not streamed is an error of the API."""
+    return _object(_parsed(body)).get("type") == "error"
+
+
+_NEEDED = ("input_tokens", "output_tokens")
+
+
+def _unreadable(reported: Reported, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if lacks_count(reported, name))
+
+
+def _with_prompt(reported: Reported, usage: TokenUsage, estimate: int) -> TokenUsage:
+    """The usage with the estimate of a prompt whose tokens the provider did not report at all.
+
+    A count that is no number is not replaced: it makes the message unpriced.
+    """
+    if omits_count(reported, "input_tokens") and not usage.prompt_tokens:
+        return replace(usage, input_tokens=estimate)
+    return usage
+
+
+def _note(message: MessageUsage, reported: Reported, *, restarted: bool) -> str | None:
+    if any(omits_count(reported, name) for name in _NEEDED):
+        return UNCOUNTED
+    return RESTARTED if restarted else message.note
+
+
+def _id_of(message: Mapping[str, Any], call: ProviderCall) -> MessageId:
+    found = _identifier(message.get("id")) or call.provider_request_id
+    if found is None:
+        log.error("gateway.message_without_id", model=_model_of(message, {}))
+        return UNNAMED
+    return MessageId(found)
 
 
 def _model_of(message: Mapping[str, Any], reported: Mapping[str, Any]) -> str:

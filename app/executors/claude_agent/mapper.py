@@ -85,8 +85,9 @@ class EventMapper:
     def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[OutputEvent]:
         match event.get("type"):
             case "message_start":
-                self._streaming[parent] = event["message"]["id"]
-                self._streamed.add(event["message"]["id"])
+                message_id = str(event["message"].get("id") or "")
+                self._streaming[parent] = message_id
+                self._streamed.add(message_id)
             case "content_block_start":
                 yield from self._block_start(event["content_block"], parent)
             case "content_block_delta" if parent in self._streaming:

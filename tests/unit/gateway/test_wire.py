@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.wire import MessageUsage, StreamFold, parse_message
+from app.gateway.wire import RESTARTED, UNCOUNTED, UNNAMED, MessageUsage, StreamFold, is_error, parse_message
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
 from app.usage import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
@@ -94,7 +94,7 @@ def test_a_whole_stream_says_what_the_api_said() -> None:
 
 @given(
     cuts=st.sets(st.integers(0, 3000)),
-    ends=st.sampled_from(["\n", "\r\n"]),
+    ends=st.sampled_from(["\n", "\r\n", "\r"]),
     named=st.booleans(),
     ascii_only=st.booleans(),
     events=st.integers(1, len(EVENTS)),
@@ -112,7 +112,7 @@ def test_any_chunking_gives_the_same_result(
 
 
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 def test_byte_by_byte_the_news_come_with_the_byte_that_ends_the_line(*, ends: str, named: bool) -> None:
     parts = [framed(event, ends=ends, named=named, ascii_only=False) for event in EVENTS]
     whole = b"".join(parts)
@@ -120,8 +120,9 @@ def test_byte_by_byte_the_news_come_with_the_byte_that_ends_the_line(*, ends: st
 
     news = [at for at in range(len(whole)) if fold.feed(whole[at : at + 1])]
 
-    starts = len(parts[0]) - len(ends) - 1
-    last = sum(map(len, parts[: LAST_NUMBER + 1])) - len(ends) - 1
+    # The line ends with its CR, whatever follows.
+    starts = len(parts[0]) - 2 * len(ends)
+    last = sum(map(len, parts[: LAST_NUMBER + 1])) - 2 * len(ends)
     assert news == [starts, last]
     assert summary(fold) == summary(of(EVENTS))
 
@@ -320,8 +321,78 @@ def test_a_message_without_an_id_goes_by_its_requests() -> None:
 
     assert message is not None
     assert (message.message_id, message.usage.input_tokens) == ("req_1", 3)
-    assert not nameless.feed(start)
-    assert nameless.finish() is None
+    assert nameless.feed(start)
+    assert nameless.message is not None
+    assert (nameless.message.message_id, nameless.message.usage.input_tokens) == (UNNAMED, 3)
+
+
+def test_data_in_several_lines_is_one_event_and_a_byte_order_mark_is_none_of_it() -> None:
+    def spread(event: dict[str, Any]) -> bytes:
+        lines = json.dumps(event, indent=1).split("\n")
+        return b"".join(f"data: {line}\n".encode() for line in lines) + b"\n"
+
+    assert summary(folded(b"\xef\xbb\xbf", *map(spread, EVENTS))) == summary(of(EVENTS))
+    assert summary(folded(b"\xef\xbb\xbf" + b"".join(map(wire.sse, EVENTS)))) == summary(of(EVENTS))
+
+
+def test_an_event_is_what_its_data_says_whatever_its_name() -> None:
+    misnamed = b"event: content_block_delta\ndata: " + json.dumps(delta(output_tokens=77)).encode() + b"\n\n"
+    message = folded(wire.sse(EVENTS[0]), misnamed).message
+
+    assert message is not None
+    assert (message.complete, message.usage.output_tokens) == (True, 77)
+
+
+def test_usage_that_was_never_reported_is_estimated_and_named() -> None:
+    start = {"type": "message_start", "message": {"id": "msg_1", "model": MODEL}}
+    fold = StreamFold(longest_output=5, prompt_tokens=321)
+    for event in (start, text("x" * 400), delta()):
+        fold.feed(wire.sse(event))
+    cut = StreamFold(prompt_tokens=321)
+    cut.feed(wire.sse(start))
+    body = json.dumps({"id": "msg_1", "model": MODEL, "content": [{"type": "text", "text": "x" * 400}]})
+    whole = parse_message(body.encode(), call=CALL, prompt_tokens=321, longest_output=5)
+
+    for message in (fold.message, whole):
+        assert message is not None
+        assert message.usage == TokenUsage(input_tokens=321, output_tokens=5)
+        assert (message.unreadable, message.note, message.output_estimated) == (
+            *(("input_tokens", "output_tokens"), UNCOUNTED, True),
+        )
+    ended_early = cut.finish()
+    assert ended_early is not None
+    assert (ended_early.usage.input_tokens, ended_early.unreadable) == (321, ("input_tokens",))
+
+
+@pytest.mark.parametrize("lots", ["lots", 12.5, True, -1, 10**12, [3], {"n": 3}])
+def test_a_count_that_is_no_number_is_named_and_not_replaced(lots: Any) -> None:
+    fold = StreamFold(prompt_tokens=321)
+    fold.feed(wire.sse({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": lots}}}))
+    fold.feed(wire.sse(delta(output_tokens=7)))
+
+    assert fold.message is not None
+    assert (fold.message.unreadable, fold.message.usage.input_tokens) == (("input_tokens",), 0)
+
+
+def test_of_different_numbers_for_one_message_the_highest_count() -> None:
+    def usage(events: list[dict[str, Any]]) -> tuple[int, int, str | None]:
+        found = of(events).finish()
+        assert found is not None
+        return found.usage.input_tokens, found.usage.output_tokens, found.note
+
+    again = {"type": "message_start", "message": {"id": "msg_2", "usage": {"input_tokens": 4_000}}}
+
+    assert usage([*EVENTS, again, delta(output_tokens=5)]) == (4_000, 99, RESTARTED)
+    assert usage([*EVENTS, delta(output_tokens=5)]) == (10, 99, RESTARTED)
+    assert usage([*EVENTS, delta(output_tokens=500)]) == (10, 500, None)
+    assert usage([EVENTS[0], delta(None, output_tokens=9), delta(output_tokens=8)]) == (10, 8, None)
+
+
+def test_a_body_without_a_message_is_none_and_an_error_is_one() -> None:
+    for body in (b"", b"{}", b"[]", b"{", b'{"id": "msg_1"}', b'"text"'):
+        assert parse_message(body, call=CALL) is None
+        assert not is_error(body)
+    assert is_error(json.dumps(wire.error(HttpError(529, "overloaded_error"))).encode())
 
 
 @given(st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([*map(wire.sse, EVENTS), *MALFORMED]))))

@@ -57,7 +57,7 @@ class SdkMeter:
         """See the protocol."""
         match message:
             case StreamEvent(event={"type": "message_start", "message": dict(started)}):
-                if is_message_id(str(started["id"])):
+                if is_message_id(str(started.get("id"))):
                     self._open(started)
             case ResultMessage(model_usage=totals):
                 self._after = self._after if totals is None else _totals(totals)

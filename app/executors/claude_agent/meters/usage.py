@@ -15,7 +15,7 @@ from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.provider_usage import Reported, clean_usage, merge_usage, served_by, token_usage
-from app.usage import BYTES_PER_TOKEN, TokenUsage
+from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,10 @@ class UsageFold:
                 cut = self._close_truncated(parent)
                 started = event["message"]
                 self._open[parent] = _OpenMessage(
-                    started["id"], started["model"], clean_usage(started.get("usage"))
+                    # Without an id only the gateway can bill it.
+                    str(started.get("id") or ""),
+                    str(started.get("model") or UNKNOWN_MODEL),
+                    clean_usage(started.get("usage")),
                 )
                 return cut
             case "content_block_delta" if parent in self._open:
