@@ -39,7 +39,7 @@ async def test_messages_without_an_id_are_charged(world_of: WorldOf) -> None:
 
 @pytest.mark.parametrize("count", [12.5, "many"])
 async def test_a_run_whose_usage_cannot_be_read_makes_no_further_call(world_of: WorldOf, count: Any) -> None:
-    unreadable = {"usage": {"input_tokens": count, "output_tokens": 1}}
+    unreadable: dict[str, Any] = {"usage": {"input_tokens": count, "output_tokens": 1}}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], **unreadable))
 
     done, (receipt,) = await ended(world)
