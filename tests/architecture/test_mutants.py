@@ -3,7 +3,8 @@
 import pytest
 
 from tests.architecture.tree import ROOT
-from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.mutant import Mutant
+from tests.mutants.table import MUTANTS
 
 _ROOT = Path(__file__).parents[2]
 _FAST = ("tests/unit", "tests/contracts/test_executor.py", "tests/contracts/test_event_log.py")

@@ -1,30 +1,19 @@
 """The planted faults."""
 
-from dataclasses import dataclass
+from tests.mutants.gateway import GATEWAY
+from tests.mutants.mutant import Mutant
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
-UNREADABLE = ("tests/integration/test_gateway_unreadable.py",)
 CONVERSATIONS = ("tests/integration/test_conversation_turns.py",)
 """Fast tests that need PostgreSQL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One fault: in `file`, `old` (which occurs there once) becomes `new`."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...] = ()
-    """Tests to run first, besides those that mirror the module."""
 
 
 _CLAUDE = "app/executors/claude_agent"
 _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
+    *GATEWAY,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "the end of a run is not fenced by its attempt",
@@ -172,67 +161,6 @@ MUTANTS = (
         "app/gateway/wire.py",
         "merged, highest = merge_usage(self._raw, reported), highest",
         "merged, highest = self._raw or reported, highest",
-    ),
-    # What the gateway cannot read.
-    Mutant(
-        "a line that ends with CR waits for the next bytes",
-        "app/gateway/event_lines.py",
-        r""".replace(b"\r\n", b"\n").replace(b"\r", b"\n")""",
-        r""".replace(b"\r\n", b"\n")""",
-        ("tests/unit/gateway/test_wire.py",),
-    ),
-    Mutant(
-        "data in several lines is not joined",
-        "app/gateway/event_lines.py",
-        r"""b"\n".join(data)""",
-        "data[0]",
-        ("tests/unit/gateway/test_wire.py",),
-    ),
-    Mutant(
-        "a run whose usage cannot be read goes on",
-        "app/gateway/call.py",
-        "if message.unreadable:",
-        "if False:",
-        UNREADABLE,
-    ),
-    Mutant(
-        "a run goes on after an answer without a message",
-        "app/gateway/call.py",
-        'log.error("gateway.response_unparsable", request_id=request_id)\n        self.block("answer")\n',
-        'log.error("gateway.response_unparsable", request_id=request_id)\n',
-        UNREADABLE,
-    ),
-    Mutant(
-        "an answer that is no message is not noticed",
-        "app/gateway/exchange.py",
-        "elif message is None and is_whole:",
-        "elif message is None and False:",
-        UNREADABLE,
-    ),
-    Mutant(
-        "an unknown encoding is passed on",
-        "app/gateway/encodings.py",
-        "if len(names) > _MOST_LAYERS or not _WINDOW_BITS.keys() >= set(names):\n        return None\n",
-        "names = [name for name in names if name in _WINDOW_BITS]\n",
-    ),
-    Mutant(
-        "usage that was not reported is nothing",
-        "app/gateway/wire.py",
-        "return replace(usage, input_tokens=estimate)",
-        "return usage",
-    ),
-    Mutant(
-        "a later lower count replaces a higher one",
-        "app/gateway/wire.py",
-        "self._raw = highest if self._restarted else merged",
-        "self._raw = merged",
-    ),
-    Mutant(
-        "messages without an id share one",
-        "app/gateway/call.py",
-        'return self.reserve(f"unnamed-{self._unnamed}")',
-        'return MessageId("unnamed-1")',
-        UNREADABLE,
     ),
     # The run core.
     Mutant(

@@ -1,0 +1,64 @@
+"""Usage that the provider does not report, reports twice, or reports as something else."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.gateway.wire import RESTARTED, UNCOUNTED, StreamFold, is_error, parse_message
+from app.simulator import wire
+from app.simulator.script import HttpError
+from app.usage import TokenUsage
+from tests.unit.gateway.test_wire import CALL, EVENTS, MODEL, delta, of, text
+
+
+def test_usage_that_was_never_reported_is_estimated_and_named() -> None:
+    start = {"type": "message_start", "message": {"id": "msg_1", "model": MODEL}}
+    fold = StreamFold(longest_output=5, prompt_tokens=321)
+    for event in (start, text("x" * 400), delta()):
+        fold.feed(wire.sse(event))
+    cut = StreamFold(prompt_tokens=321)
+    cut.feed(wire.sse(start))
+    body = json.dumps({"id": "msg_1", "model": MODEL, "content": [{"type": "text", "text": "x" * 400}]})
+    whole = parse_message(body.encode(), call=CALL, prompt_tokens=321, longest_output=5)
+
+    for message in (fold.message, whole):
+        assert message is not None
+        assert message.usage == TokenUsage(input_tokens=321, output_tokens=5)
+        assert (message.unreadable, message.note, message.output_estimated) == (
+            *(("input_tokens", "output_tokens"), UNCOUNTED, True),
+        )
+    ended_early = cut.finish()
+    assert ended_early is not None
+    assert (ended_early.usage.input_tokens, ended_early.unreadable) == (321, ("input_tokens",))
+
+
+@pytest.mark.parametrize("lots", ["lots", 12.5, True, -1, 10**12, [3], {"n": 3}])
+def test_a_count_that_is_no_number_is_named_and_not_replaced(lots: Any) -> None:
+    fold = StreamFold(prompt_tokens=321)
+    fold.feed(wire.sse({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": lots}}}))
+    fold.feed(wire.sse(delta(output_tokens=7)))
+
+    assert fold.message is not None
+    assert (fold.message.unreadable, fold.message.usage.input_tokens) == (("input_tokens",), 0)
+
+
+def test_of_different_numbers_for_one_message_the_highest_count() -> None:
+    def usage(events: list[dict[str, Any]]) -> tuple[int, int, str | None]:
+        found = of(events).finish()
+        assert found is not None
+        return found.usage.input_tokens, found.usage.output_tokens, found.note
+
+    again = {"type": "message_start", "message": {"id": "msg_2", "usage": {"input_tokens": 4_000}}}
+
+    assert usage([*EVENTS, again, delta(output_tokens=5)]) == (4_000, 99, RESTARTED)
+    assert usage([*EVENTS, delta(output_tokens=5)]) == (10, 99, RESTARTED)
+    assert usage([*EVENTS, delta(output_tokens=500)]) == (10, 500, None)
+    assert usage([EVENTS[0], delta(None, output_tokens=9), delta(output_tokens=8)]) == (10, 8, None)
+
+
+def test_a_body_without_a_message_is_none_and_an_error_is_one() -> None:
+    for body in (b"", b"{}", b"[]", b"{", b'{"id": "msg_1"}', b'"text"'):
+        assert parse_message(body, call=CALL) is None
+        assert not is_error(body)
+    assert is_error(json.dumps(wire.error(HttpError(529, "overloaded_error"))).encode())
