@@ -1,6 +1,6 @@
 """Accounts, API keys and browser sessions."""
 
-from sqlalchemy import Column, ForeignKey, LargeBinary, Table, Text, Uuid
+from sqlalchemy import Column, ForeignKey, Index, LargeBinary, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from app.db import UtcDateTime, metadata
@@ -11,7 +11,9 @@ accounts = Table(
     Column("id", Uuid, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("provider_profile_id", Text, comment="The provider's user profile"),
 )
+Index("uq_accounts_provider_profile_id", accounts.c.provider_profile_id, unique=True)
 
 api_keys = Table(
     "api_keys",

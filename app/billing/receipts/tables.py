@@ -113,6 +113,7 @@ Index(
     charge_receipts.c.used_at.desc(),
     charge_receipts.c.id.desc(),
 )
+Index("ix_charge_receipts_used_at", charge_receipts.c.used_at, postgresql_using="brin")
 
 Index("ix_charge_receipts_unpriced", charge_receipts.c.id, postgresql_where=text("basis = 'unpriced'"))
 Index(

@@ -1,0 +1,1 @@
+"""Compares receipts with the provider's own usage and cost reports."""

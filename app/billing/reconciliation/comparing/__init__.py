@@ -1,0 +1,1 @@
+"""What differs between reports and receipts, where, and why; pure."""

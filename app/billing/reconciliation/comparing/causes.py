@@ -1,0 +1,156 @@
+"""Why a located difference exists, from what else is known of its minutes; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.billing.reconciliation.comparing.alignment import REACH, Entry, end_of
+from app.billing.reconciliation.records import (
+    KINDS,
+    Books,
+    Cause,
+    Counts,
+    Dimensions,
+    RecordedUsage,
+    Window,
+    minus,
+    total,
+)
+from app.ids import AccountId
+
+_OUTPUT = KINDS.index("output")
+_SMALL = 256
+"""Tokens that an estimate may be wrong by, however small it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a model in the minutes around a difference."""
+
+    receipts: int
+    requests: int | None
+    """Requests that the provider reports; None if it does not report any."""
+    calls: int | None
+    """Calls that left through the gateway and were not refused; None if they were not counted then."""
+    estimates: Sequence[RecordedUsage] = ()
+    """Receipts whose numbers are estimates."""
+    refused: Sequence[Counts] = ()
+    """Messages that the provider refused, and that are not charged."""
+    unbilled: Sequence[Counts] = ()
+    account_id: AccountId | None = None
+    """The account whose user profile has exactly this difference."""
+
+    @classmethod
+    def of(cls, books: Books, dimensions: Dimensions, entry: Entry) -> "Evidence":
+        """Collect what the books have about a difference."""
+        near = Window(entry.start, end_of(entry)).widened(REACH)
+        model = dimensions.model
+        receipts = [
+            each for each in books.recorded if each.dimensions.model == model and near.contains(each.began)
+        ]
+        counted = any(near.contains(each.at) for each in books.calls)
+        return cls(
+            receipts=sum(each.receipts for each in receipts if not each.refused),
+            requests=None if books.requests is None else _requests(books, model, near),
+            calls=sum(
+                each.sent - each.refused
+                for each in books.calls
+                if each.model == model and near.contains(each.at)
+            )
+            if counted or not receipts
+            else None,
+            estimates=[each for each in receipts if _is_estimate_of(each, dimensions)],
+            refused=[each.counts for each in receipts if each.refused],
+            unbilled=[
+                each.counts for each in books.unbilled if each.model == model and near.contains(each.at)
+            ],
+            account_id=_account(books, receipts, near, model=model, counts=entry.counts),
+        )
+
+    @property
+    def surplus(self) -> int | None:
+        """How many requests the provider reports without a receipt."""
+        return None if self.requests is None else self.requests - self.receipts - len(self.unbilled)
+
+    def to_json(self) -> dict[str, Any]:
+        """What an operator sees."""
+        known = {"receipts": self.receipts, "requests": self.requests, "calls": self.calls}
+        return {name: value for name, value in known.items() if value is not None}
+
+
+def find_cause(counts: Counts, evidence: Evidence) -> Cause:
+    """The cause of a difference of these counts, reported minus recorded."""
+    return _explanation(counts, evidence) or _fault(counts, evidence)
+
+
+def _explanation(counts: Counts, evidence: Evidence) -> Cause | None:
+    if _is_sum_of(counts, evidence.refused):
+        return "refused"
+    if _is_sum_of(counts, evidence.unbilled):
+        return "probe"
+    return "estimated" if _is_estimate(counts, evidence) else None
+
+
+def _fault(counts: Counts, evidence: Evidence) -> Cause:
+    if max(counts) <= 0:
+        return "not_reported"
+    if min(counts) < 0 or evidence.surplus == 0:
+        return "different_counts"
+    if evidence.calls is None:
+        return "no_receipt"
+    return "lost_receipt" if evidence.calls > evidence.receipts else "unknown_caller"
+
+
+def _is_sum_of(counts: Counts, known: Sequence[Counts]) -> bool:
+    return counts in known or (len(known) > 1 and counts == total(known))
+
+
+def _is_estimate(counts: Counts, evidence: Evidence) -> bool:
+    """Whether estimated numbers explain the difference: their kinds, and not much more than themselves."""
+    if not evidence.estimates:
+        return False
+    if not any(each.unanswered for each in evidence.estimates):
+        others = [count for kind, count in enumerate(counts) if kind != _OUTPUT]
+        if any(others):
+            return False
+    if evidence.surplus is not None:
+        # With a receipt for each request, nothing is missing.
+        return evidence.surplus <= 0
+    estimated = sum(map(sum, (_estimated(each) for each in evidence.estimates)))
+    return sum(map(abs, counts)) <= max(_SMALL, estimated)
+
+
+def _estimated(receipts: RecordedUsage) -> Counts:
+    if receipts.unanswered:
+        return receipts.counts
+    return tuple(count if kind == _OUTPUT else 0 for kind, count in enumerate(receipts.counts))
+
+
+def _is_estimate_of(receipts: RecordedUsage, dimensions: Dimensions) -> bool:
+    # Of a prompt that was never answered, only the model is known.
+    return receipts.unanswered or (receipts.estimated_output and receipts.dimensions == dimensions)
+
+
+def _requests(books: Books, model: str, near: Window) -> int:
+    return sum(
+        row.requests
+        for row in books.requests or ()
+        if row.model == model and row.api_key_id in books.own_keys and near.contains(row.at)
+    )
+
+
+def _account(
+    books: Books, receipts: Sequence[RecordedUsage], near: Window, *, model: str, counts: Counts
+) -> AccountId | None:
+    rows = [
+        row
+        for row in books.requests or ()
+        if row.model == model and row.api_key_id in books.own_keys and near.contains(row.at)
+    ]
+    found = []
+    for profile, account_id in books.profiles.items():
+        reported = total([row.counts for row in rows if row.profile_id == profile])
+        recorded = total([each.counts for each in receipts if each.account_id == account_id])
+        if minus(reported, recorded) == counts:
+            found.append(account_id)
+    return found[0] if len(found) == 1 else None

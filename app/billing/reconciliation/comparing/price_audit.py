@@ -1,0 +1,78 @@
+"""Compares the provider's prices with ours: what it charges, divided by its tokens; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from app.billing.reconciliation.comparing.unit_prices import UnitPrices
+from app.billing.reconciliation.records import (
+    CostSource,
+    Dimensions,
+    ListedCost,
+    PriceDifference,
+    Window,
+)
+
+_TOLERANCE = Decimal("0.0001")
+"""Of an amount: the provider's own rounding of many small amounts."""
+
+
+def audit_prices(
+    costs: Sequence[ListedCost], prices: UnitPrices, *, window: Window, source: CostSource
+) -> list[PriceDifference]:
+    """Every hour or day, and kind, whose price differs; models without tokens or without our price have none.
+
+    If our price changes within the time, either price is accepted.
+    """
+    return list(_differences(costs, prices, window=window, source=source))
+
+
+def _differences(
+    costs: Sequence[ListedCost], prices: UnitPrices, *, window: Window, source: CostSource
+) -> Iterator[PriceDifference]:
+    for cost in _summed(costs):
+        if not cost.tokens or not window.contains(cost.at):
+            continue
+        own = [prices.unit(cost.dimensions, cost.kind, at=at) for at in (cost.at, cost.ends_at)]
+        if own == [None, None] or any(_agrees(cost, unit) for unit in own):
+            continue
+        unit = own[0]
+        yield PriceDifference(
+            starting_at=cost.at,
+            ending_at=cost.ends_at,
+            dimensions=cost.dimensions,
+            kind=cost.kind,
+            tokens=cost.tokens,
+            provider_unit_usd=cost.cost_usd / cost.tokens,
+            own_unit_usd=unit,
+            price_version=prices.version(cost.dimensions, at=cost.at),
+            amount_usd=cost.cost_usd - cost.tokens * (unit or 0),
+            source=source,
+        )
+
+
+def _agrees(cost: ListedCost, unit: Decimal | None) -> bool:
+    if unit is None:
+        return False
+    expected = cost.tokens * unit
+    return abs(cost.cost_usd - expected) <= max(cost.step_usd, expected * _TOLERANCE)
+
+
+def _summed(costs: Sequence[ListedCost]) -> list[ListedCost]:
+    """One row per time, dimensions and kind: a report may split it by workspace or product."""
+    groups: dict[tuple[datetime, Dimensions, str], list[ListedCost]] = defaultdict(list)
+    for cost in costs:
+        groups[cost.at, cost.dimensions, cost.kind].append(cost)
+    return [
+        ListedCost(
+            at=rows[0].at,
+            ends_at=rows[0].ends_at,
+            dimensions=rows[0].dimensions,
+            kind=rows[0].kind,
+            tokens=rows[0].tokens,
+            cost_usd=sum((row.cost_usd for row in rows), Decimal(0)),
+            step_usd=max(row.step_usd for row in rows) * len(rows),
+        )
+        for rows in groups.values()
+    ]

@@ -1,0 +1,132 @@
+"""The sums of each hour and model, and the log of what is new; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import structlog
+
+from app.billing.prices.price_list import rounded
+from app.billing.reconciliation.comparing.unit_prices import UnitPrices
+from app.billing.reconciliation.records import (
+    HOUR,
+    Books,
+    Difference,
+    ListedCost,
+    PriceDifference,
+    ReconciledHour,
+    ReconciledWindow,
+    floor_to,
+)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Sums:
+    reported: Decimal = Decimal(0)
+    recorded: Decimal = Decimal(0)
+    unexplained: Decimal = Decimal(0)
+    foreign: Decimal = Decimal(0)
+    listed: Decimal | None = None
+    receipts: int = 0
+    differences: int = 0
+    unexplained_count: int = 0
+
+
+_SumsByHour = dict[tuple[datetime, str], _Sums]
+
+
+def hours_of(
+    books: Books, differences: Iterable[Difference], costs: Iterable[ListedCost], *, prices: UnitPrices
+) -> list[ReconciledHour]:
+    """What was reported, recorded and found, by hour and model."""
+    sums: _SumsByHour = defaultdict(_Sums)
+    _add_reported(sums, books, prices)
+    for receipts in books.recorded:
+        if books.window.contains(receipts.began):
+            held = sums[floor_to(receipts.began, HOUR), receipts.dimensions.model]
+            held.recorded += receipts.cost_usd
+            held.receipts += receipts.receipts
+    for cost in costs:
+        if books.window.contains(cost.at):
+            held = sums[floor_to(cost.at, HOUR), cost.dimensions.model]
+            held.listed = (held.listed or Decimal(0)) + cost.cost_usd
+    for each in differences:
+        held = sums[floor_to(each.starting_at, HOUR), each.dimensions.model]
+        held.differences += 1
+        if not each.is_explained:
+            held.unexplained_count += 1
+            held.unexplained += each.amount_usd or Decimal(0)
+    return [_hour(hour, model, held) for (hour, model), held in sorted(sums.items())]
+
+
+def _add_reported(sums: _SumsByHour, books: Books, prices: UnitPrices) -> None:
+    for row in books.reported:
+        if books.window.contains(row.at):
+            held = sums[floor_to(row.at, HOUR), row.dimensions.model]
+            dollars = prices.cost(row.dimensions, row.counts, at=row.at) or Decimal(0)
+            if row.api_key_id in books.own_keys:
+                held.reported += dollars
+            else:
+                held.foreign += dollars
+
+
+def _hour(hour: datetime, model: str, held: _Sums) -> ReconciledHour:
+    return ReconciledHour(
+        hour=hour,
+        model=model,
+        reported_usd=rounded(held.reported),
+        recorded_usd=rounded(held.recorded),
+        unexplained_usd=rounded(held.unexplained),
+        foreign_usd=rounded(held.foreign),
+        listed_usd=None if held.listed is None else rounded(held.listed),
+        receipts=held.receipts,
+        differences=held.differences,
+        unexplained=held.unexplained_count,
+    )
+
+
+def log_new(
+    result: ReconciledWindow, *, known: Sequence[Difference], known_prices: Sequence[PriceDifference]
+) -> None:
+    """Log what no earlier comparison of this time has found."""
+    seen = {_identity(each) for each in known}
+    for each in result.differences:
+        if not each.is_explained and _identity(each) not in seen:
+            log.error(
+                "reconciliation.unexplained",
+                cause=each.cause,
+                start=each.starting_at.isoformat(),
+                model=each.dimensions.model,
+                amount_usd=None if each.amount_usd is None else f"{each.amount_usd:f}",
+            )
+    seen_prices = {_price_identity(each) for each in known_prices}
+    for price in result.prices:
+        if _price_identity(price) not in seen_prices:
+            seen_prices.add(_price_identity(price))
+            log.error(
+                "reconciliation.price_differs",
+                model=price.dimensions.model,
+                kind=price.kind,
+                provider_unit_usd=f"{price.provider_unit_usd:f}",
+                own_unit_usd=None if price.own_unit_usd is None else f"{price.own_unit_usd:f}",
+            )
+    log.info(
+        "reconciliation.completed",
+        start=result.window.start.isoformat(),
+        end=result.window.end.isoformat(),
+        differences=len(result.differences),
+        unexplained=sum(not each.is_explained for each in result.differences),
+    )
+
+
+def _identity(each: Difference) -> object:
+    return each.starting_at, each.dimensions, each.cause, each.counts, each.amount_usd
+
+
+def _price_identity(each: PriceDifference) -> object:
+    """Once for a price, however many hours it differs in."""
+    return each.dimensions, each.kind

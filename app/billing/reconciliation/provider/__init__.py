@@ -1,0 +1,1 @@
+"""The usage and cost reports of the provider's Admin API."""

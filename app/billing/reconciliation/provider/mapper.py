@@ -1,0 +1,191 @@
+"""Rows of the provider's usage and cost reports -> records; pure.
+
+A row that is not understood fails the whole reconciliation: a guess would hide a difference.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from app.billing.reconciliation.records import (
+    KINDS,
+    Counts,
+    Dimensions,
+    ListedCost,
+    ReportedRequests,
+    ReportedUsage,
+    normal_dimensions,
+)
+from app.serialization.storable import identifier
+
+MOST_COUNT = 10**15
+_CENTS = Decimal(100)
+_MOST_DIGITS = 40
+_TOKEN_TYPES = {
+    "uncached_input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_input_tokens": "cache_read",
+    "cache_creation.ephemeral_5m_input_tokens": "cache_write_5m",
+    "cache_creation.ephemeral_1h_input_tokens": "cache_write_1h",
+}
+_WEB_SEARCH = "web_search"
+
+
+class ReportUnreadable(ValueError):
+    """A report has a form that is not known; the text names the field, never its value."""
+
+
+def usage_rows(bucket: Any) -> Iterator[ReportedUsage]:
+    """The rows of a bucket of `usage_report/messages`."""
+    at = moment_of(bucket, "starting_at")
+    for row in _list(bucket, "results"):
+        yield ReportedUsage(at, _id(row, "api_key_id"), dimensions_of(row), counts_of(row))
+
+
+def request_row(row: Any) -> ReportedRequests:
+    """A row of `analytics/usage`, grouped by key, model and user profile."""
+    group, usage = _object(row, "group"), _object(row, "usage")
+    requests = usage.get("requests")
+    return ReportedRequests(
+        at=moment_of(row, "starting_at"),
+        api_key_id=_id(group, "api_key_id"),
+        model=dimensions_of(group).model,
+        profile_id=_id(group, "user_profile_id"),
+        requests=0 if requests is None else _count(usage, "requests"),
+        counts=counts_of(usage),
+    )
+
+
+def analytics_counts(row: Any) -> tuple[datetime, Dimensions, Counts]:
+    """The counts of a row of `analytics/usage`, grouped by what prices depend on."""
+    return (
+        moment_of(row, "starting_at"),
+        dimensions_of(_object(row, "group")),
+        counts_of(_object(row, "usage")),
+    )
+
+
+def analytics_cost(row: Any) -> ListedCost | None:
+    """A row of `analytics/cost` by token type, without its tokens; None for what has no such price."""
+    group, cost = _object(row, "group"), _object(row, "cost")
+    kind = _kind_of(group)
+    if kind is None or cost.get("currency") != "USD":
+        return None
+    dollars, step = _cents(cost, "list_amount")
+    return ListedCost(
+        at=moment_of(row, "starting_at"),
+        ends_at=moment_of(row, "ending_at"),
+        dimensions=dimensions_of(group),
+        kind=kind,
+        tokens=0,
+        cost_usd=dollars,
+        step_usd=step,
+    )
+
+
+def cost_report_rows(bucket: Any) -> Iterator[ListedCost]:
+    """The rows of a day of `cost_report`, grouped by description; without their tokens."""
+    at, ends_at = moment_of(bucket, "starting_at"), moment_of(bucket, "ending_at")
+    for row in _list(bucket, "results"):
+        kind = _kind_of(row)
+        if kind is not None and row.get("currency") == "USD":
+            dollars, step = _cents(row, "amount")
+            yield ListedCost(at, ends_at, dimensions_of(row), kind, 0, dollars, step)
+
+
+def dimensions_of(row: Any) -> Dimensions:
+    """The dimensions of a row; what it does not have is the usual value."""
+    return normal_dimensions(
+        _text(row, "model"),
+        inference_geo=_text(row, "inference_geo"),
+        service_tier=_text(row, "service_tier"),
+        speed=_text(row, "speed"),
+        context_window=_text(row, "context_window"),
+    )
+
+
+def counts_of(row: Any) -> Counts:
+    """Tokens and searches of a row."""
+    written = row.get("cache_creation")
+    searches = row.get("server_tool_use")
+    found = {
+        "input": _count(row, "uncached_input_tokens"),
+        "output": _count(row, "output_tokens"),
+        "cache_read": _count(row, "cache_read_input_tokens"),
+        "cache_write_5m": _count(written, "ephemeral_5m_input_tokens") if written is not None else 0,
+        "cache_write_1h": _count(written, "ephemeral_1h_input_tokens") if written is not None else 0,
+        "web_search_requests": _count(searches, "web_search_requests") if searches is not None else 0,
+    }
+    return tuple(found[kind] for kind in KINDS)
+
+
+def moment_of(row: Any, name: str) -> datetime:
+    """A time of a row, with its time zone."""
+    text = _text(row, name)
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        raise ReportUnreadable(name) from None
+    if moment.tzinfo is None:
+        raise ReportUnreadable(name)
+    return moment
+
+
+def _kind_of(row: Any) -> str | None:
+    """The kind of token that a row of costs is about; None for other costs."""
+    cost_type, token_type = _text(row, "cost_type"), _text(row, "token_type")
+    if cost_type == _WEB_SEARCH:
+        return "web_search_requests"
+    if cost_type != "tokens" or token_type is None:
+        return None
+    if token_type not in _TOKEN_TYPES:
+        raise ReportUnreadable("token_type")
+    return _TOKEN_TYPES[token_type]
+
+
+def _cents(row: Mapping[str, Any], name: str) -> tuple[Decimal, Decimal]:
+    """An amount of cents as dollars, and its last digit as dollars."""
+    text = row.get(name)
+    if not isinstance(text, str) or len(text) > _MOST_DIGITS:
+        raise ReportUnreadable(name)
+    try:
+        cents = Decimal(text)
+    except InvalidOperation:
+        raise ReportUnreadable(name) from None
+    if not cents.is_finite() or abs(cents) > MOST_COUNT:
+        raise ReportUnreadable(name)
+    return cents / _CENTS, Decimal(1).scaleb(int(cents.as_tuple().exponent)) / _CENTS
+
+
+def _count(row: Any, name: str) -> int:
+    value = row.get(name, 0) if isinstance(row, dict) else None
+    if type(value) is not int or not 0 <= value <= MOST_COUNT:
+        raise ReportUnreadable(name)
+    return value
+
+
+def _id(row: Any, name: str) -> str | None:
+    text = _text(row, name)
+    return None if text is None else identifier(text)
+
+
+def _text(row: Any, name: str) -> str | None:
+    value = row.get(name) if isinstance(row, dict) else 0
+    if value is not None and not isinstance(value, str):
+        raise ReportUnreadable(name)
+    return identifier(value) if value else None
+
+
+def _object(row: Any, name: str) -> dict[str, Any]:
+    value = row.get(name) if isinstance(row, dict) else None
+    if not isinstance(value, dict):
+        raise ReportUnreadable(name)
+    return value
+
+
+def _list(row: Any, name: str) -> list[dict[str, Any]]:
+    value = row.get(name) if isinstance(row, dict) else None
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ReportUnreadable(name)
+    return value

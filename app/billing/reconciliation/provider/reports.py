@@ -1,0 +1,292 @@
+"""ProviderReports: reads the usage and cost reports of the provider's Admin API."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import structlog
+
+from app.billing.reconciliation.provider.mapper import (
+    ReportUnreadable,
+    analytics_cost,
+    analytics_counts,
+    cost_report_rows,
+    request_row,
+    usage_rows,
+)
+from app.billing.reconciliation.records import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Counts,
+    Dimensions,
+    ListedCost,
+    ReportedRequests,
+    ReportedUsage,
+    Window,
+)
+from app.errors import Unavailable
+from app.tls import tls_context
+
+log = structlog.get_logger(__name__)
+
+USAGE_REPORT = "/v1/organizations/usage_report/messages"
+COST_REPORT = "/v1/organizations/cost_report"
+ANALYTICS_USAGE = "/v1/organizations/analytics/usage"
+ANALYTICS_COST = "/v1/organizations/analytics/cost"
+API_KEYS = "/v1/organizations/api_keys"
+
+_VERSION = "2023-06-01"
+_SPEED_BETA = "fast-mode-2026-02-01"
+_ANALYTICS_BETA = "analytics-usage-cost-2026-08-24"
+
+_USAGE_GROUPS = ("api_key_id", "model", "inference_geo", "service_tier", "speed", "context_window")
+_REQUEST_GROUPS = ("api_key_id", "model", "user_profile_id")
+_PRICE_GROUPS = ("model", "inference_geo", "service_tier", "speed", "context_window")
+_WIDTHS = {MINUTE: ("1m", 1440), HOUR: ("1h", 168), DAY: ("1d", 31)}
+"""The names of bucket widths, and how many buckets a page may have."""
+_ROWS_PER_PAGE = 1000
+
+_TIMEOUT_S = 60.0
+_TRIES = 5
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_MOST_PAGES = 2000
+_PAGE_BYTES = 32 * 1024 * 1024
+_NOT_OFFERED = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
+
+
+class ReportsUnavailable(Unavailable):
+    """The provider's reports cannot be read; try again later."""
+
+    code = "reports_unavailable"
+
+    @classmethod
+    def of(cls, path: str, problem: str) -> Self:
+        """The error for one report; contains nothing that the provider sent."""
+        return cls(f"{(cls.__doc__ or '').partition(chr(10))[0]} {path}: {problem}.")
+
+
+class ReportNotOffered(ReportsUnavailable):
+    """The provider does not offer this report to this key."""
+
+
+class ProviderReports:
+    """`async with ProviderReports(...) as reports:`; the only holder of the admin key."""
+
+    def __init__(self, *, base_url: str, admin_key: str, first_pause_s: float = _FIRST_PAUSE_S) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._headers = {"x-api-key": admin_key, "anthropic-version": _VERSION}
+        self._first_pause_s = first_pause_s
+        # Nothing of this machine's environment: no proxy, no .netrc. Redirects are not followed.
+        self._client = httpx.AsyncClient(trust_env=False, verify=tls_context(), timeout=_TIMEOUT_S)
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close all connections."""
+        await self._client.__aexit__(kind, error, trace)
+
+    async def usage(self, window: Window) -> list[ReportedUsage]:
+        """Tokens by minute, key and everything that prices depend on."""
+        buckets = self._report(USAGE_REPORT, window, width="1m", groups=_USAGE_GROUPS)
+        return [row async for bucket in buckets for row in _read(usage_rows, bucket)]
+
+    async def requests(self, window: Window) -> list[ReportedRequests]:
+        """Requests by minute, key, model and user profile; raises `ReportNotOffered`."""
+        rows = self._analytics(ANALYTICS_USAGE, window, width="1m", groups=_REQUEST_GROUPS)
+        return [_only(request_row, row) async for row in rows]
+
+    async def list_prices(self, window: Window) -> list[ListedCost]:
+        """List prices and tokens by hour and kind; raises `ReportNotOffered`."""
+        counted: dict[tuple[datetime, Dimensions], Counts] = {}
+        async for row in self._analytics(ANALYTICS_USAGE, window, width="1h", groups=_PRICE_GROUPS):
+            at, dimensions, counts = _only(analytics_counts, row)
+            counted[at, dimensions] = _plus(counted.get((at, dimensions)), counts)
+        groups = (*_PRICE_GROUPS, "cost_type", "token_type")
+        costs = [
+            _only(analytics_cost, row)
+            async for row in self._analytics(ANALYTICS_COST, window, width="1h", groups=groups)
+        ]
+        return _with_tokens([cost for cost in costs if cost is not None], counted)
+
+    async def daily_costs(self, window: Window) -> list[ListedCost]:
+        """What was charged for the whole days of a window, with their tokens; by day and kind."""
+        counted: dict[tuple[datetime, Dimensions], Counts] = {}
+        async for bucket in self._report(USAGE_REPORT, window, width="1d", groups=_PRICE_GROUPS):
+            for row in _read(usage_rows, bucket):
+                key = row.at, row.dimensions
+                counted[key] = _plus(counted.get(key), row.counts)
+        costs = [
+            cost
+            async for bucket in self._report(COST_REPORT, window, width="1d", groups=("description",))
+            for cost in _read(cost_report_rows, bucket)
+        ]
+        return _with_tokens(costs, counted)
+
+    async def key_ids(self, secret: str) -> list[str]:
+        """The provider's ids of the keys whose visible part fits this key."""
+        found: list[str] = []
+        after: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._get(API_KEYS, [("limit", "100"), *([("after_id", after)] if after else [])])
+            keys = [each for each in _data(page) if _fits(each.get("partial_key_hint"), secret)]
+            found += [str(each["id"]) for each in keys if isinstance(each.get("id"), str)]
+            last = page.get("last_id")
+            if page.get("has_more") is not True or not isinstance(last, str) or last == after:
+                break
+            after = last
+        return found
+
+    def _report(
+        self, path: str, window: Window, *, width: str, groups: Sequence[str]
+    ) -> AsyncIterator[dict[str, Any]]:
+        limit = dict(_WIDTHS.values())[width]
+        return self._pages(
+            path,
+            [*_span(window), ("bucket_width", width), ("limit", str(limit)), *_grouped(groups)],
+            beta=_SPEED_BETA if "speed" in groups else None,
+        )
+
+    def _analytics(
+        self, path: str, window: Window, *, width: str, groups: Sequence[str]
+    ) -> AsyncIterator[dict[str, Any]]:
+        query = [*_span(window), ("time_bucket_width", width), ("limit", str(_ROWS_PER_PAGE))]
+        return self._pages(
+            path, [*query, ("order_by", "time"), ("order", "asc"), *_grouped(groups)], beta=_ANALYTICS_BETA
+        )
+
+    async def _pages(
+        self, path: str, query: list[tuple[str, str]], *, beta: str | None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The items of all pages."""
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._get(path, [*query, *([("page", cursor)] if cursor else [])], beta=beta)
+            for item in _data(page):
+                yield item
+            following = page.get("next_page")
+            if page.get("has_more") is not True:
+                return
+            if not isinstance(following, str) or following == cursor:
+                raise _unreadable(path, "next_page")
+            cursor = following
+        raise _unreadable(path, "has_more")
+
+    async def _get(
+        self, path: str, query: list[tuple[str, str]], *, beta: str | None = None
+    ) -> dict[str, Any]:
+        headers = {**self._headers, **({} if beta is None else {"anthropic-beta": beta})}
+        url = f"{self._base_url}{path}"
+        request = httpx.Request("GET", url, params=httpx.QueryParams(query), headers=headers)
+        for tried in range(1, _TRIES + 1):
+            try:
+                async with asyncio.timeout(_TIMEOUT_S):
+                    status, body, retry_after = await self._send(request)
+            except (TimeoutError, httpx.HTTPError) as error:
+                problem, retry_after = type(error).__name__, None
+            else:
+                if status == HTTPStatus.OK:
+                    return _object(path, body)
+                problem = str(status)
+                if status in _NOT_OFFERED:
+                    raise ReportNotOffered.of(path, problem)
+                if status != HTTPStatus.TOO_MANY_REQUESTS and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    break
+            if tried < _TRIES:
+                await asyncio.sleep(self._pause_s(tried, retry_after))
+        raise ReportsUnavailable.of(path, problem)
+
+    async def _send(self, request: httpx.Request) -> tuple[int, bytes, str | None]:
+        response = await self._client.send(request, stream=True)
+        try:
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > _PAGE_BYTES:
+                    raise _unreadable(request.url.path, "size")
+            return response.status_code, bytes(body), response.headers.get("retry-after")
+        finally:
+            await response.aclose()
+
+    def _pause_s(self, tried: int, retry_after: str | None) -> float:
+        pause: float = self._first_pause_s * 2 ** (tried - 1)
+        with suppress(ValueError):
+            pause = max(0.0, float(retry_after)) if retry_after else pause
+        return min(pause, _LONGEST_PAUSE_S)
+
+
+def _read(rows: Any, bucket: dict[str, Any]) -> list[Any]:
+    try:
+        return list(rows(bucket))
+    except ReportUnreadable as error:
+        raise _unreadable("a report", str(error)) from error
+
+
+def _only(row_of: Any, row: dict[str, Any]) -> Any:
+    return _read(lambda each: [row_of(each)], row)[0]
+
+
+def _unreadable(path: str, what: str) -> ReportsUnavailable:
+    return ReportsUnavailable.of(path, f"unknown form: {what}")
+
+
+def _object(path: str, body: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise _unreadable(path, "no JSON object")
+    return parsed
+
+
+def _data(page: Mapping[str, Any]) -> list[dict[str, Any]]:
+    data = page.get("data")
+    if not isinstance(data, list) or not all(isinstance(each, dict) for each in data):
+        raise _unreadable("a report", "data")
+    return data
+
+
+def _span(window: Window) -> list[tuple[str, str]]:
+    return [("starting_at", _rfc3339(window.start)), ("ending_at", _rfc3339(window.end))]
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _grouped(groups: Sequence[str]) -> list[tuple[str, str]]:
+    return [("group_by[]", group) for group in groups]
+
+
+def _plus(one: Counts | None, other: Counts) -> Counts:
+    return other if one is None else tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def _with_tokens(
+    costs: list[ListedCost], counted: Mapping[tuple[datetime, Dimensions], Counts]
+) -> list[ListedCost]:
+    return [cost.with_tokens_of(counted.get((cost.at, cost.dimensions))) for cost in costs]
+
+
+def _fits(hint: Any, secret: str) -> bool:
+    """Whether a key is the one of a hint such as `sk-ant-api03-R2D...igAA`."""
+    if not isinstance(hint, str):
+        return False
+    start, dots, end = hint.partition("...")
+    return bool(dots and start and end) and secret.startswith(start) and secret.endswith(end)

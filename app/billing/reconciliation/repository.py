@@ -1,0 +1,401 @@
+"""SQL for reconciliations: what receipts record, and what comparisons found."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Table, and_, delete, func, insert, select, text, update
+from sqlalchemy.dialects import postgresql
+
+from app.billing.receipts.records import Receipt
+from app.billing.receipts.repository import receipt_of
+from app.billing.receipts.tables import charge_receipts
+from app.billing.reconciliation.records import (
+    KINDS,
+    LONG_CONTEXT,
+    LONG_PROMPT,
+    CallCounts,
+    Counts,
+    Difference,
+    Dimensions,
+    PriceDifference,
+    ReconciledHour,
+    ReconciledWindow,
+    RecordedUsage,
+    UnbilledMessage,
+    Window,
+    normal_dimensions,
+)
+from app.billing.reconciliation.tables import (
+    gateway_calls,
+    price_differences,
+    reconciled_usage,
+    reconciliation_differences,
+    reconciliations,
+    unbilled_messages,
+)
+from app.db import Reader, Transaction
+from app.ids import AccountId
+
+_receipts = charge_receipts.c
+_runs = reconciliations.c
+_hours = reconciled_usage.c
+_found = reconciliation_differences.c
+_prices = price_differences.c
+
+_UNIT_STEP = Decimal("1e-18")
+_DIMENSION_NAMES = Dimensions._fields
+
+_RECORDED = text(
+    f"""
+    SELECT date_trunc('minute', used_at) AS began, date_trunc('minute', created_at) AS ended, account_id,
+           model, requested_model, inference_geo, service_tier, speed,
+           input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens > {LONG_PROMPT}
+               AS long_prompt,
+           output_estimated, usage_unit_id LIKE 'unanswered-%' AS unanswered,
+           (stop_reason = 'refusal' AND output_tokens = 0) IS TRUE AS refused,
+           jsonb_array_length(unpriced) > 0 AS unpriced,
+           count(*) FILTER (WHERE basis <> 'adjustment') AS receipts, sum(cost_usd) AS cost_usd,
+           sum(input_tokens) AS input, sum(output_tokens) AS output, sum(cache_read_tokens) AS cache_read,
+           sum(cache_write_5m_tokens) AS cache_write_5m, sum(cache_write_1h_tokens) AS cache_write_1h,
+           sum(web_search_requests) AS web_search_requests
+      FROM charge_receipts
+     WHERE used_at >= :start AND used_at < :end
+       AND (jsonb_typeof(provider_usage -> 'iterations') = 'array') IS NOT TRUE
+       AND (jsonb_typeof(provider_usage -> 'server_tool_use') = 'object') IS NOT TRUE
+     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+    """  # noqa: S608 - a constant
+)
+"""Sums of the receipts whose counts are all of one model."""
+
+_IN_PARTS = text(
+    "((jsonb_typeof(provider_usage -> 'iterations') = 'array') IS TRUE"
+    " OR (jsonb_typeof(provider_usage -> 'server_tool_use') = 'object') IS TRUE)"
+)
+
+_ADD_CALLS = text(
+    """
+    INSERT INTO gateway_calls AS held (minute, model, sent, refused)
+    SELECT * FROM unnest(CAST(:minutes AS timestamptz[]), CAST(:models AS text[]),
+                         CAST(:sent AS bigint[]), CAST(:refused AS bigint[]))
+     ORDER BY 1, 2
+    ON CONFLICT (minute, model) DO UPDATE SET
+        sent = held.sent + excluded.sent, refused = held.refused + excluded.refused
+    """
+)
+
+
+async def find_recorded(reader: Reader, window: Window) -> list[RecordedUsage]:
+    """Sums by minute of the receipts that consist of one part."""
+    rows = (await reader.execute(_RECORDED, window._asdict())).mappings()
+    return [
+        RecordedUsage(
+            began=row["began"],
+            ended=row["ended"],
+            account_id=AccountId(row["account_id"]),
+            dimensions=normal_dimensions(
+                row["model"],
+                inference_geo=row["inference_geo"],
+                service_tier=row["service_tier"],
+                speed=row["speed"],
+                context_window=LONG_CONTEXT if row["long_prompt"] else None,
+            ),
+            counts=tuple(int(row[kind]) for kind in KINDS),
+            receipts=row["receipts"],
+            cost_usd=row["cost_usd"],
+            served_model=row["model"],
+            requested_model=row["requested_model"],
+            estimated_output=row["output_estimated"],
+            unanswered=row["unanswered"],
+            refused=row["refused"],
+            unpriced=row["unpriced"],
+        )
+        for row in rows
+    ]
+
+
+async def find_receipts_in_parts(
+    reader: Reader, window: Window, *, after: tuple[datetime, UUID] | None, limit: int
+) -> list[Receipt]:
+    """The other receipts, in the order of time, after a time and id."""
+    statement = select(charge_receipts).where(
+        _receipts.used_at >= window.start, _receipts.used_at < window.end, _IN_PARTS
+    )
+    if after is not None:
+        statement = statement.where(
+            text("(charge_receipts.used_at, charge_receipts.id) > (:after_at, :after_id)").bindparams(
+                after_at=after[0], after_id=after[1]
+            )
+        )
+    statement = statement.order_by(_receipts.used_at, _receipts.id).limit(limit)
+    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def find_equal_receipts(
+    reader: Reader, window: Window, dimensions: Dimensions, counts: Counts, *, limit: int
+) -> list[tuple[UUID, AccountId, str]]:
+    """Receipts of these counts: their id, account, and run/attempt/message."""
+    columns = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens")
+    values = zip((*columns, "cache_write_1h_tokens", "web_search_requests"), counts, strict=True)
+    statement = (
+        select(_receipts.id, _receipts.account_id, _receipts.source_reference)
+        .where(
+            _receipts.used_at >= window.start,
+            _receipts.used_at < window.end,
+            _receipts.basis != "adjustment",
+            func.regexp_replace(_receipts.model, "[-@]([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|latest)$", "")
+            == dimensions.model,
+            *(_receipts[name] == value for name, value in values),
+        )
+        .order_by(_receipts.used_at, _receipts.id)
+        .limit(limit)
+    )
+    return [(row[0], AccountId(row[1]), row[2]) for row in await reader.execute(statement)]
+
+
+async def find_calls(reader: Reader, window: Window) -> list[CallCounts]:
+    """Calls of all gateways."""
+    calls = gateway_calls.c
+    statement = select(calls.minute, calls.model, calls.sent, calls.refused).where(
+        calls.minute >= window.start, calls.minute < window.end
+    )
+    return [CallCounts(*row) for row in await reader.execute(statement)]
+
+
+async def add_calls(tx: Transaction, counts: Sequence[CallCounts]) -> None:
+    """Add calls of one gateway."""
+    arrays = {
+        "minutes": [each.at for each in counts],
+        "models": [each.model for each in counts],
+        "sent": [each.sent for each in counts],
+        "refused": [each.refused for each in counts],
+    }
+    await tx.execute(_ADD_CALLS, arrays)
+
+
+async def delete_old_calls(tx: Transaction, *, before: datetime) -> None:
+    """Forget calls of so long ago that no reconciliation needs them."""
+    await tx.execute(delete(gateway_calls).where(gateway_calls.c.minute < before))
+
+
+async def find_unbilled(reader: Reader, window: Window) -> list[UnbilledMessage]:
+    """Messages that no account is charged for."""
+    found = unbilled_messages.c
+    statement = select(found.used_at, found.model, found.counts).where(
+        found.used_at >= window.start, found.used_at < window.end
+    )
+    return [UnbilledMessage(row[0], row[1], _counts(row[2])) for row in await reader.execute(statement)]
+
+
+async def insert_unbilled(tx: Transaction, id_: UUID, message: UnbilledMessage) -> None:
+    """Record a message that no account is charged for."""
+    counts = _by_kind(message.counts)
+    await tx.execute(
+        insert(unbilled_messages).values(id=id_, used_at=message.at, model=message.model, counts=counts)
+    )
+
+
+async def claim(tx: Transaction, id_: UUID, window: Window, *, lease: timedelta) -> bool:
+    """Begin a reconciliation unless another one is running."""
+    now = func.clock_timestamp()
+    await tx.execute(
+        update(reconciliations)
+        .where(_runs.state == "running", _runs.lease_until < now)
+        .values(state="failed", problem="The process ended before the comparison did.", finished_at=now)
+    )
+    claimed = await tx.execute(
+        postgresql.insert(reconciliations)
+        .values(
+            id=id_,
+            window_start=window.start,
+            window_end=window.end,
+            state="running",
+            started_at=now,
+            lease_until=now + lease,
+        )
+        .on_conflict_do_nothing(index_elements=["state"], index_where=text("state = 'running'"))
+        .returning(_runs.id)
+    )
+    return claimed.first() is not None
+
+
+async def fail(tx: Transaction, id_: UUID, problem: str) -> None:
+    """End a reconciliation that found nothing out."""
+    await tx.execute(
+        update(reconciliations)
+        .where(_runs.id == id_, _runs.state == "running")
+        .values(state="failed", problem=problem, finished_at=func.clock_timestamp())
+    )
+
+
+async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow) -> bool:
+    """Store a result over earlier ones of the same time; False if the claim was lost."""
+    ended = await tx.execute(
+        update(reconciliations)
+        .where(_runs.id == id_, _runs.state == "running")
+        .values(state="complete", summary=dict(result.summary), finished_at=func.clock_timestamp())
+    )
+    if ended.rowcount != 1:
+        return False
+    window = result.window
+    tables = [reconciliation_differences]
+    if result.prices_audited:
+        tables.append(price_differences)
+    for table in tables:
+        await tx.execute(
+            update(table)
+            .where(
+                table.c.superseded_by.is_(None),
+                table.c.starting_at >= window.start,
+                table.c.starting_at < window.end,
+            )
+            .values(superseded_by=id_)
+        )
+    await tx.execute(delete(reconciled_usage).where(_hours.hour >= window.start, _hours.hour < window.end))
+    await _insert(tx, reconciled_usage, [{**asdict(each), "reconciliation_id": id_} for each in result.hours])
+    await _insert(tx, reconciliation_differences, [_row(id_, each) for each in result.differences])
+    await _insert(tx, price_differences, [_price_row(id_, each) for each in result.prices])
+    return True
+
+
+async def find_last_end(reader: Reader) -> datetime | None:
+    """Until when everything was compared at least once."""
+    statement = select(func.max(_runs.window_end)).where(_runs.state == "complete")
+    found: datetime | None = (await reader.execute(statement)).scalar()
+    return found
+
+
+async def find_last_problem(reader: Reader) -> str | None:
+    """Why the latest reconciliation failed; None if it did not."""
+    statement = (
+        select(_runs.problem).where(_runs.state != "running").order_by(_runs.finished_at.desc()).limit(1)
+    )
+    found: str | None = (await reader.execute(statement)).scalar()
+    return found
+
+
+async def find_hours(reader: Reader, window: Window) -> list[ReconciledHour]:
+    """The sums of each hour and model."""
+    names = tuple(ReconciledHour.__dataclass_fields__)
+    statement = (
+        select(*(_hours[name] for name in names))
+        .where(_hours.hour >= window.start, _hours.hour < window.end)
+        .order_by(_hours.hour, _hours.model)
+    )
+    return [ReconciledHour(*row) for row in await reader.execute(statement)]
+
+
+async def find_differences(
+    reader: Reader, window: Window, *, explained: bool | None = None, limit: int | None = None
+) -> list[Difference]:
+    """Differences that the latest comparison of their time has found."""
+    conditions: list[ColumnElement[bool]] = [
+        _found.superseded_by.is_(None),
+        _found.starting_at >= window.start,
+        _found.starting_at < window.end,
+    ]
+    if explained is not None:
+        conditions.append(_found.explained == explained)
+    statement = select(reconciliation_differences).where(and_(*conditions))
+    statement = statement.order_by(_found.starting_at, _found.id).limit(limit)
+    return [_difference(row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def find_price_differences(
+    reader: Reader, window: Window, *, limit: int | None = None
+) -> list[PriceDifference]:
+    """Prices that the latest audit of their time has found to differ."""
+    statement = (
+        select(price_differences)
+        .where(
+            _prices.superseded_by.is_(None),
+            _prices.starting_at >= window.start,
+            _prices.starting_at < window.end,
+        )
+        .order_by(_prices.starting_at, _prices.id)
+        .limit(limit)
+    )
+    return [_price_difference(row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def _insert(tx: Transaction, table: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        await tx.execute(insert(table), rows)
+
+
+def _row(id_: UUID, each: Difference) -> dict[str, Any]:
+    return {
+        **_common(id_, each),
+        "cause": each.cause,
+        "explained": each.is_explained,
+        "counts": _by_kind(each.counts),
+        "amount_usd": each.amount_usd,
+        "lines": list(each.lines),
+        "api_key_id": each.api_key_id,
+        "account_id": each.account_id,
+        "evidence": dict(each.evidence),
+    }
+
+
+def _price_row(id_: UUID, each: PriceDifference) -> dict[str, Any]:
+    return {
+        **_common(id_, each),
+        "kind": each.kind,
+        "tokens": each.tokens,
+        "provider_unit_usd": _unit(each.provider_unit_usd),
+        "own_unit_usd": None if each.own_unit_usd is None else _unit(each.own_unit_usd),
+        "price_version": each.price_version,
+        "amount_usd": each.amount_usd,
+        "source": each.source,
+    }
+
+
+def _common(id_: UUID, each: Difference | PriceDifference) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "reconciliation_id": id_,
+        "starting_at": each.starting_at,
+        "ending_at": each.ending_at,
+        **each.dimensions._asdict(),
+        "found_at": func.clock_timestamp(),
+    }
+
+
+def _unit(dollars: Decimal) -> Decimal:
+    return dollars.quantize(_UNIT_STEP, ROUND_HALF_UP)
+
+
+def _difference(row: Any) -> Difference:
+    return Difference(
+        id=row["id"],
+        starting_at=row["starting_at"],
+        ending_at=row["ending_at"],
+        dimensions=_dimensions(row),
+        cause=row["cause"],
+        counts=_counts(row["counts"]),
+        amount_usd=row["amount_usd"],
+        lines=row["lines"],
+        api_key_id=row["api_key_id"],
+        account_id=row["account_id"],
+        evidence=row["evidence"],
+    )
+
+
+def _price_difference(row: Any) -> PriceDifference:
+    names = (name for name in PriceDifference.__dataclass_fields__ if name != "dimensions")
+    return PriceDifference(dimensions=_dimensions(row), **{name: row[name] for name in names})
+
+
+def _dimensions(row: Any) -> Dimensions:
+    return Dimensions(*(row[name] for name in _DIMENSION_NAMES))
+
+
+def _by_kind(counts: Counts) -> dict[str, int]:
+    return dict(zip(KINDS, counts, strict=True))
+
+
+def _counts(by_kind: dict[str, int]) -> Counts:
+    return tuple(by_kind[kind] for kind in KINDS)

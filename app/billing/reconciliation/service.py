@@ -1,0 +1,278 @@
+"""Reconciliation: compares receipts with the provider's reports, on request and every hour."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import structlog
+
+from app.background import forever
+from app.billing.prices.price_list import PriceList
+from app.billing.reconciliation.comparing.alignment import REACH, best_moment
+from app.billing.reconciliation.comparing.comparison import compare
+from app.billing.reconciliation.comparing.price_audit import audit_prices
+from app.billing.reconciliation.comparing.receipt_parts import recorded_parts
+from app.billing.reconciliation.comparing.summary import hours_of, log_new
+from app.billing.reconciliation.comparing.unit_prices import UnitPrices
+from app.billing.reconciliation.provider.reports import ProviderReports, ReportNotOffered, ReportsUnavailable
+from app.billing.reconciliation.records import (
+    DAY,
+    HOUR,
+    Books,
+    CostSource,
+    Difference,
+    ListedCost,
+    ReconciledWindow,
+    ReportedRequests,
+    Window,
+    floor_to,
+)
+from app.billing.reconciliation.repository import (
+    claim,
+    complete,
+    delete_old_calls,
+    fail,
+    find_calls,
+    find_differences,
+    find_equal_receipts,
+    find_last_end,
+    find_price_differences,
+    find_receipts_in_parts,
+    find_recorded,
+    find_unbilled,
+)
+from app.db import Database
+from app.errors import AppError, Conflict
+from app.ids import AccountId, new_uuid
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 600.0
+"""How often it is checked whether another hour can be compared."""
+
+REPEATED = timedelta(hours=24)
+"""How much is compared again each time: reports and receipts may be late."""
+
+_MOST = timedelta(days=31)
+_LEASE = timedelta(minutes=15)
+_MARGIN = 2 * REACH
+_CALLS_KEPT = timedelta(days=400)
+_SLICE = 1000
+_NAMED_RECEIPTS = 5
+
+
+class ReconciliationRunning(Conflict):
+    """Another process compares receipts with the provider's reports at this moment; try again later."""
+
+    code = "reconciliation_running"
+
+
+class ProviderKeyUnknown(AppError):
+    """It is not known which of the provider's API keys is ours; set RUNTALLY_PROVIDER_KEY_IDS."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciliationConfig:
+    """Which keys are ours, and how long the provider's reports take."""
+
+    run_key: str | None
+    """The key of the gateway: its id is looked up unless `key_ids` are given."""
+    key_ids: tuple[str, ...] = ()
+    settle: timedelta = timedelta(minutes=30)
+    """Reports of a time are complete so long after it."""
+
+
+class Reconciliation:
+    """Compares, stores and logs; several processes may try, and one at a time does."""
+
+    def __init__(
+        self,
+        database: Database,
+        prices: PriceList,
+        reports: ProviderReports,
+        *,
+        config: ReconciliationConfig,
+        find_profiles: Callable[[], Awaitable[Mapping[str, AccountId]]],
+    ) -> None:
+        """`find_profiles`: the accounts by the provider's ids of their user profiles."""
+        self._database = database
+        self._prices = prices
+        self._reports = reports
+        self._config = config
+        self._find_profiles = find_profiles
+        self._key_ids = frozenset(config.key_ids)
+
+    async def watch(self) -> None:
+        """Compare each hour once it is complete, until cancelled."""
+        await forever(self.compare_due, EVERY_S, name="reconciliation")
+
+    async def compare_due(self, *, now: datetime | None = None) -> list[ReconciledWindow]:
+        """Compare the hours that are complete and were not compared, and the day before them again."""
+        end = self.latest_end(now)
+        async with self._database.snapshot() as reader:
+            compared_to = await find_last_end(reader)
+        if compared_to is not None and compared_to >= end:
+            return []
+        start = end - REPEATED if compared_to is None else min(compared_to, end - REPEATED)
+        try:
+            return [each async for each in self.compare(Window(max(start, end - _MOST), end))]
+        except ReconciliationRunning:
+            # Another server does it.
+            return []
+
+    def latest_end(self, now: datetime | None = None) -> datetime:
+        """The end of the latest hour that the provider's reports contain completely."""
+        return floor_to((now or datetime.now(UTC)) - self._config.settle, HOUR)
+
+    async def compare(self, window: Window) -> AsyncIterator[ReconciledWindow]:
+        """Compare a window day by day; each day is stored as soon as it is done.
+
+        Raises `ReconciliationRunning`, `ProviderKeyUnknown` and `ReportsUnavailable`.
+        """
+        for part in window.days():
+            async with self._claimed(part) as id_:
+                result = await self._compared(part)
+                async with self._database.transaction() as tx:
+                    known = await find_differences(tx, part, explained=False)
+                    known_prices = await find_price_differences(tx, part)
+                    if not await complete(tx, id_, result):
+                        raise ReconciliationRunning
+            log_new(result, known=known, known_prices=known_prices)
+            yield result
+        async with self._database.transaction() as tx:
+            await delete_old_calls(tx, before=window.end - _CALLS_KEPT)
+
+    @asynccontextmanager
+    async def _claimed(self, window: Window) -> AsyncIterator[UUID]:
+        """Only one process compares at a time; a claim of a dead process expires."""
+        id_ = new_uuid()
+        async with self._database.transaction() as tx:
+            if not await claim(tx, id_, window, lease=_LEASE):
+                raise ReconciliationRunning
+        try:
+            async with asyncio.timeout(_LEASE.total_seconds() * 0.9):
+                yield id_
+        except BaseException as error:
+            reason = error.detail if isinstance(error, AppError) else type(error).__name__
+            if not isinstance(error, ReconciliationRunning):
+                log.error("reconciliation.failed", reason=reason, start=window.start.isoformat())  # noqa: TRY400
+            async with self._database.transaction() as tx:
+                await fail(tx, id_, reason)
+            raise
+
+    async def _compared(self, window: Window) -> ReconciledWindow:
+        wide = window.widened(_MARGIN)
+        reported = await self._reports.usage(wide)
+        requests = await self._requests(wide)
+        own_keys = await self._own_keys()
+        books = replace(
+            await self._books(wide),
+            window=window,
+            reported=reported,
+            requests=requests,
+            own_keys=own_keys,
+            profiles=await self._find_profiles(),
+        )
+        prices = UnitPrices(self._prices, books.recorded)
+        differences = await self._with_receipts(compare(books, prices))
+        costs, source = await self._costs(window)
+        audited = audit_prices(costs, prices, window=window, source=source or "analytics")
+        return ReconciledWindow(
+            window,
+            hours=hours_of(books, differences, costs if source == "analytics" else [], prices=prices),
+            differences=differences,
+            prices=audited,
+            prices_audited=source is not None,
+            summary={
+                "moment": best_moment(books.own_reported, books.recorded),
+                "requests_reported": requests is not None,
+                "costs": source,
+                "price_differences": len(audited),
+            },
+        )
+
+    async def _books(self, window: Window) -> Books:
+        async with self._database.snapshot() as reader:
+            recorded = await find_recorded(reader, window)
+            after: tuple[datetime, UUID] | None = None
+            while True:
+                receipts = await find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
+                recorded += [part for receipt in receipts for part in recorded_parts(receipt)]
+                if len(receipts) < _SLICE:
+                    break
+                after = receipts[-1].used_at, receipts[-1].id
+            return Books(
+                window=window,
+                reported=(),
+                recorded=recorded,
+                own_keys=frozenset(),
+                calls=await find_calls(reader, window),
+                unbilled=await find_unbilled(reader, window),
+            )
+
+    async def _own_keys(self) -> frozenset[str]:
+        if not self._key_ids:
+            if self._config.run_key is None:
+                raise ProviderKeyUnknown
+            found = await self._reports.key_ids(self._config.run_key)
+            if len(found) != 1:
+                raise ProviderKeyUnknown
+            self._key_ids = frozenset(found)
+        return self._key_ids
+
+    async def _requests(self, window: Window) -> list[ReportedRequests] | None:
+        try:
+            # The provider reports minutes for 24 hours at most.
+            return [row for part in window.days() for row in await self._reports.requests(part)]
+        except ReportNotOffered as error:
+            log.info("reconciliation.report_not_offered", reason=error.detail)
+            return None
+
+    async def _costs(self, window: Window) -> tuple[Sequence[ListedCost], CostSource | None]:
+        try:
+            return await self._reports.list_prices(window), "analytics"
+        except ReportNotOffered as error:
+            log.info("reconciliation.report_not_offered", reason=error.detail)
+        except ReportsUnavailable as error:
+            log.warning("reconciliation.costs_unavailable", reason=error.detail)
+            return [], None
+        if window != Window(floor_to(window.start, DAY), floor_to(window.start, DAY) + DAY):
+            return [], None
+        try:
+            return await self._reports.daily_costs(window), "cost_report"
+        except ReportsUnavailable as error:
+            log.warning("reconciliation.costs_unavailable", reason=error.detail)
+            return [], None
+
+    async def _with_receipts(self, differences: Sequence[Difference]) -> list[Difference]:
+        """Name the receipts that a difference may be about: those with exactly its counts."""
+        return [
+            await self._with_candidates(each) if each.cause == "not_reported" else each
+            for each in differences
+        ]
+
+    async def _with_candidates(self, difference: Difference) -> Difference:
+        counts = tuple(-count for count in difference.counts)
+        span = Window(difference.starting_at, difference.ending_at).widened(REACH)
+        async with self._database.snapshot() as reader:
+            found = await find_equal_receipts(
+                reader, span, difference.dimensions, counts, limit=_NAMED_RECEIPTS
+            )
+        if not found:
+            return difference
+        accounts = {account for _, account, _ in found}
+        account = accounts.pop() if len(accounts) == 1 else None
+        return replace(
+            difference,
+            cause="doubled_receipt" if len(found) > 1 else "not_reported",
+            account_id=difference.account_id or account,
+            evidence={
+                **difference.evidence,
+                "equal_receipts": [
+                    {"id": str(id_), "source_reference": reference} for id_, _, reference in found
+                ],
+            },
+        )
