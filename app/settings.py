@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 
-_URLS_WITH_PASSWORDS = {"DATABASE_URL", "REDIS_URL", "ANTHROPIC_BASE_URL"}
+_URLS_WITH_PASSWORDS = {"DATABASE_URL", "REDIS_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"}
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
@@ -56,6 +56,16 @@ class Settings(BaseSettings):
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
     anthropic_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL"
+    )
+    anthropic_admin_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_ADMIN_API_KEY")
+    anthropic_admin_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
+        "https://api.anthropic.com", validation_alias="ANTHROPIC_ADMIN_BASE_URL"
+    )
+    provider_key_ids: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), validation_alias="RUNTALLY_PROVIDER_KEY_IDS"
+    )
+    reconcile_settle_minutes: int = Field(
+        30, ge=5, le=10_080, validation_alias="RUNTALLY_RECONCILE_SETTLE_MINUTES"
     )
     claude_auth: Literal["api_key", "local_session"] = Field(
         "api_key", validation_alias="RUNTALLY_CLAUDE_AUTH"
@@ -113,7 +123,7 @@ class Settings(BaseSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
     allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
 
-    @field_validator("tools", "allowed_host_roots", "cors_origins", mode="before")
+    @field_validator("tools", "allowed_host_roots", "cors_origins", "provider_key_ids", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -131,7 +141,7 @@ class Settings(BaseSettings):
             message = 'must be a JSON object of strings, for example {"TOKEN": "..."}'
             raise ValueError(message) from None
 
-    @field_validator("anthropic_api_key")
+    @field_validator("anthropic_api_key", "anthropic_admin_api_key")
     @classmethod
     def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _HEADER_VALUE.fullmatch(value.get_secret_value()):

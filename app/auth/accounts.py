@@ -15,6 +15,7 @@ from app.auth.repository import (
     find_accounts,
     find_all_keys,
     find_key_by_hash,
+    find_provider_profiles,
     get_or_create_account,
     insert_key,
     lock_active_key,
@@ -76,6 +77,11 @@ class Accounts:
         if account is None:
             raise AccountNotFound
         return account
+
+    async def find_provider_profiles(self) -> dict[str, AccountId]:
+        """The accounts that have a user profile at the provider, by its id."""
+        async with self._database.snapshot() as reader:
+            return await find_provider_profiles(reader)
 
     async def wait_for_second_account(self) -> None:
         """Return as soon as there is a second account; polls the database."""

@@ -36,6 +36,14 @@ async def find_accounts(reader: Reader, page: PageRequest) -> list[AccountRecord
     return [AccountRecord(**row) for row in (await reader.execute(statement)).mappings()]
 
 
+async def find_provider_profiles(reader: Reader) -> dict[str, AccountId]:
+    """The ids of accounts by their user profile at the provider."""
+    statement = select(accounts.c.provider_profile_id, accounts.c.id).where(
+        accounts.c.provider_profile_id.is_not(None)
+    )
+    return {profile: AccountId(id_) for profile, id_ in await reader.execute(statement)}
+
+
 async def insert_key(
     tx: Transaction,
     account_id: AccountId,

@@ -17,9 +17,11 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reconciliation.calls import CallCounter
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
+from app.bootstrap.reconciliation import open_reconciliation
 from app.bootstrap.storage import open_database, open_journal, open_log
 from app.concurrency.offload import Offload
 from app.conversations.history import ConversationHistory
@@ -189,7 +191,9 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
-    metering = BilledMetering(receipts, ledger, planner.prices)
+    calls = CallCounter(database)
+    stack.push_async_callback(calls.aclose)
+    metering = BilledMetering(receipts, ledger, planner.prices, calls)
     agent = await stack.enter_async_context(
         open_agent(
             settings,
@@ -202,9 +206,17 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
         )
     )
     event_log = await open_log(settings, stack)
+    reconciliation = None
+    if settings.anthropic_admin_api_key is not None:
+        reconciliation = await stack.enter_async_context(
+            open_reconciliation(settings, database, planner.prices)
+        )
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(delivery.work)
+    tasks.start_soon(calls.watch)
+    if reconciliation is not None:
+        tasks.start_soon(reconciliation.watch)
     memory = _open_memory(settings, tasks)
     return _Infrastructure(
         settings=settings,

@@ -185,6 +185,29 @@ def reprice() -> None:
         asyncio.run(reprice_receipts(Settings.load(), console))
 
 
+@app.command()
+def reconcile(
+    *,
+    since: Annotated[
+        str | None, typer.Option("--from", help="The first day (UTC); the last 24 complete hours by default.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="The last day (UTC).")] = None,
+    month: Annotated[str | None, typer.Option(help="A whole month, for example 2026-11.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Compare receipts with the provider's reports; exits with 1 if a difference is unexplained."""
+    from app.cli.logs import configure_logs
+    from app.cli.reconcile import Span
+    from app.cli.reconcile import reconcile as run_reconcile
+
+    configure_logs()
+    with explained():
+        span = Span(since, until, month)
+        ok = asyncio.run(run_reconcile(Settings.load(), console, span, as_json=as_json))
+    if not ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
 @app.command("run")
 def run_graph(graph: str, prompt: str) -> None:
     """Run a graph on the server at RUNTALLY_URL and print its events as they arrive."""

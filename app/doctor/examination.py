@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
+from app.billing.reconciliation.calls import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
 from app.bootstrap.storage import attach_database, open_log
 from app.conversations.prompt_store import PromptStore
@@ -133,7 +134,11 @@ class _Examination:
                     cli=self._cli,
                 )
             )
-            return await probe(agent.executor, self._catalogs.models, billing)
+            found = await probe(agent.executor, self._catalogs.models, billing)
+        for message in billing.messages.values():
+            # The provider's reports contain it, and no receipt does.
+            await record_unbilled(self._database, message.model, message.usage, at=message.at)
+        return found
 
 
 async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:

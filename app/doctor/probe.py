@@ -16,7 +16,7 @@ from app.executors.port import ExecutionFailed, RunContext, RunPlan
 from app.gateway.call import CallCost, MeteringHooks
 from app.gateway.wire import MessageUsage
 from app.graphs.spec import GraphSpec
-from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
+from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry
 from app.requests import GraphRunRequest, Message, RunLimits
 from app.usage import Attribution, ExecutorType, Meters, UsageFact
@@ -35,6 +35,8 @@ class UnbilledMetering:
     """Prices for the gateway without charging any account."""
 
     prices: PriceList
+    messages: dict[MessageId, MessageUsage] = field(default_factory=dict)
+    """What the gateway measured."""
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:  # noqa: ARG002
         """See the protocol."""
@@ -43,9 +45,12 @@ class UnbilledMetering:
             _no_cost,
             _allow_call,
             on_start=_ignore_usage,
-            on_usage=_ignore_usage,
+            on_usage=self._keep,
             on_void=_ignore_usage,
         )
+
+    def _keep(self, message: MessageUsage) -> None:
+        self.messages[message.message_id] = message
 
     def charge(self, fact: UsageFact) -> Charge:
         """What the message would be charged."""

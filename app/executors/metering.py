@@ -13,6 +13,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reconciliation.calls import CallCounter
 from app.errors import Unavailable
 from app.executors.port import RunPlan
 from app.gateway.call import CallCost, MeteringHooks, Refusal
@@ -44,13 +45,21 @@ class BilledMetering:
     receipts: ReceiptQueue
     ledger: CreditLedger
     prices: PriceList
+    calls: CallCounter | None = None
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """See the protocol."""
         to_fact = partial(usage_fact, plan=plan, executor_type=executor_type)
 
         def on_start(message: MessageUsage, instead_of: MessageUsage | None) -> None:
+            if instead_of is None and self.calls is not None:
+                self.calls.count_sent(message.call.requested_model or message.model)
             self.receipts.start_message(to_fact(message), None if instead_of is None else to_fact(instead_of))
+
+        def on_void(message: MessageUsage) -> None:
+            if self.calls is not None:
+                self.calls.count_refused(message.call.requested_model or message.model)
+            self.receipts.void_message(to_fact(message))
 
         return MeteringHooks(
             cost_of=partial(self._cost_of, plan),
@@ -58,7 +67,7 @@ class BilledMetering:
             check_credit=_CreditCheck(self, plan).check,
             on_start=on_start,
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
-            on_void=lambda message: self.receipts.void_message(to_fact(message)),
+            on_void=on_void,
         )
 
     def _cost_of(self, plan: RunPlan, message: MessageUsage) -> Decimal:

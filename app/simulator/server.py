@@ -21,10 +21,13 @@ from app.server.loopback import (
     wait_for_disconnect,
 )
 from app.simulator import wire
+from app.simulator.admin_reports import ADMIN_PATH, AdminReports, AnsweredCall
 from app.simulator.compression import Compressor
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
+
+PROFILE_HEADER = "anthropic-user-profile-id"
 
 _UNKNOWN_PATH = HttpError(404, "not_found_error", "not found")
 _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
@@ -58,6 +61,7 @@ class Simulator:
     """By alias: the dated release that answers, and that the answer names as its model."""
     requests: list[ApiRequest] = field(default_factory=list)
     sent: list[RecordedMessage] = field(default_factory=list)
+    reports: AdminReports = field(default_factory=AdminReports)
     url: str = ""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -79,7 +83,10 @@ class Simulator:
         body = await read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
-        if self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
+        if ADMIN_PATH in path:
+            report = self.reports.answer(path, headers, scope["query_string"])
+            await _send_report(send, report)
+        elif self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
             await _send_error(send, _BAD_KEY)
         elif method == "GET" and path.endswith("/v1/models"):
             models = [{"type": "model", "id": name, "display_name": name} for name in MODELS]
@@ -104,6 +111,9 @@ class Simulator:
         model = answer.model or self.releases.get(requested, requested)
         sent = RecordedMessage(answer.message_id, model, answer.usage)
         self.sent.append(sent)
+        self.reports.calls.append(
+            AnsweredCall(sent, request.headers.get("x-api-key", ""), request.headers.get(PROFILE_HEADER))
+        )
         if not request.body.get("stream"):
             sent.final_usage = {**answer.usage, **answer.final_usage}
             sent.first_byte_at = time.monotonic()
@@ -178,6 +188,13 @@ async def _until_disconnected(receive: Receive, sent: RecordedMessage) -> AsyncI
 async def _call_responder(responder: Responder, request: ApiRequest) -> Answer:
     answer = responder(request)
     return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _send_report(send: Send, report: dict[str, Any] | HttpError) -> None:
+    if isinstance(report, HttpError):
+        await _send_error(send, report)
+    else:
+        await _send_json(send, 200, report)
 
 
 async def _send_error(send: Send, failure: HttpError) -> None:

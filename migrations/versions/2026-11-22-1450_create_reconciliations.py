@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "c41b7f02a9d5"
-down_revision: str | None = "5e0c94b7d163"
+down_revision: str | None = "a3c71f5d08e2"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
@@ -131,7 +131,7 @@ def _columns_of_a_difference(table: str) -> list[sa.schema.SchemaItem]:
         sa.Column("starting_at", _TIME, nullable=False),
         sa.Column("ending_at", _TIME, nullable=False),
         *(sa.Column(name, sa.Text(), nullable=False) for name in _DIMENSIONS),
-        sa.Column("found_at", _TIME, nullable=False),
+        sa.Column("found_at", _TIME, nullable=False, server_default=sa.text("clock_timestamp()")),
         sa.Column("superseded_by", sa.Uuid(), nullable=True, comment="A later comparison"),
         sa.PrimaryKeyConstraint("id", name=op.f(f"pk_{table}")),
         _foreign_key(table, "reconciliation_id", "reconciliations"),

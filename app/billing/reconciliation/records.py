@@ -9,9 +9,10 @@ from uuid import UUID
 
 from app.billing.prices.model_names import undated_name
 from app.ids import AccountId, new_uuid
+from app.usage import TokenUsage
 
 KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h", "web_search_requests")
-"""What is compared, in the order of `Counts`."""
+"""What is compared, in the order of `Counts`: tokens, and then searches."""
 
 Counts: TypeAlias = tuple[int, ...]
 """Tokens and web searches by `KINDS`; differences have signs."""
@@ -301,6 +302,12 @@ def normal_dimensions(
 def floor_to(moment: datetime, width: timedelta) -> datetime:
     """The start of the bucket that contains a moment."""
     return moment - (moment - _EPOCH) % width
+
+
+def counts_of_usage(usage: TokenUsage) -> Counts:
+    """The counts of a message or a part of one."""
+    tokens = (getattr(usage, f"{kind}_tokens") for kind in KINDS[:-1])
+    return (*tokens, usage.web_search_requests)
 
 
 def plus(one: Counts, other: Counts) -> Counts:

@@ -360,7 +360,6 @@ def _common(id_: UUID, each: Difference | PriceDifference) -> dict[str, Any]:
         "starting_at": each.starting_at,
         "ending_at": each.ending_at,
         **each.dimensions._asdict(),
-        "found_at": func.clock_timestamp(),
     }
 
 

@@ -76,7 +76,7 @@ reconciliation_differences = Table(
     Column("api_key_id", Text),
     Column("account_id", Uuid, ForeignKey("accounts.id")),
     Column("evidence", JSONB, nullable=False),
-    Column("found_at", UtcDateTime, nullable=False),
+    Column("found_at", UtcDateTime, nullable=False, server_default=text("clock_timestamp()")),
     Column("superseded_by", Uuid, ForeignKey("reconciliations.id"), comment="A later comparison"),
 )
 Index(
@@ -101,7 +101,7 @@ price_differences = Table(
     Column("price_version", Text, nullable=False),
     Column("amount_usd", _USD, nullable=False, comment="The proposed adjustment"),
     Column("source", Text, nullable=False),
-    Column("found_at", UtcDateTime, nullable=False),
+    Column("found_at", UtcDateTime, nullable=False, server_default=text("clock_timestamp()")),
     Column("superseded_by", Uuid, ForeignKey("reconciliations.id"), comment="A later comparison"),
 )
 Index(

@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from app.billing.prices.price_list import rounded
 from app.billing.reconciliation.comparing.unit_prices import UnitPrices
 from app.billing.reconciliation.records import (
     CostSource,
@@ -14,6 +16,7 @@ from app.billing.reconciliation.records import (
     Window,
 )
 
+_MILLION = 1_000_000
 _TOLERANCE = Decimal("0.0001")
 """Of an amount: the provider's own rounding of many small amounts."""
 
@@ -73,6 +76,24 @@ def _summed(costs: Sequence[ListedCost]) -> list[ListedCost]:
             tokens=rows[0].tokens,
             cost_usd=sum((row.cost_usd for row in rows), Decimal(0)),
             step_usd=max(row.step_usd for row in rows) * len(rows),
+        )
+        for rows in groups.values()
+    ]
+
+
+def merged(differences: Sequence[PriceDifference]) -> list[PriceDifference]:
+    """One row per wrong price, however many hours it was wrong."""
+    groups: dict[object, list[PriceDifference]] = defaultdict(list)
+    for each in differences:
+        units = rounded(each.provider_unit_usd * _MILLION), each.own_unit_usd, each.price_version
+        groups[each.dimensions, each.kind, units].append(each)
+    return [
+        replace(
+            rows[0],
+            starting_at=min(row.starting_at for row in rows),
+            ending_at=max(row.ending_at for row in rows),
+            tokens=sum(row.tokens for row in rows),
+            amount_usd=sum((row.amount_usd for row in rows), Decimal(0)),
         )
         for rows in groups.values()
     ]

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from app.billing.prices.usage_reading import ADVISOR, PricedPart, read_usage
@@ -14,6 +15,7 @@ from app.billing.reconciliation.records import (
     NOTHING,
     Counts,
     RecordedUsage,
+    counts_of_usage,
     floor_to,
     normal_dimensions,
 )
@@ -70,8 +72,7 @@ def _recorded(
 
 
 def _counts(usage: TokenUsage, searches: int) -> Counts:
-    tokens = (getattr(usage, f"{kind}_tokens") for kind in KINDS if kind != _SEARCHES)
-    return (*tokens, searches)
+    return counts_of_usage(replace(usage, web_search_requests=searches))
 
 
 def _charged_by_model(receipt: Receipt) -> dict[str, Decimal]:

@@ -70,7 +70,7 @@ class ReportsUnavailable(Unavailable):
     @classmethod
     def of(cls, path: str, problem: str) -> Self:
         """The error for one report; contains nothing that the provider sent."""
-        return cls(f"{(cls.__doc__ or '').partition(chr(10))[0]} {path}: {problem}.")
+        return cls(f"{(cls.__doc__ or '').partition(chr(10))[0]} ({path}: {problem})")
 
 
 class ReportNotOffered(ReportsUnavailable):
@@ -192,7 +192,7 @@ class ProviderReports:
     ) -> dict[str, Any]:
         headers = {**self._headers, **({} if beta is None else {"anthropic-beta": beta})}
         url = f"{self._base_url}{path}"
-        request = httpx.Request("GET", url, params=httpx.QueryParams(query), headers=headers)
+        request = httpx.Request("GET", url, params=httpx.QueryParams(tuple(query)), headers=headers)
         for tried in range(1, _TRIES + 1):
             try:
                 async with asyncio.timeout(_TIMEOUT_S):
@@ -234,7 +234,7 @@ def _read(rows: Any, bucket: dict[str, Any]) -> list[Any]:
     try:
         return list(rows(bucket))
     except ReportUnreadable as error:
-        raise _unreadable("a report", str(error)) from error
+        raise _unreadable("report", str(error)) from error
 
 
 def _only(row_of: Any, row: dict[str, Any]) -> Any:
@@ -251,14 +251,14 @@ def _object(path: str, body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
-        raise _unreadable(path, "no JSON object")
+        raise _unreadable(path, "no_object")
     return parsed
 
 
 def _data(page: Mapping[str, Any]) -> list[dict[str, Any]]:
     data = page.get("data")
     if not isinstance(data, list) or not all(isinstance(each, dict) for each in data):
-        raise _unreadable("a report", "data")
+        raise _unreadable("report", "data")
     return data
 
 

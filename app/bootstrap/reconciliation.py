@@ -1,0 +1,44 @@
+"""The comparison of receipts with the provider's reports, if there is an admin key."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from app.auth.accounts import Accounts
+from app.billing.prices.price_list import PriceList
+from app.billing.reconciliation.provider.reports import ProviderReports
+from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
+from app.db import Database
+from app.errors import OperatorError
+from app.settings import Settings
+
+
+class AdminKeyMissing(OperatorError):
+    """ANTHROPIC_ADMIN_API_KEY is not set: the provider's reports cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__((type(self).__doc__ or "").strip())
+
+
+@asynccontextmanager
+async def open_reconciliation(
+    settings: Settings, database: Database, prices: PriceList
+) -> AsyncIterator[Reconciliation]:
+    """Open the provider's reports; raises `AdminKeyMissing`."""
+    admin_key, run_key = settings.anthropic_admin_api_key, settings.anthropic_api_key
+    if admin_key is None:
+        raise AdminKeyMissing
+    async with ProviderReports(
+        base_url=settings.anthropic_admin_base_url, admin_key=admin_key.get_secret_value()
+    ) as reports:
+        yield Reconciliation(
+            database,
+            prices,
+            reports,
+            config=ReconciliationConfig(
+                run_key=None if run_key is None else run_key.get_secret_value(),
+                key_ids=settings.provider_key_ids,
+                settle=timedelta(minutes=settings.reconcile_settle_minutes),
+            ),
+            find_profiles=Accounts(database).find_provider_profiles,
+        )

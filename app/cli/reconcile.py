@@ -1,0 +1,254 @@
+"""`runtally reconcile`: compares receipts with the provider's reports, also while a server runs."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from rich.console import Console
+from rich.table import Table
+
+from app.billing.reconciliation.comparing.price_audit import merged
+from app.billing.reconciliation.records import (
+    DAY,
+    KINDS,
+    Difference,
+    PriceDifference,
+    ReconciledHour,
+    ReconciledWindow,
+    Window,
+    floor_to,
+)
+from app.bootstrap.prices import price_list
+from app.bootstrap.reconciliation import open_reconciliation
+from app.bootstrap.storage import attach_database
+from app.errors import Invalid
+from app.settings import Settings
+
+_MONTH = re.compile(r"(\d{4})-(\d{2})")
+_EXPLAINED_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """The results of consecutive windows."""
+
+    window: Window
+    hours: Sequence[ReconciledHour]
+    differences: Sequence[Difference]
+    prices: Sequence[PriceDifference]
+
+    @property
+    def unexplained(self) -> list[Difference]:
+        """What somebody must look at."""
+        return [each for each in self.differences if not each.is_explained]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is explained and every price is the provider's."""
+        return not self.unexplained and not self.prices
+
+
+async def reconcile(settings: Settings, console: Console, span: "Span", *, as_json: bool) -> bool:
+    """Compare and print; returns whether everything is explained."""
+    async with (
+        attach_database(settings) as database,
+        open_reconciliation(settings, database, price_list(settings)) as reconciliation,
+    ):
+        window = span.window(end=reconciliation.latest_end())
+        results = [result async for result in reconciliation.compare(window)]
+    found = _joined(window, results)
+    if as_json:
+        console.print_json(json.dumps(_json(found)))
+    else:
+        show(found, console)
+    return found.ok
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The options that choose what is compared."""
+
+    since: str | None = None
+    until: str | None = None
+    month: str | None = None
+
+    def window(self, *, end: datetime) -> Window:
+        """The window; nothing after `end`, because the provider's reports of it may be incomplete."""
+        if self.month is not None:
+            start, last = _month(self.month)
+        else:
+            start = end - DAY if self.since is None else _day("--from", self.since)
+            last = end if self.until is None else _day("--to", self.until) + DAY
+        if start >= min(last, end):
+            raise Invalid.field("--from", f"must be before {end.isoformat()}: later hours are not complete")
+        return Window(start, min(last, end))
+
+
+def show(found: Reconciled, console: Console) -> None:
+    """Print sums by model, and every difference."""
+    start, end = (moment.strftime("%Y-%m-%d %H:%M") for moment in found.window)
+    console.print(_sums(found, title=f"Reconciled {start} to {end} UTC"))
+    if found.unexplained:
+        console.print(_differences(found.unexplained, title="Unexplained"))
+    explained = [each for each in found.differences if each.is_explained]
+    if explained:
+        console.print(_differences(explained[:_EXPLAINED_SHOWN], title="Explained"))
+        if len(explained) > _EXPLAINED_SHOWN:
+            console.print(f"and {len(explained) - _EXPLAINED_SHOWN} more; --json prints all.")
+    if found.prices:
+        console.print(_prices(found.prices))
+        console.print(
+            "Nothing is adjusted yet: correct RUNTALLY_PRICES_FILE, then `runtally reprice --wrong`."
+        )
+    console.print("Everything is explained." if found.ok else "Somebody must look at this.")
+
+
+def _joined(window: Window, results: Sequence[ReconciledWindow]) -> Reconciled:
+    return Reconciled(
+        window,
+        [hour for result in results for hour in result.hours],
+        [difference for result in results for difference in result.differences],
+        [price for result in results for price in result.prices],
+    )
+
+
+def _sums(found: Reconciled, *, title: str) -> Table:
+    table = _table(
+        "model",
+        "receipts",
+        "recorded",
+        "reported",
+        "residual",
+        "explained",
+        "unexplained",
+        "foreign",
+        title=title,
+    )
+    models = sorted({hour.model for hour in found.hours})
+    rows = [(model, [hour for hour in found.hours if hour.model == model]) for model in models]
+    for model, hours in [*rows, ("total", list(found.hours))]:
+        recorded, reported, unexplained, foreign = (
+            sum((getattr(hour, name) for hour in hours), Decimal(0))
+            for name in ("recorded_usd", "reported_usd", "unexplained_usd", "foreign_usd")
+        )
+        residual = reported - recorded
+        amounts = (recorded, reported, residual, residual - unexplained, unexplained, foreign)
+        table.add_row(model, str(sum(hour.receipts for hour in hours)), *map(_usd, amounts))
+    return table
+
+
+def _differences(differences: Sequence[Difference], *, title: str) -> Table:
+    table = _table("from", "to", "model", "cause", "reported - recorded", "USD", "where", title=title)
+    for each in differences:
+        table.add_row(
+            each.starting_at.strftime("%m-%d %H:%M"),
+            each.ending_at.strftime("%m-%d %H:%M"),
+            each.dimensions.model,
+            each.cause,
+            _counts(each),
+            "no price" if each.amount_usd is None else _usd(each.amount_usd),
+            _place(each),
+        )
+    return table
+
+
+def _prices(prices: Sequence[PriceDifference]) -> Table:
+    table = _table(
+        "from",
+        "model",
+        "kind",
+        "provider",
+        "ours",
+        "price list",
+        "tokens",
+        "proposed USD",
+        title="Prices per million that are not the provider's",
+    )
+    for each in merged(prices):
+        own = "none" if each.own_unit_usd is None else _per_million(each.own_unit_usd)
+        table.add_row(
+            each.starting_at.strftime("%m-%d %H:%M"),
+            " ".join(value for value in each.dimensions if value not in _USUAL),
+            each.kind,
+            _per_million(each.provider_unit_usd),
+            own,
+            each.price_version,
+            str(each.tokens),
+            _usd(each.amount_usd),
+        )
+    return table
+
+
+_USUAL = {"not_available", "standard", "0-200k"}
+
+
+def _table(*titles: str, title: str) -> Table:
+    table = Table(title=title)
+    for name in titles:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _counts(each: Difference) -> str:
+    named = zip(KINDS, each.counts, strict=True)
+    return ", ".join(f"{kind} {count:+d}" for kind, count in named if count)
+
+
+def _place(each: Difference) -> str:
+    equal = each.evidence.get("equal_receipts", ())
+    parts = [
+        *([f"key {each.api_key_id}"] if each.api_key_id else []),
+        *([f"account {each.account_id}"] if each.account_id else []),
+        *(receipt["source_reference"] for receipt in equal),
+    ]
+    return "\n".join(parts)
+
+
+def _usd(amount: Decimal) -> str:
+    return f"{amount:.6f}"
+
+
+def _per_million(unit: Decimal) -> str:
+    return f"{(unit * 1_000_000).normalize():f}"
+
+
+def _json(found: Reconciled) -> dict[str, object]:
+    return {
+        "ok": found.ok,
+        "from": found.window.start.isoformat(),
+        "to": found.window.end.isoformat(),
+        "hours": [_plain(hour) for hour in found.hours],
+        "differences": [_plain(each) for each in found.differences],
+        "prices": [_plain(each) for each in found.prices],
+    }
+
+
+def _plain(record: object) -> dict[str, object]:
+    return {name: _value(getattr(record, name)) for name in type(record).__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def _value(value: object) -> object:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if value is None or isinstance(value, int | str | list | dict):
+        return value
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    return list(value) if isinstance(value, tuple) else str(value)
+
+
+def _day(option: str, text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise Invalid.field(option, "must be a day such as 2026-11-22") from None
+
+
+def _month(text: str) -> tuple[datetime, datetime]:
+    if not _MONTH.fullmatch(text):
+        raise Invalid.field("--month", "must be a month such as 2026-11")
+    start = _day("--month", f"{text}-01")
+    return start, floor_to((start + timedelta(days=31)).replace(day=1), DAY)
