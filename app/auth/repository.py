@@ -41,7 +41,8 @@ async def find_provider_profiles(reader: Reader) -> dict[str, AccountId]:
     statement = select(accounts.c.provider_profile_id, accounts.c.id).where(
         accounts.c.provider_profile_id.is_not(None)
     )
-    return {profile: AccountId(id_) for profile, id_ in await reader.execute(statement)}
+    found = (await reader.execute(statement)).mappings()
+    return {row["provider_profile_id"]: AccountId(row["id"]) for row in found}
 
 
 async def insert_key(

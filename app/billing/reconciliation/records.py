@@ -204,6 +204,15 @@ class Books:
 
 
 @dataclass(frozen=True, slots=True)
+class EqualReceipt:
+    """A receipt with exactly the counts of a difference."""
+
+    id: UUID
+    account_id: UUID
+    source_reference: str
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """A located difference between report and receipts; counts are reported minus recorded."""
 

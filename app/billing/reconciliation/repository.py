@@ -21,6 +21,7 @@ from app.billing.reconciliation.records import (
     Counts,
     Difference,
     Dimensions,
+    EqualReceipt,
     PriceDifference,
     ReconciledHour,
     ReconciledWindow,
@@ -136,8 +137,8 @@ async def find_receipts_in_parts(
 
 async def find_equal_receipts(
     reader: Reader, window: Window, dimensions: Dimensions, counts: Counts, *, limit: int
-) -> list[tuple[UUID, AccountId, str]]:
-    """Receipts of these counts: their id, account, and run/attempt/message."""
+) -> list[EqualReceipt]:
+    """Receipts of these counts."""
     columns = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens")
     values = zip((*columns, "cache_write_1h_tokens", "web_search_requests"), counts, strict=True)
     statement = (
@@ -153,16 +154,16 @@ async def find_equal_receipts(
         .order_by(_receipts.used_at, _receipts.id)
         .limit(limit)
     )
-    return [(row[0], AccountId(row[1]), row[2]) for row in await reader.execute(statement)]
+    return [EqualReceipt(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_calls(reader: Reader, window: Window) -> list[CallCounts]:
     """Calls of all gateways."""
     calls = gateway_calls.c
-    statement = select(calls.minute, calls.model, calls.sent, calls.refused).where(
+    statement = select(calls.minute.label("at"), calls.model, calls.sent, calls.refused).where(
         calls.minute >= window.start, calls.minute < window.end
     )
-    return [CallCounts(*row) for row in await reader.execute(statement)]
+    return [CallCounts(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def add_calls(tx: Transaction, counts: Sequence[CallCounts]) -> None:
@@ -187,7 +188,8 @@ async def find_unbilled(reader: Reader, window: Window) -> list[UnbilledMessage]
     statement = select(found.used_at, found.model, found.counts).where(
         found.used_at >= window.start, found.used_at < window.end
     )
-    return [UnbilledMessage(row[0], row[1], _counts(row[2])) for row in await reader.execute(statement)]
+    rows = (await reader.execute(statement)).mappings()
+    return [UnbilledMessage(row["used_at"], row["model"], _counts(row["counts"])) for row in rows]
 
 
 async def insert_unbilled(tx: Transaction, id_: UUID, message: UnbilledMessage) -> None:
@@ -285,7 +287,7 @@ async def find_hours(reader: Reader, window: Window) -> list[ReconciledHour]:
         .where(_hours.hour >= window.start, _hours.hour < window.end)
         .order_by(_hours.hour, _hours.model)
     )
-    return [ReconciledHour(*row) for row in await reader.execute(statement)]
+    return [ReconciledHour(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_differences(
@@ -385,7 +387,8 @@ def _difference(row: Any) -> Difference:
 
 def _price_difference(row: Any) -> PriceDifference:
     names = (name for name in PriceDifference.__dataclass_fields__ if name != "dimensions")
-    return PriceDifference(dimensions=_dimensions(row), **{name: row[name] for name in names})
+    values: dict[str, Any] = {name: row[name] for name in names}
+    return PriceDifference(dimensions=_dimensions(row), **values)
 
 
 def _dimensions(row: Any) -> Dimensions:

@@ -67,8 +67,6 @@ _NAMED_RECEIPTS = 5
 class ReconciliationRunning(Conflict):
     """Another process compares receipts with the provider's reports at this moment; try again later."""
 
-    code = "reconciliation_running"
-
 
 class ProviderKeyUnknown(AppError):
     """It is not known which of the provider's API keys is ours; set RUNTALLY_PROVIDER_KEY_IDS."""
@@ -263,7 +261,7 @@ class Reconciliation:
             )
         if not found:
             return difference
-        accounts = {account for _, account, _ in found}
+        accounts = {AccountId(each.account_id) for each in found}
         account = accounts.pop() if len(accounts) == 1 else None
         return replace(
             difference,
@@ -272,7 +270,7 @@ class Reconciliation:
             evidence={
                 **difference.evidence,
                 "equal_receipts": [
-                    {"id": str(id_), "source_reference": reference} for id_, _, reference in found
+                    {"id": str(each.id), "source_reference": each.source_reference} for each in found
                 ],
             },
         )

@@ -65,8 +65,6 @@ _NOT_OFFERED = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOU
 class ReportsUnavailable(Unavailable):
     """The provider's reports cannot be read; try again later."""
 
-    code = "reports_unavailable"
-
     @classmethod
     def of(cls, path: str, problem: str) -> Self:
         """The error for one report; contains nothing that the provider sent."""
