@@ -1,7 +1,7 @@
 """Accounts: accounts and their API keys; authenticates requests by key."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -15,6 +15,7 @@ from app.auth.repository import (
     find_accounts,
     find_all_keys,
     find_key_by_hash,
+    find_names,
     find_provider_profiles,
     get_or_create_account,
     insert_key,
@@ -82,6 +83,11 @@ class Accounts:
         """The accounts that have a user profile at the provider, by its id."""
         async with self._database.snapshot() as reader:
             return await find_provider_profiles(reader)
+
+    async def find_names(self, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
+        """The names of these accounts."""
+        async with self._database.snapshot() as reader:
+            return await find_names(reader, account_ids)
 
     async def wait_for_second_account(self) -> None:
         """Return as soon as there is a second account; polls the database."""

@@ -1,5 +1,6 @@
 """SQL for accounts and API keys."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from sqlalchemy import func, or_, select, update
@@ -43,6 +44,13 @@ async def find_provider_profiles(reader: Reader) -> dict[str, AccountId]:
     )
     found = (await reader.execute(statement)).mappings()
     return {row["provider_profile_id"]: AccountId(row["id"]) for row in found}
+
+
+async def find_names(reader: Reader, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
+    """The names of these accounts."""
+    statement = select(accounts.c.id, accounts.c.name).where(accounts.c.id.in_(account_ids))
+    found = (await reader.execute(statement)).mappings()
+    return {AccountId(row["id"]): row["name"] for row in found}
 
 
 async def insert_key(

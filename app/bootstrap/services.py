@@ -17,7 +17,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.billing.reconciliation.calls import CallCounter
+from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,6 +10,7 @@ from decimal import Decimal
 from rich.console import Console
 from rich.table import Table
 
+from app.auth.accounts import Accounts
 from app.billing.reconciliation.comparing.price_audit import merged
 from app.billing.reconciliation.records import (
     DAY,
@@ -25,6 +26,7 @@ from app.bootstrap.prices import price_list
 from app.bootstrap.reconciliation import open_reconciliation
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid
+from app.ids import AccountId
 from app.settings import Settings
 
 _MONTH = re.compile(r"(\d{4})-(\d{2})")
@@ -39,6 +41,8 @@ class Reconciled:
     hours: Sequence[ReconciledHour]
     differences: Sequence[Difference]
     prices: Sequence[PriceDifference]
+    accounts: Mapping[AccountId, str]
+    """Names of accounts."""
 
     @property
     def unexplained(self) -> list[Difference]:
@@ -59,7 +63,9 @@ async def reconcile(settings: Settings, console: Console, span: "Span", *, as_js
     ):
         window = span.window(end=reconciliation.latest_end())
         results = [result async for result in reconciliation.compare(window)]
-    found = _joined(window, results)
+        concerned = {each.account_id for result in results for each in result.differences}
+        names = await Accounts(database).find_names({each for each in concerned if each is not None})
+    found = _joined(window, results, names)
     if as_json:
         console.print_json(json.dumps(_json(found)))
     else:
@@ -92,10 +98,10 @@ def show(found: Reconciled, console: Console) -> None:
     start, end = (moment.strftime("%Y-%m-%d %H:%M") for moment in found.window)
     console.print(_sums(found, title=f"Reconciled {start} to {end} UTC"))
     if found.unexplained:
-        console.print(_differences(found.unexplained, title="Unexplained"))
+        console.print(_differences(found.unexplained, found.accounts, title="Unexplained"))
     explained = [each for each in found.differences if each.is_explained]
     if explained:
-        console.print(_differences(explained[:_EXPLAINED_SHOWN], title="Explained"))
+        console.print(_differences(explained[:_EXPLAINED_SHOWN], found.accounts, title="Explained"))
         if len(explained) > _EXPLAINED_SHOWN:
             console.print(f"and {len(explained) - _EXPLAINED_SHOWN} more; --json prints all.")
     if found.prices:
@@ -106,12 +112,15 @@ def show(found: Reconciled, console: Console) -> None:
     console.print("Everything is explained." if found.ok else "Somebody must look at this.")
 
 
-def _joined(window: Window, results: Sequence[ReconciledWindow]) -> Reconciled:
+def _joined(
+    window: Window, results: Sequence[ReconciledWindow], names: Mapping[AccountId, str]
+) -> Reconciled:
     return Reconciled(
         window,
         [hour for result in results for hour in result.hours],
         [difference for result in results for difference in result.differences],
         [price for result in results for price in result.prices],
+        names,
     )
 
 
@@ -140,7 +149,7 @@ def _sums(found: Reconciled, *, title: str) -> Table:
     return table
 
 
-def _differences(differences: Sequence[Difference], *, title: str) -> Table:
+def _differences(differences: Sequence[Difference], names: Mapping[AccountId, str], *, title: str) -> Table:
     table = _table("from", "to", "model", "cause", "reported - recorded", "USD", "where", title=title)
     for each in differences:
         table.add_row(
@@ -150,7 +159,7 @@ def _differences(differences: Sequence[Difference], *, title: str) -> Table:
             each.cause,
             _counts(each),
             "no price" if each.amount_usd is None else _usd(each.amount_usd),
-            _place(each),
+            _place(each, names),
         )
     return table
 
@@ -197,11 +206,11 @@ def _counts(each: Difference) -> str:
     return ", ".join(f"{kind} {count:+d}" for kind, count in named if count)
 
 
-def _place(each: Difference) -> str:
+def _place(each: Difference, names: Mapping[AccountId, str]) -> str:
     equal = each.evidence.get("equal_receipts", ())
     parts = [
         *([f"key {each.api_key_id}"] if each.api_key_id else []),
-        *([f"account {each.account_id}"] if each.account_id else []),
+        *([] if each.account_id is None else [f"account {names[each.account_id]}"]),
         *(receipt["source_reference"] for receipt in equal),
     ]
     return "\n".join(parts)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
-from app.billing.reconciliation.calls import record_unbilled
+from app.billing.reconciliation.calls.counter import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
 from app.bootstrap.storage import attach_database, open_log
 from app.conversations.prompt_store import PromptStore

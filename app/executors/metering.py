@@ -13,7 +13,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
-from app.billing.reconciliation.calls import CallCounter
+from app.billing.reconciliation.calls.counter import CallCounter
 from app.errors import Unavailable
 from app.executors.port import RunPlan
 from app.gateway.call import CallCost, MeteringHooks, Refusal

@@ -12,6 +12,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
+from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reconciliation.provider.reports import ProviderReports
 from app.billing.reconciliation.records import Difference, ReconciledWindow, Window
 from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
@@ -70,6 +71,13 @@ class Bookkeeping:
         """The provider answers a call, and it is charged."""
         self.answered(at, usage, model=model)
         await self.charged(at, usage, model=model, **fields)
+
+    async def count_calls(self, at: datetime, sent: int) -> None:
+        """So many calls leave through the gateway."""
+        counter = CallCounter(self.database, now=lambda: at)
+        for _ in range(sent):
+            counter.count_sent(SONNET)
+        await counter.flush()
 
     async def compared(self, day: datetime) -> ReconciledWindow:
         """Compare one day."""

@@ -10,7 +10,6 @@ from sqlalchemy import text
 
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
-from app.billing.reconciliation.calls import CallCounter
 from app.billing.reconciliation.records import KINDS, MINUTE, Difference
 from app.db import Database
 from app.simulator.admin_reports import key_id
@@ -33,13 +32,6 @@ def counts(difference: Difference) -> dict[str, int]:
     return {kind: count for kind, count in zip(KINDS, difference.counts, strict=True) if count}
 
 
-async def count_calls(books: Bookkeeping, at: datetime, sent: int) -> None:
-    counter = CallCounter(books.database, now=lambda: at)
-    for _ in range(sent):
-        counter.count_sent(SONNET)
-    await counter.flush()
-
-
 async def test_equal_books_have_no_difference(books: Bookkeeping) -> None:
     for minutes in (0, 0, 3, 700):
         await books.both(DAY + timedelta(minutes=minutes))
@@ -55,8 +47,8 @@ async def test_equal_books_have_no_difference(books: Bookkeeping) -> None:
 async def test_a_lost_message_is_located(books: Bookkeeping) -> None:
     await books.both(NOON)
     books.answered(NOON + timedelta(minutes=7, seconds=30))
-    await count_calls(books, NOON, 1)
-    await count_calls(books, NOON + timedelta(minutes=7), 1)
+    await books.count_calls(NOON, 1)
+    await books.count_calls(NOON + timedelta(minutes=7), 1)
 
     (found,) = await books.unexplained(DAY)
 
@@ -69,7 +61,7 @@ async def test_a_lost_message_is_located(books: Bookkeeping) -> None:
 async def test_a_call_with_our_key_beside_the_gateway_is_no_lost_message(books: Bookkeeping) -> None:
     await books.both(NOON)
     books.answered(NOON)
-    await count_calls(books, NOON, 1)
+    await books.count_calls(NOON, 1)
 
     (found,) = await books.unexplained(DAY)
 

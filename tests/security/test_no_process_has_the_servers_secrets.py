@@ -14,10 +14,17 @@ from tests.programs import require
 
 SECRETS = {
     "ANTHROPIC_API_KEY": "sk-of-the-operator",
+    "ANTHROPIC_ADMIN_API_KEY": "admin-key-of-the-operator",
     "RUNTALLY_MCP_SECRETS": json.dumps({"TOKEN": "secret-of-an-mcp-server"}),
     "AWS_SECRET_ACCESS_KEY": "secret-of-another-program",
 }
-WORDS = ("sk-of-the-operator", "secret-of-an-mcp-server", "secret-of-another-program", KEY)
+WORDS = (
+    "sk-of-the-operator",
+    "admin-key-of-the-operator",
+    "secret-of-an-mcp-server",
+    "secret-of-another-program",
+    KEY,
+)
 
 
 def shown_by(process: psutil.Process, server: psutil.Process) -> str:
@@ -35,7 +42,10 @@ async def test_no_process_that_a_server_starts_has_its_secrets(tmp_path: Path) -
     leaks: set[str] = set()
     async with (
         Simulator(calling(bash("sleep 1"))) as simulator,
-        a_server(tmp_path, simulator.url, **own, **SECRETS) as (server, http),
+        a_server(tmp_path, simulator.url, ANTHROPIC_ADMIN_BASE_URL=simulator.url, **own, **SECRETS) as (
+            server,
+            http,
+        ),
     ):
         running = asyncio.create_task(http.post("/v1/runs/wait", json=a_request("go", graphId=EDITOR)))
         while not running.done():

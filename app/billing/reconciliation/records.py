@@ -319,6 +319,16 @@ def counts_of_usage(usage: TokenUsage) -> Counts:
     return (*tokens, usage.web_search_requests)
 
 
+def by_kind(counts: Counts) -> dict[str, int]:
+    """Counts as JSON."""
+    return dict(zip(KINDS, counts, strict=True))
+
+
+def counts_from(json: Mapping[str, int]) -> Counts:
+    """Counts that were stored as JSON."""
+    return tuple(json[kind] for kind in KINDS)
+
+
 def plus(one: Counts, other: Counts) -> Counts:
     """The sum by kind."""
     return tuple(a + b for a, b in zip(one, other, strict=True))

@@ -1,6 +1,5 @@
 """SQL for reconciliations: what receipts record, and what comparisons found."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -17,7 +16,6 @@ from app.billing.reconciliation.records import (
     KINDS,
     LONG_CONTEXT,
     LONG_PROMPT,
-    CallCounts,
     Counts,
     Difference,
     Dimensions,
@@ -26,17 +24,16 @@ from app.billing.reconciliation.records import (
     ReconciledHour,
     ReconciledWindow,
     RecordedUsage,
-    UnbilledMessage,
     Window,
+    by_kind,
+    counts_from,
     normal_dimensions,
 )
 from app.billing.reconciliation.tables import (
-    gateway_calls,
     price_differences,
     reconciled_usage,
     reconciliation_differences,
     reconciliations,
-    unbilled_messages,
 )
 from app.db import Reader, Transaction
 from app.ids import AccountId
@@ -75,17 +72,6 @@ _RECORDED = text(
 _IN_PARTS = text(
     "((jsonb_typeof(provider_usage -> 'iterations') = 'array') IS TRUE"
     " OR (jsonb_typeof(provider_usage -> 'server_tool_use') = 'object') IS TRUE)"
-)
-
-_ADD_CALLS = text(
-    """
-    INSERT INTO gateway_calls AS held (minute, model, sent, refused)
-    SELECT * FROM unnest(CAST(:minutes AS timestamptz[]), CAST(:models AS text[]),
-                         CAST(:sent AS bigint[]), CAST(:refused AS bigint[]))
-     ORDER BY 1, 2
-    ON CONFLICT (minute, model) DO UPDATE SET
-        sent = held.sent + excluded.sent, refused = held.refused + excluded.refused
-    """
 )
 
 
@@ -155,49 +141,6 @@ async def find_equal_receipts(
         .limit(limit)
     )
     return [EqualReceipt(**row) for row in (await reader.execute(statement)).mappings()]
-
-
-async def find_calls(reader: Reader, window: Window) -> list[CallCounts]:
-    """Calls of all gateways."""
-    calls = gateway_calls.c
-    statement = select(calls.minute.label("at"), calls.model, calls.sent, calls.refused).where(
-        calls.minute >= window.start, calls.minute < window.end
-    )
-    return [CallCounts(**row) for row in (await reader.execute(statement)).mappings()]
-
-
-async def add_calls(tx: Transaction, counts: Sequence[CallCounts]) -> None:
-    """Add calls of one gateway."""
-    arrays = {
-        "minutes": [each.at for each in counts],
-        "models": [each.model for each in counts],
-        "sent": [each.sent for each in counts],
-        "refused": [each.refused for each in counts],
-    }
-    await tx.execute(_ADD_CALLS, arrays)
-
-
-async def delete_old_calls(tx: Transaction, *, before: datetime) -> None:
-    """Forget calls of so long ago that no reconciliation needs them."""
-    await tx.execute(delete(gateway_calls).where(gateway_calls.c.minute < before))
-
-
-async def find_unbilled(reader: Reader, window: Window) -> list[UnbilledMessage]:
-    """Messages that no account is charged for."""
-    found = unbilled_messages.c
-    statement = select(found.used_at, found.model, found.counts).where(
-        found.used_at >= window.start, found.used_at < window.end
-    )
-    rows = (await reader.execute(statement)).mappings()
-    return [UnbilledMessage(row["used_at"], row["model"], _counts(row["counts"])) for row in rows]
-
-
-async def insert_unbilled(tx: Transaction, id_: UUID, message: UnbilledMessage) -> None:
-    """Record a message that no account is charged for."""
-    counts = _by_kind(message.counts)
-    await tx.execute(
-        insert(unbilled_messages).values(id=id_, used_at=message.at, model=message.model, counts=counts)
-    )
 
 
 async def claim(tx: Transaction, id_: UUID, window: Window, *, lease: timedelta) -> bool:
@@ -333,7 +276,7 @@ def _row(id_: UUID, each: Difference) -> dict[str, Any]:
         **_common(id_, each),
         "cause": each.cause,
         "explained": each.is_explained,
-        "counts": _by_kind(each.counts),
+        "counts": by_kind(each.counts),
         "amount_usd": each.amount_usd,
         "lines": list(each.lines),
         "api_key_id": each.api_key_id,
@@ -376,7 +319,7 @@ def _difference(row: Any) -> Difference:
         ending_at=row["ending_at"],
         dimensions=_dimensions(row),
         cause=row["cause"],
-        counts=_counts(row["counts"]),
+        counts=counts_from(row["counts"]),
         amount_usd=row["amount_usd"],
         lines=row["lines"],
         api_key_id=row["api_key_id"],
@@ -393,11 +336,3 @@ def _price_difference(row: Any) -> PriceDifference:
 
 def _dimensions(row: Any) -> Dimensions:
     return Dimensions(*(row[name] for name in _DIMENSION_NAMES))
-
-
-def _by_kind(counts: Counts) -> dict[str, int]:
-    return dict(zip(KINDS, counts, strict=True))
-
-
-def _counts(by_kind: dict[str, int]) -> Counts:
-    return tuple(by_kind[kind] for kind in KINDS)

@@ -11,6 +11,7 @@ import structlog
 
 from app.background import forever
 from app.billing.prices.price_list import PriceList
+from app.billing.reconciliation.calls.repository import delete_old_calls, find_calls, find_unbilled
 from app.billing.reconciliation.comparing.alignment import REACH, best_moment
 from app.billing.reconciliation.comparing.comparison import compare
 from app.billing.reconciliation.comparing.price_audit import audit_prices
@@ -33,16 +34,13 @@ from app.billing.reconciliation.records import (
 from app.billing.reconciliation.repository import (
     claim,
     complete,
-    delete_old_calls,
     fail,
-    find_calls,
     find_differences,
     find_equal_receipts,
     find_last_end,
     find_price_differences,
     find_receipts_in_parts,
     find_recorded,
-    find_unbilled,
 )
 from app.db import Database
 from app.errors import AppError, Conflict

@@ -9,8 +9,8 @@ import structlog
 
 from app.background import forever
 from app.billing.prices.model_names import undated_name
+from app.billing.reconciliation.calls.repository import add_calls, insert_unbilled
 from app.billing.reconciliation.records import MINUTE, CallCounts, UnbilledMessage, counts_of_usage, floor_to
-from app.billing.reconciliation.repository import add_calls, insert_unbilled
 from app.db import Database
 from app.errors import Unavailable
 from app.ids import new_uuid
