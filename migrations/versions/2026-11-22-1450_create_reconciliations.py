@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "c41b7f02a9d5"
-down_revision: str | None = "a3c71f5d08e2"
+down_revision: str | None = "3d7a60f1b9c4"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
