@@ -15,6 +15,7 @@ from app.billing.credit.ledger import AccountTerms, CreditLedger, usd
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
+from app.billing.receipts.correction import correct
 from app.billing.receipts.repricing import reprice
 from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
@@ -69,12 +70,21 @@ async def change_terms(
     console.print(_table(account, credit))
 
 
-async def reprice_receipts(settings: Settings, console: Console) -> None:
-    """Complete receipts of which a part had no price when they were recorded."""
+async def reprice_receipts(
+    settings: Settings, console: Console, *, used_since: datetime | None = None, dry_run: bool = False
+) -> None:
+    """Complete receipts of which a part had no price; or correct all since a moment."""
+    if dry_run and used_since is None:
+        raise Invalid.field("--dry-run", "needs --used-since")
     prices = price_list(settings)
     async with attach_database(settings) as database:
-        done = await reprice(database, prices)
-    console.print(f"{done.adjusted} receipts adjusted, {done.cost_usd:.10f} USD.")
+        if used_since is None:
+            done = await reprice(database, prices)
+        else:
+            since = used_since.replace(tzinfo=used_since.tzinfo or UTC)
+            done = await correct(database, prices, used_since=since, dry_run=dry_run)
+    would_be = "would be " if dry_run else ""
+    console.print(f"{done.adjusted} receipts {would_be}adjusted, {done.cost_usd:.10f} USD.")
     for part in done.still_unpriced:
         console.print(f"Still no price: {part}", style="yellow")
 

@@ -5,6 +5,7 @@ Modules are imported inside the commands: importing everything takes 1.5 seconds
 
 import asyncio
 import os
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -177,12 +178,19 @@ def credits_terms(
 
 
 @app.command("reprice")
-def reprice() -> None:
+def reprice(
+    used_since: Annotated[
+        datetime | None,
+        typer.Option(help="Instead: correct all messages since this moment (UTC) whose price has changed."),
+    ] = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what --used-since would do.")] = False,
+) -> None:
     """Charge messages that had no price when they were recorded and have one now."""
     from app.cli.credits import reprice_receipts
 
     with explained():
-        asyncio.run(reprice_receipts(Settings.load(), console))
+        asyncio.run(reprice_receipts(Settings.load(), console, used_since=used_since, dry_run=dry_run))
 
 
 @app.command()

@@ -115,7 +115,7 @@ async def test_messages_without_a_price_are_priced_later(world_of: WorldOf, tmp_
     before = await command(tmp_path, "reprice", **there)
     after = await command(tmp_path, "reprice", RUNTALLY_PRICES_FILE="prices.yaml", **there)
 
-    assert "Still no price: claude-new-1" in before.stdout
+    assert "Still no price: model=claude-new-1" in before.stdout
     assert "1 receipts adjusted, 0.0030000000 USD" in after.stdout
     assert (await world.http.get("/v1/balance")).json()["spent"] == 30_000
 

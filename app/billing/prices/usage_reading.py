@@ -53,7 +53,8 @@ class UsageReading:
     parts: tuple[PricedPart, ...]
     factors: Mapping[Dimension, str] = field(default_factory=dict)
     server_tools: Mapping[str, int] = field(default_factory=dict)
-    """Uses of the provider's own tools, by the name of their counter."""
+    """Uses of the provider's own tools, by the name of their counter; also counters that nobody knows, to
+    which an operator may have given a price."""
     unknown: tuple[str, ...] = ()
     """What no price can be known for, as `key=value`."""
 
@@ -69,7 +70,11 @@ def read_usage(model: str, usage: TokenUsage, reported: Reported) -> UsageReadin
     return UsageReading(
         parts=(*sampled, *own),
         factors={name: text for name in DIMENSIONS if (text := factor_value(reported.get(name)))},
-        server_tools={name: count for name, value in tools.items() if (count := count_of(value))},
+        server_tools={
+            identifier(name): count
+            for name, value in {**tools, **_other_counters(reported)}.items()
+            if (count := count_of(value))
+        },
         unknown=(*_unknown_keys(reported, iterations), *odd),
     )
 
@@ -119,11 +124,18 @@ def _part(iteration: Reported, model: str) -> PricedPart:
     return PricedPart(str(iteration["type"]), model_of_iteration(iteration) or model, token_usage(iteration))
 
 
+def _other_counters(reported: Reported) -> dict[str, int]:
+    """Counters beside those that are read; one that has the name of a tool's counter could be anything."""
+    names = reported.keys() - _READ - _INFORMATIVE - object_of(reported.get("server_tool_use")).keys()
+    return {name: count for name in sorted(names) if (count := count_of(reported[name]))}
+
+
 def _unknown_keys(reported: Reported, iterations: list[Reported]) -> Iterator[str]:
+    read = {*_READ, *_INFORMATIVE, *_other_counters(reported)}
     for name, value in reported.items():
         if name in TOKEN_COUNTS:
             yield from _invalid(name, value)
-        elif name not in _READ | _INFORMATIVE and value not in _NOTHING:
+        elif name not in read and value not in _NOTHING:
             yield f"{identifier(name)}={shown(value)}"
     yield from _nested_unknown("cache_creation", reported.get("cache_creation"), set(CACHE_WRITES))
     yield from _nested_unknown("server_tool_use", reported.get("server_tool_use"), None)

@@ -142,25 +142,36 @@ class Receipt(NewReceipt):
     created_at: datetime
     """Set by the database."""
 
-    def adjustment(self, charge: Charge, *, source_system: str) -> NewReceipt:
-        """The receipt that completes this unpriced one: what `charge` adds to it.
+    @property
+    def message(self) -> tuple[UUID, str, int, str]:
+        """What identifies the message; its adjustments have the same."""
+        return self.account_id, self.run_id, self.attempt, self.usage_unit_id
 
-        Its token counts are 0, because this one has them; its lines are those that are new.
+    def adjustment(
+        self, charge: Charge, *, source_system: str, earlier: Sequence["Receipt"] = ()
+    ) -> NewReceipt:
+        """The receipt that makes this one and its `earlier` adjustments cost what `charge` says.
+
+        Its token counts are 0, because this one has them; its lines are those that are new, and with a
+        negative quantity those that are no more.
         """
+        so_far = [self, *earlier]
         charged = _charged(charge)
         changed = {
             **_values(TokenUsage()),
             **charged,
-            "cost_usd": charge.cost_usd - self.cost_usd,
-            "charged_credits": charge.charged_credits - self.charged_credits,
+            "cost_usd": charge.cost_usd - sum(each.cost_usd for each in so_far),
+            "charged_credits": charge.charged_credits - sum(each.charged_credits for each in so_far),
             "cache_miss": None,
-            "cache_miss_usd": charge.cache_miss_usd - self.cache_miss_usd,
-            "cache_savings_usd": charge.cache_savings_usd - self.cache_savings_usd,
-            "lines": [line for line in charged["lines"] if line not in self.lines],
+            "cache_miss_usd": charge.cache_miss_usd - sum(each.cache_miss_usd for each in so_far),
+            "cache_savings_usd": charge.cache_savings_usd - sum(each.cache_savings_usd for each in so_far),
+            "lines": _changed_lines([line for each in so_far for line in each.lines], charged["lines"]),
         }
         kept = {name: getattr(self, name) for name in _field_names(NewReceipt)}
         own = {"id": new_uuid(), "source_system": source_system, "basis": "adjustment"}
-        return NewReceipt(**{**kept, **changed, **own})
+        again = sum(each.source_system == source_system for each in earlier)
+        reference = f"{self.source_reference}~{again + 1}" if again else self.source_reference
+        return NewReceipt(**{**kept, **changed, **own, "source_reference": reference})
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +213,27 @@ def _field_names(record: type[NewReceipt | TokenUsage]) -> tuple[str, ...]:
 def _charged(charge: Charge) -> dict[str, Any]:
     lines = [line.to_json() for line in charge.lines]
     return {**_values(charge), "lines": lines, "unpriced": list(charge.unpriced)}
+
+
+def _changed_lines(
+    before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
+) -> list[Mapping[str, str]]:
+    """The lines that are new, and those that are no more with a negative quantity."""
+    left = [dict(line) for line in before]
+    new: list[Mapping[str, str]] = []
+    for line in after:
+        if line in left:
+            left.remove(dict(line))
+        else:
+            new.append(line)
+    taken_back = [
+        {**line, **{name: _negated(line[name]) for name in ("quantity", "amount_usd")}} for line in left
+    ]
+    return [*taken_back, *new]
+
+
+def _negated(number: str) -> str:
+    return number.removeprefix("-") if number.startswith("-") else f"-{number}"
 
 
 def _values(record: TokenUsage | Attribution | ProviderCall | Charge) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, Exists, exists, func, select, text
+from sqlalchemy import Column, Exists, exists, func, select, text, tuple_
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
@@ -61,6 +62,26 @@ async def find_unadjusted(
     if after is not None:
         statement = statement.where(_receipts.id > after)
     statement = statement.order_by(_receipts.id).limit(limit)
+    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def find_used_since(
+    reader: Reader, since: datetime, *, after: UUID | None, limit: int
+) -> list[Receipt]:
+    """Receipts of messages of all accounts that began at this moment or later, in the order of their ids."""
+    statement = select(charge_receipts).where(_receipts.used_at >= since, _receipts.basis != "adjustment")
+    if after is not None:
+        statement = statement.where(_receipts.id > after)
+    statement = statement.order_by(_receipts.id).limit(limit)
+    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def find_adjustments(reader: Reader, receipts: Sequence[Receipt]) -> list[Receipt]:
+    """All adjustments of these receipts."""
+    runs = {(receipt.account_id, receipt.run_id) for receipt in receipts}
+    statement = select(charge_receipts).where(
+        tuple_(_receipts.account_id, _receipts.run_id).in_(runs), _receipts.basis == "adjustment"
+    )
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.billing.prices.model_price import DatedFactors, Factors
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage, Quote
 from app.provider_usage import clean_usage, token_usage
@@ -87,6 +88,11 @@ def test_each_dimension_has_its_price(extra: dict[str, Any], model: str, dollars
         ),
         ({"server_tool_use": 4}, "server_tool_use=4", "0.0180"),
         (
+            {"server_tool_use": {"web_search_requests": 1}, "web_search_requests": 2},
+            "web_search_requests=2",
+            "0.0280",
+        ),
+        (
             {"cache_creation": {"ephemeral_24h_input_tokens": 5}},
             "cache_creation.ephemeral_24h_input_tokens=5",
             "0.0180",
@@ -107,6 +113,16 @@ def test_what_nobody_knows_is_never_priced_as_if_it_did_not_matter(
 
     assert quote.unpriced == (part,)
     assert quote.cost_usd == Decimal(dollars)
+
+
+def test_an_operator_may_price_a_counter_that_nobody_knows() -> None:
+    factors = Factors(server_tools={"new_counter": Decimal("0.002"), "code_execution_requests": Decimal(0)})
+    prices = PriceList(operator_factors=[DatedFactors(frozenset(), NOW, factors)])
+    usage = {**PLAIN, "new_counter": 12, "server_tool_use": {"code_execution_requests": 5}}
+
+    quote = prices.quote(BilledUsage(SONNET, token_usage(usage), usage), at=NOW)
+
+    assert (quote.unpriced, quote.cost_usd) == ((), Decimal("0.042"))
 
 
 @pytest.mark.parametrize("nothing", [None, 0, "", False, [], {}])
