@@ -107,7 +107,7 @@ def show(found: Reconciled, console: Console) -> None:
     if found.prices:
         console.print(_prices(found.prices))
         console.print(
-            "Nothing is adjusted yet: correct RUNTALLY_PRICES_FILE, then `runtally reprice --wrong`."
+            "Nothing is adjusted yet: correct RUNTALLY_PRICES_FILE, then `runtally reprice --used-since DAY`."
         )
     console.print("Everything is explained." if found.ok else "Somebody must look at this.")
 
