@@ -18,6 +18,7 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.calls.counter import CallCounter
+from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
@@ -86,6 +87,7 @@ class Services:
     generator: Generator
     previewer: RunPreviewer
     billing: BillingReports
+    statements: ReconciliationStatements
     delivery: ReceiptDelivery
     ledger: CreditLedger
     graphs: GraphCatalog
@@ -165,6 +167,7 @@ async def open_services(
             generator=Generator(runs, planner.models, infra.schemas),
             previewer=RunPreviewer(planner, executor, infra.schemas),
             billing=infra.billing,
+            statements=ReconciliationStatements(infra.database),
             delivery=infra.delivery,
             ledger=infra.ledger,
             graphs=planner.graphs,

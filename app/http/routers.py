@@ -16,6 +16,7 @@ from app.http.api.keys.routes import router as keys
 from app.http.api.pages.routes import router as pages
 from app.http.api.prices.routes import router as prices
 from app.http.api.receipts.routes import router as receipts
+from app.http.api.reconciliation.routes import router as reconciliation
 from app.http.api.runs.command_routes import router as commands
 from app.http.api.runs.routes import router as runs
 from app.http.api.usage.routes import router as usage
@@ -23,7 +24,7 @@ from app.http.api.webhooks.routes import router as webhooks
 
 ROUTERS = (
     *(runs, commands, files, conversations, generate, ag_ui, ai_sdk),
-    *(receipts, prices, usage, balance, alarms, keys, accounts, webhooks, catalogs),
+    *(receipts, prices, usage, balance, alarms, reconciliation, keys, accounts, webhooks, catalogs),
     *(health, browser_session, pages),
 )
 

@@ -21,7 +21,6 @@ from app.billing.reconciliation.records import (
     Dimensions,
     EqualReceipt,
     PriceDifference,
-    ReconciledHour,
     ReconciledWindow,
     RecordedUsage,
     Window,
@@ -213,26 +212,6 @@ async def find_last_end(reader: Reader) -> datetime | None:
     return found
 
 
-async def find_last_problem(reader: Reader) -> str | None:
-    """Why the latest reconciliation failed; None if it did not."""
-    statement = (
-        select(_runs.problem).where(_runs.state != "running").order_by(_runs.finished_at.desc()).limit(1)
-    )
-    found: str | None = (await reader.execute(statement)).scalar()
-    return found
-
-
-async def find_hours(reader: Reader, window: Window) -> list[ReconciledHour]:
-    """The sums of each hour and model."""
-    names = tuple(ReconciledHour.__dataclass_fields__)
-    statement = (
-        select(*(_hours[name] for name in names))
-        .where(_hours.hour >= window.start, _hours.hour < window.end)
-        .order_by(_hours.hour, _hours.model)
-    )
-    return [ReconciledHour(**row) for row in (await reader.execute(statement)).mappings()]
-
-
 async def find_differences(
     reader: Reader, window: Window, *, explained: bool | None = None, limit: int | None = None
 ) -> list[Difference]:
@@ -246,7 +225,7 @@ async def find_differences(
         conditions.append(_found.explained == explained)
     statement = select(reconciliation_differences).where(and_(*conditions))
     statement = statement.order_by(_found.starting_at, _found.id).limit(limit)
-    return [_difference(row) for row in (await reader.execute(statement)).mappings()]
+    return [difference_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_price_differences(
@@ -263,7 +242,7 @@ async def find_price_differences(
         .order_by(_prices.starting_at, _prices.id)
         .limit(limit)
     )
-    return [_price_difference(row) for row in (await reader.execute(statement)).mappings()]
+    return [price_difference_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def _insert(tx: Transaction, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -312,7 +291,8 @@ def _unit(dollars: Decimal) -> Decimal:
     return dollars.quantize(_UNIT_STEP, ROUND_HALF_UP)
 
 
-def _difference(row: Any) -> Difference:
+def difference_of(row: Any) -> Difference:
+    """Read a row of `reconciliation_differences`."""
     return Difference(
         id=row["id"],
         starting_at=row["starting_at"],
@@ -328,7 +308,8 @@ def _difference(row: Any) -> Difference:
     )
 
 
-def _price_difference(row: Any) -> PriceDifference:
+def price_difference_of(row: Any) -> PriceDifference:
+    """Read a row of `price_differences`."""
     names = (name for name in PriceDifference.__dataclass_fields__ if name != "dimensions")
     values: dict[str, Any] = {name: row[name] for name in names}
     return PriceDifference(dimensions=_dimensions(row), **values)

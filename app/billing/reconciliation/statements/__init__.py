@@ -1,0 +1,1 @@
+"""What a reconciliation shows to accounts and to operators."""

@@ -1,0 +1,71 @@
+"""Sums of reconciled hours: of one account, and of the whole organization."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from app.billing.reconciliation.records import Difference, PriceDifference
+
+
+@dataclass(frozen=True, slots=True)
+class AccountStatement:
+    """How much of an account's cost the provider's reports confirm."""
+
+    cost_usd: Decimal
+    confirmed_usd: Decimal
+    """In hours whose reports and receipts differ by nothing unexplained, for its models."""
+    unconfirmed_usd: Decimal
+    """In hours and models with an unexplained difference, whoever it is about."""
+    pending_usd: Decimal
+    """Not compared yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciledModel:
+    """The sums of one model."""
+
+    model: str
+    reported_usd: Decimal
+    recorded_usd: Decimal
+    unexplained_usd: Decimal
+    foreign_usd: Decimal
+    listed_usd: Decimal | None
+    receipts: int
+    differences: int
+    unexplained: int
+
+    @property
+    def residual_usd(self) -> Decimal:
+        """What the provider reports more than the receipts record, at our prices."""
+        return self.reported_usd - self.recorded_usd
+
+    @property
+    def explained_usd(self) -> Decimal:
+        """The explained part of the residual."""
+        return self.residual_usd - self.unexplained_usd
+
+
+@dataclass(frozen=True, slots=True)
+class OrganizationStatement:
+    """The comparison of everything, for operators."""
+
+    models: Sequence[ReconciledModel]
+    unexplained: Sequence[Difference]
+    """The newest."""
+    prices: Sequence[PriceDifference]
+    problem: str | None
+    """Why the latest comparison failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciliationStatement:
+    """What the caller may see of a period."""
+
+    compared_until: datetime | None
+    """None if nothing was ever compared."""
+    account: AccountStatement
+    differences: Sequence[Difference]
+    """The newest that are about the account."""
+    organization: OrganizationStatement | None
+    """Only for operators: it shows what other accounts used."""

@@ -1,0 +1,80 @@
+"""ReconciliationStatements: reads what comparisons have found."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from app.billing.reconciliation.comparing.price_audit import merged
+from app.billing.reconciliation.records import Difference, Window
+from app.billing.reconciliation.statements.records import OrganizationStatement, ReconciliationStatement
+from app.billing.reconciliation.statements.repository import (
+    find_compared_until,
+    find_problem,
+    find_wrong_prices,
+    page_of_differences,
+    sum_account,
+    sum_models,
+)
+from app.billing.reports.service import check_window
+from app.db import Database, Snapshot
+from app.ids import AccountId
+from app.pagination import PageRequest
+
+_NEWEST = 20
+_WRONG_PRICES = 2000
+"""Each hour with a wrong price has one per kind; they are merged."""
+
+_FIRST = datetime(2000, 1, 1, tzinfo=UTC)
+_LAST = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+class ReconciliationStatements:
+    """Statements of periods."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of(
+        self, account_id: AccountId, *, since: datetime | None, until: datetime | None, as_operator: bool
+    ) -> ReconciliationStatement:
+        """The statement of an account; an operator also gets that of the organization."""
+        window = _window(since, until)
+        newest = PageRequest(_NEWEST)
+        async with self._database.snapshot() as reader:
+            own = await page_of_differences(reader, window, newest, explained=False, account_id=account_id)
+            return ReconciliationStatement(
+                compared_until=await find_compared_until(reader),
+                account=await sum_account(reader, account_id, window),
+                # Evidence shows what other accounts used at that time.
+                differences=[replace(each, evidence={}, api_key_id=None) for each in own[:_NEWEST]],
+                organization=await _organization(reader, window) if as_operator else None,
+            )
+
+    async def differences(
+        self,
+        *,
+        since: datetime | None,
+        until: datetime | None,
+        explained: bool | None,
+        limit: int,
+        cursor: str | None,
+    ) -> tuple[list[Difference], str | None]:
+        """Differences of all accounts, newest first, and the cursor of the next page."""
+        page = PageRequest.of_uuids(limit, cursor)
+        async with self._database.snapshot() as reader:
+            found = await page_of_differences(reader, _window(since, until), page, explained=explained)
+        return page.cut(found, lambda each: (each.starting_at, each.id))
+
+
+async def _organization(reader: Snapshot, window: Window) -> OrganizationStatement:
+    found = await page_of_differences(reader, window, PageRequest(_NEWEST), explained=False)
+    return OrganizationStatement(
+        models=await sum_models(reader, window),
+        unexplained=found[:_NEWEST],
+        prices=merged(await find_wrong_prices(reader, window, limit=_WRONG_PRICES)),
+        problem=await find_problem(reader),
+    )
+
+
+def _window(since: datetime | None, until: datetime | None) -> Window:
+    check_window(since, until)
+    return Window(since or _FIRST, until or _LAST)

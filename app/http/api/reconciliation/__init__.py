@@ -1,0 +1,1 @@
+"""Receipts compared with the provider's reports."""

@@ -1,0 +1,47 @@
+"""Reconciliation: how receipts compare with the provider's own reports."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.http.admission.checks import CheckedRoute
+from app.http.api.reconciliation.schemas import DifferenceResponse, ReconciliationResponse
+from app.http.dependencies import Admin, ReceiptReader, ServicesDep
+from app.http.parameters import MomentParam
+from app.http.response_model import Page
+from app.pagination import MAX_PAGE
+
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/reconciliation", tags=["receipts"])
+
+Since = Annotated[MomentParam | None, Query(alias="from")]
+Until = Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")]
+
+
+@router.get("", summary="Show how receipts compare with the provider's reports")
+async def reconciliation(
+    services: ServicesDep, caller: ReceiptReader, since: Since = None, until: Until = None
+) -> ReconciliationResponse:
+    """What the provider's reports confirm of the account's cost; with `admin`, the whole comparison."""
+    found = await services.statements.of(
+        caller.account_id, since=since, until=until, as_operator=caller.may("admin")
+    )
+    return ReconciliationResponse.of(found)
+
+
+@router.get("/differences", summary="List differences between reports and receipts")
+async def reconciliation_differences(
+    services: ServicesDep,
+    _caller: Admin,
+    since: Since = None,
+    until: Until = None,
+    *,
+    explained: Annotated[bool | None, Query(description="Only those that are explained, or are not.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[DifferenceResponse]:
+    """Differences of all accounts, newest first; those that a later comparison superseded are left out."""
+    found, next_cursor = await services.statements.differences(
+        since=since, until=until, explained=explained, limit=limit, cursor=cursor
+    )
+    items = [DifferenceResponse.of(each) for each in found]
+    return Page[DifferenceResponse](items=items, next_cursor=next_cursor)

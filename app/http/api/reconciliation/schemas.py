@@ -1,0 +1,194 @@
+"""JSON of reconciliations."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import Field
+
+from app.billing.prices.quote import plain
+from app.billing.reconciliation.records import Cause, CostSource, Difference, PriceDifference, by_kind
+from app.billing.reconciliation.statements.records import (
+    OrganizationStatement,
+    ReconciledModel,
+    ReconciliationStatement,
+)
+from app.http.response_model import Moment, Money, ResponseModel
+
+Exact = Annotated[str, Field(description="An exact decimal.")]
+
+
+class ConfirmedCost(ResponseModel):
+    """The account's cost, by what the provider's reports show of it."""
+
+    cost_usd: Money
+    confirmed_usd: Annotated[
+        Money, Field(description="Of hours and models in which reports and receipts agree.")
+    ]
+    unconfirmed_usd: Annotated[
+        Money, Field(description="Of hours and models with an unexplained difference, of whatever account.")
+    ]
+    pending_usd: Annotated[Money, Field(description="Not compared yet.")]
+
+
+class DifferenceLine(ResponseModel):
+    """The difference of one kind of token, or of searches."""
+
+    kind: str
+    quantity: str
+    unit_price_usd: Exact | None = None
+    amount_usd: Exact | None = None
+
+
+class DifferenceResponse(ResponseModel):
+    """A located difference; quantities and amounts are the provider's minus ours."""
+
+    id: UUID
+    starting_at: Moment
+    ending_at: Moment
+    model: str
+    inference_geo: str
+    service_tier: str
+    speed: str
+    context_window: str
+    cause: Cause
+    explained: bool
+    counts: Mapping[str, int]
+    amount_usd: Annotated[Money | None, Field(description="At our prices; null where there is none.")]
+    lines: Sequence[DifferenceLine]
+    provider_key_id: Annotated[str | None, Field(description="The key of another program.")]
+    account_id: UUID | None
+    evidence: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, found: Difference) -> "DifferenceResponse":
+        """Build from a record."""
+        return cls(
+            id=found.id,
+            starting_at=found.starting_at,
+            ending_at=found.ending_at,
+            **found.dimensions._asdict(),
+            cause=found.cause,
+            explained=found.is_explained,
+            counts={kind: count for kind, count in by_kind(found.counts).items() if count},
+            amount_usd=found.amount_usd,
+            lines=[DifferenceLine(**line) for line in found.lines],
+            provider_key_id=found.api_key_id,
+            account_id=found.account_id,
+            evidence=found.evidence,
+        )
+
+
+class PriceDifferenceResponse(ResponseModel):
+    """A unit price of the provider that is not ours, and the proposed adjustment."""
+
+    starting_at: Moment
+    ending_at: Moment
+    model: str
+    inference_geo: str
+    service_tier: str
+    speed: str
+    context_window: str
+    kind: str
+    tokens: int
+    provider_unit_usd: Exact
+    own_unit_usd: Exact | None
+    price_version: str
+    amount_usd: Annotated[Money, Field(description="What an adjustment would add; never applied by itself.")]
+    source: CostSource
+
+    @classmethod
+    def of(cls, found: PriceDifference) -> "PriceDifferenceResponse":
+        """Build from a record."""
+        return cls(
+            starting_at=found.starting_at,
+            ending_at=found.ending_at,
+            **found.dimensions._asdict(),
+            kind=found.kind,
+            tokens=found.tokens,
+            provider_unit_usd=plain(found.provider_unit_usd),
+            own_unit_usd=None if found.own_unit_usd is None else plain(found.own_unit_usd),
+            price_version=found.price_version,
+            amount_usd=found.amount_usd,
+            source=found.source,
+        )
+
+
+class ReconciledModelResponse(ResponseModel):
+    """The sums of one model, before the markup."""
+
+    model: str
+    receipts: int
+    recorded_usd: Annotated[Money, Field(description="What the receipts charge.")]
+    reported_usd: Annotated[Money, Field(description="The provider's counts of our keys, at our prices.")]
+    residual_usd: Annotated[Money, Field(description="Reported minus recorded.")]
+    explained_usd: Money
+    unexplained_usd: Money
+    foreign_usd: Annotated[Money, Field(description="Other keys of the organization; in no other sum.")]
+    listed_usd: Annotated[Money | None, Field(description="What the provider charges for all keys.")]
+    differences: int
+    unexplained: int
+
+
+class OrganizationResponse(ResponseModel):
+    """The whole comparison."""
+
+    total: ReconciledModelResponse
+    models: Sequence[ReconciledModelResponse]
+    unexplained: Sequence[DifferenceResponse]
+    prices: Sequence[PriceDifferenceResponse]
+    problem: Annotated[str | None, Field(description="Why the latest comparison failed.")]
+
+    @classmethod
+    def of(cls, found: OrganizationStatement) -> "OrganizationResponse":
+        """Build from a statement."""
+        return cls(
+            total=ReconciledModelResponse.model_validate(_total(found.models)),
+            models=[ReconciledModelResponse.model_validate(each) for each in found.models],
+            unexplained=[DifferenceResponse.of(each) for each in found.unexplained],
+            prices=[PriceDifferenceResponse.of(each) for each in found.prices],
+            problem=found.problem,
+        )
+
+
+class ReconciliationResponse(ResponseModel):
+    """How receipts compare with the provider's reports."""
+
+    compared_until: Annotated[Moment | None, Field(description="Null: nothing was ever compared.")]
+    account: ConfirmedCost
+    differences: Annotated[
+        Sequence[DifferenceResponse], Field(description="The newest unexplained ones about the account.")
+    ]
+    organization: Annotated[
+        OrganizationResponse | None, Field(description="With `admin` only: it shows the use of all accounts.")
+    ]
+
+    @classmethod
+    def of(cls, found: ReconciliationStatement) -> "ReconciliationResponse":
+        """Build from a statement."""
+        return cls(
+            compared_until=found.compared_until,
+            account=ConfirmedCost.model_validate(found.account),
+            differences=[DifferenceResponse.of(each) for each in found.differences],
+            organization=None if found.organization is None else OrganizationResponse.of(found.organization),
+        )
+
+
+def _total(models: Sequence[ReconciledModel]) -> ReconciledModel:
+    listed = [each.listed_usd for each in models if each.listed_usd is not None]
+
+    def summed(name: str) -> Decimal:
+        return sum((getattr(each, name) for each in models), Decimal(0))
+
+    return ReconciledModel(
+        model="",
+        reported_usd=summed("reported_usd"),
+        recorded_usd=summed("recorded_usd"),
+        unexplained_usd=summed("unexplained_usd"),
+        foreign_usd=summed("foreign_usd"),
+        listed_usd=sum(listed, Decimal(0)) if listed else None,
+        receipts=sum(each.receipts for each in models),
+        differences=sum(each.differences for each in models),
+        unexplained=sum(each.unexplained for each in models),
+    )

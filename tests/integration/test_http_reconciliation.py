@@ -1,0 +1,136 @@
+"""Reconciliations over HTTP: what accounts and operators see."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from app.auth.records import KeyRecord
+from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
+from app.billing.prices.price_list import PriceList
+from tests.e2e.stories import World, a_client
+from tests.integration.bookkeeping import OTHER_KEY, SONNET, Bookkeeping, bookkeeping
+from tests.integration.conftest import in_shared_world
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+NOON = DAY + timedelta(hours=12)
+WINDOW = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"}
+CHEAP = ModelPrice(
+    version="file 1",
+    input=Rate(Decimal("1.5")),
+    output=Rate(Decimal(15)),
+    cache_read=Rate(Decimal("0.3")),
+    cache_write_5m=Rate(Decimal("3.75")),
+    cache_write_1h=Rate(Decimal(6)),
+)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def compared(world: World) -> KeyRecord:
+    """A day with a doubled receipt, a foreign call and a wrong price; returns the key of its account."""
+    key, _ = await world.services.accounts.create_key("acme", ["receipts:read"])
+    prices = PriceList([OperatorPrice(SONNET, DAY, CHEAP)])
+    async with bookkeeping(world.services.database, key, prices=prices) as books:
+        await plant(books)
+        await books.compared(DAY)
+    return key
+
+
+async def plant(books: Bookkeeping) -> None:
+    await books.both(NOON)
+    await books.charged(NOON)
+    await books.both(NOON + timedelta(hours=1))
+    await books.both(NOON + timedelta(hours=20))
+    books.answered(NOON, api_key=OTHER_KEY)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def reader(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    _, secret = await world.services.accounts.create_key("acme", ["receipts:read"])
+    async with a_client(world.url, secret) as client:
+        yield client
+
+
+async def get(client: httpx.AsyncClient, path: str = "", **params: Any) -> Any:
+    response = await client.get(f"/v1/reconciliation{path}", params={**WINDOW, **params})
+    return response.raise_for_status().json()
+
+
+@in_shared_world
+@pytest.mark.usefixtures("compared")
+async def test_an_account_sees_what_is_confirmed_of_its_own_cost(reader: httpx.AsyncClient) -> None:
+    found = await get(reader, to="2026-11-22T00:00:00Z")
+
+    assert found["comparedUntil"] == "2026-11-21T00:00:00Z"
+    assert found["account"] == {
+        "costUsd": "0.0240000000",
+        "confirmedUsd": "0.0060000000",
+        "unconfirmedUsd": "0.0120000000",
+        "pendingUsd": "0.0060000000",
+    }
+    (difference,) = found["differences"]
+    assert (difference["cause"], difference["amountUsd"]) == ("doubled_receipt", "-0.0060000000")
+    assert (difference["evidence"], found["organization"]) == ({}, None)
+
+
+@in_shared_world
+@pytest.mark.usefixtures("compared")
+async def test_another_account_sees_nothing_of_it(world: World) -> None:
+    _, secret = await world.services.accounts.create_key(f"tenant-{uuid4().hex}", ["receipts:read"])
+    async with a_client(world.url, secret) as client:
+        found = await get(client)
+        refused = await client.get("/v1/reconciliation/differences")
+
+    assert set(found["account"].values()) == {"0.0000000000"}
+    assert (found["differences"], found["organization"]) == ([], None)
+    assert refused.status_code == 403
+
+
+@in_shared_world
+@pytest.mark.usefixtures("compared")
+async def test_an_operator_sees_everything(world: World) -> None:
+    found = (await get(world.http))["organization"]
+
+    total = found["total"]
+    assert (total["recordedUsd"], total["reportedUsd"]) == ("0.0180000000", "0.0120000000")
+    assert (total["residualUsd"], total["unexplainedUsd"]) == ("-0.0060000000", "-0.0060000000")
+    assert (total["explainedUsd"], total["foreignUsd"], total["listedUsd"]) == (
+        "0.0000000000",
+        "0.0060000000",
+        "0.0225000000",
+    )
+    assert [each["cause"] for each in found["unexplained"]] == ["doubled_receipt"]
+    assert len(found["unexplained"][0]["evidence"]["equal_receipts"]) == 2
+    (price,) = found["prices"]
+    assert (price["kind"], price["tokens"], price["amountUsd"]) == ("input", 3000, "0.0045000000")
+    assert (price["providerUnitUsd"], price["ownUnitUsd"], price["source"]) == (
+        "0.000003",
+        "0.0000015",
+        "analytics",
+    )
+
+
+@in_shared_world
+@pytest.mark.usefixtures("compared")
+async def test_all_differences_are_listed_in_pages(world: World) -> None:
+    first = await get(world.http, "/differences", limit=1)
+    second = await get(world.http, "/differences", limit=1, cursor=first["nextCursor"])
+    explained = await get(world.http, "/differences", explained=True)
+
+    causes = sorted(page["items"][0]["cause"] for page in (first, second))
+    assert causes == ["doubled_receipt", "foreign_key"]
+    assert second["nextCursor"] is None
+    assert [each["providerKeyId"] is not None for each in explained["items"]] == [True]
+
+
+@in_shared_world
+@pytest.mark.usefixtures("compared")
+async def test_a_wrong_window_is_refused(reader: httpx.AsyncClient) -> None:
+    response = await reader.get("/v1/reconciliation", params={"from": WINDOW["to"], "to": WINDOW["from"]})
+
+    assert response.status_code == 422
