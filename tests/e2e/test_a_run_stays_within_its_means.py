@@ -167,7 +167,8 @@ async def test_a_model_nobody_asked_for_keeps_its_tokens(world_of: WorldOf) -> N
 async def test_an_operators_own_price_is_charged(world_of: WorldOf, tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text(
-        "prices: [{model: claude-house-1, since: 2026-01-01, input: '1000000', output: '2000000'}]"
+        "prices: [{model: claude-house-1, unlisted: true, since: 2026-01-01, "
+        "input: '1000000', output: '2000000'}]"
     )
     world = await world_of(in_turn(Reply([Text("hi")])), RUNTALLY_PRICES_FILE=prices, RUNTALLY_MARKUP="1.5")
 

@@ -109,7 +109,7 @@ async def test_messages_without_a_price_are_priced_later(world_of: WorldOf, tmp_
     await world.http.post("/v1/runs/wait", json=a_request())
     there = {"DATABASE_URL": str(world.services.settings.database_url)}
     (tmp_path / "prices.yaml").write_text(
-        "prices: [{model: claude-new-1, since: 2026-01-01, input: '100', output: '100'}]"
+        "prices: [{model: claude-new-1, unlisted: true, since: 2026-01-01, input: '100', output: '100'}]"
     )
 
     before = await command(tmp_path, "reprice", **there)

@@ -67,6 +67,7 @@ async def test_usage_is_summed_by_group(world_of: WorldOf) -> None:
         "costUsd": "0.0120000000",
         "chargedCredits": 120_000,
         "cacheSavingsUsd": "0.0000000000",
+        "cacheMissUsd": "0.0000000000",
     }
     assert (total["groupBy"], total["timeZone"], total["nextCursor"]) == (None, "UTC", None)
 

@@ -98,6 +98,12 @@ class DatedFactors:
     """Names without a release date; empty: all models."""
     since: datetime
     factors: Factors
+    version: str
+    """The list they come from."""
+
+    def applies_to(self, model: str, *, at: datetime) -> bool:
+        """Whether messages of this model have these factors at a moment."""
+        return self.since <= at and (not self.models or model in self.models)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.billing.prices.library import library_models, library_name
+from app.billing.prices.library import LIBRARY_VERSION, library_models, library_name
 from app.billing.prices.model_names import undated_name
 from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice, Rate
 from app.billing.prices.usage_reading import DIMENSIONS
@@ -40,7 +40,6 @@ from app.serialization.strict_yaml import StrictYamlLoader
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
-_PROVIDERS_NAMES = "claude-"
 
 
 class PriceFileError(OperatorError):
@@ -112,11 +111,14 @@ class _FactorEntry(_Strict):
     speed: _Values = {}
     server_tools: _Values = {}
 
-    def dated(self) -> DatedFactors:
+    def dated(self, version: str) -> DatedFactors:
         """Convert the entry to factors."""
         factors = {name: getattr(self, name) for name in DIMENSIONS if getattr(self, name)}
         return DatedFactors(
-            frozenset(map(_factor_name, self.models)), _utc(self.since), Factors(factors, self.server_tools)
+            frozenset(map(_factor_name, self.models)),
+            _utc(self.since),
+            Factors(factors, self.server_tools),
+            version,
         )
 
 
@@ -136,14 +138,14 @@ def read_prices(path: Path) -> PriceData:
     _check(parsed)
     version = f"file {hashlib.sha256(content).hexdigest()[:12]}"
     prices = [OperatorPrice(entry.model, _utc(entry.since), entry.price(version)) for entry in parsed.prices]
-    return PriceData(prices, [entry.dated() for entry in parsed.factors])
+    return PriceData(prices, [entry.dated(version) for entry in parsed.factors])
 
 
 @lru_cache(maxsize=1)
 def shipped_factors() -> list[DatedFactors]:
     """The factors that come with this release."""
     content = files(__package__).joinpath("factors.yaml").read_bytes()
-    return [entry.dated() for entry in _parsed(content).factors]
+    return [entry.dated(LIBRARY_VERSION) for entry in _parsed(content).factors]
 
 
 def _parsed(content: bytes) -> _File:
@@ -177,7 +179,7 @@ def _check(parsed: _File) -> None:
 
 
 def _check_name(key: str, name: str, *, known: Iterable[str]) -> None:
-    if not name.startswith(_PROVIDERS_NAMES) or library_name(name) or undated_name(name) in known:
+    if library_name(name) or undated_name(name) in known:
         return
     close = difflib.get_close_matches(undated_name(name), library_models(), n=1)
     hint = f"did you mean {close[0]}?" if close else "is it spelt correctly?"

@@ -141,8 +141,15 @@ class PriceList:
             extras = extras.overridden_by(own)
             if price.version != LIBRARY_VERSION:
                 extras = extras.overridden_by(price.extras)
-            complete = self._complete[key] = replace(price, extras=extras)
+            complete = self._complete[key] = replace(
+                price, version=self._version(price, name, at), extras=extras
+            )
         return complete
+
+    def _version(self, price: ModelPrice, name: str, at: datetime) -> str:
+        """The lists of a price: that of its rates, and the file whose factors apply, if it is another one."""
+        own = {each.version for each in self._operator_factors if each.applies_to(name, at=at)}
+        return ", ".join([price.version, *sorted(own - {price.version})])
 
 
 def rounded(dollars: Decimal) -> Decimal:
@@ -161,6 +168,6 @@ def _operator_names(model: str, requested: str | None) -> Iterator[str]:
 def _applying(entries: Sequence[DatedFactors], name: str, at: datetime) -> Factors:
     factors = Factors()
     for entry in entries:
-        if entry.since <= at and (not entry.models or name in entry.models):
+        if entry.applies_to(name, at=at):
             factors = factors.overridden_by(entry.factors)
     return factors

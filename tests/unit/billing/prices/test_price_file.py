@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from app.billing.prices.library import LIBRARY_VERSION
 from app.billing.prices.price_file import PriceFileError, read_prices
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
@@ -23,7 +24,7 @@ prices:
 """
 
 
-TWICE = "{model: m, since: 2026-01-01, input: '2', output: '1'}"
+TWICE = "{model: m, since: 2026-01-01, input: '2', output: '1', unlisted: true}"
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -68,6 +69,10 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
             "prices: [{model: claude-sonet-4-5, since: 2026-01-01, input: '2', output: '1'}]",
             "did you mean claude-sonnet-4-5",
         ),
+        (
+            "prices: [{model: cluade-sonnet-4-5, since: 2026-01-01, input: '2', output: '1'}]",
+            "did you mean claude-sonnet-4-5",
+        ),
         ("factors: [{models: [claude-opus-9], speed: {fast: '2'}}]", "factors.0.models"),
         ("factors: [{speed: {fast: 2.5}}]", "factors.0.speed.fast"),
         ("price: []", "price: Extra"),
@@ -85,3 +90,23 @@ def test_an_error_names_the_wrong_key(tmp_path: Path, text: str, names: str) -> 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PriceFileError, match=r"RUNTALLY_PRICES_FILE.*No such file"):
         read_prices(tmp_path / "missing.yaml")
+
+
+def test_a_version_names_the_file_whose_factors_apply(tmp_path: Path) -> None:
+    text = "factors: [{models: [claude-opus-4-8], since: 2026-12-01, service_tier: {priority: '3'}}]"
+    file = read_prices(written(tmp_path, text))
+    prices = PriceList(file.prices, operator_factors=file.factors)
+
+    def version(model: str, month: int) -> str:
+        return prices.price_of(model, at=datetime(2027, month, 1, tzinfo=UTC)).version
+
+    before = prices.price_of("claude-opus-4-8", at=datetime(2026, 11, 30, tzinfo=UTC))
+    assert before.version == version("claude-sonnet-4-6", 1) == LIBRARY_VERSION
+    assert version("claude-opus-4-8", 1) == f"{LIBRARY_VERSION}, {file.factors[0].version}"
+
+
+def test_prices_and_factors_of_one_file_are_one_version(tmp_path: Path) -> None:
+    file = read_prices(written(tmp_path, WHOLE + "factors: [{service_tier: {priority: '3'}}]"))
+    prices = PriceList(file.prices, operator_factors=file.factors)
+    own = prices.price_of("claude-own-2", at=datetime(2027, 1, 1, tzinfo=UTC))
+    assert own.version == file.prices[0].price.version

@@ -1,9 +1,11 @@
 """Every dimension of a price, to the last digit."""
 
 import itertools
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,7 +119,7 @@ def test_what_nobody_knows_is_never_priced_as_if_it_did_not_matter(
 
 def test_an_operator_may_price_a_counter_that_nobody_knows() -> None:
     factors = Factors(server_tools={"new_counter": Decimal("0.002"), "code_execution_requests": Decimal(0)})
-    prices = PriceList(operator_factors=[DatedFactors(frozenset(), NOW, factors)])
+    prices = PriceList(operator_factors=[DatedFactors(frozenset(), NOW, factors, "file 1")])
     usage = {**PLAIN, "new_counter": 12, "server_tool_use": {"code_execution_requests": 5}}
 
     quote = prices.quote(BilledUsage(SONNET, token_usage(usage), usage), at=NOW)
@@ -310,3 +312,16 @@ def test_a_miss_costs_what_reading_from_the_cache_would_have_saved(
     everywhere = quoted({**reported, "inference_geo": "us"}, missed_tokens=missed)
     assert everywhere.cache_miss_usd == Decimal(dollars) * Decimal("1.1")
     assert everywhere.cost_usd == quoted({**reported, "inference_geo": "us"}).cost_usd
+
+
+def test_the_documented_receipt_is_what_the_program_computes() -> None:
+    section = Path("docs/BILLING.md").read_text().split("### One receipt, added by hand")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if "|" in line]
+    reported = json.loads(section.split("`")[3].replace("\n", " "))
+    quote = quoted(reported, model=section.split("`")[1])
+
+    lines = [line.to_json() for line in quote.lines]
+    names = ("part", "kind", "quantity", "unit_price_usd", "amount_usd")
+    assert [[line[name] for name in names] for line in lines] == rows[2:]
+    assert f"`costUsd` {quote.cost_usd:.10f}" in section
+    assert f"{PRICES.credits_for(quote.cost_usd):,} credits" in section
