@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import text
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
+from app.simulator.usage_objects import Iteration, TokenCounts, UsageObject
 from tests.browser.site import Key, Site
 from tests.e2e.stories import ASSISTANT, CLOCK, a_client, a_request
 
@@ -42,6 +43,16 @@ _METERS = """{
 }"""
 
 
+EVERYTHING = UsageObject(
+    TokenCounts(input=300, output=20, cache_read=9_000, cache_write_5m=400),
+    inference_geo="us",
+    service_tier="batch",
+    server_tools={"web_search_requests": 2},
+    iterations=[Iteration("advisor_message", TokenCounts(5_000, 100), "claude-opus-5-5")],
+)
+"""A message whose price has every kind of line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Books:
     """Whose they are, and the runs of today."""
@@ -64,7 +75,12 @@ async def opened(site: Site) -> Books:
     async with a_client(site.world.url, key.secret) as http:
         site.model.script = in_turn(
             Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})], usage=_usage(8000)),
-            Reply([Text("It is <b>late</b> in Tokyo.")], usage=_usage(9000)),
+            Reply(
+                [Text("It is <b>late</b> in Tokyo.")],
+                usage=EVERYTHING.started(),
+                final_usage=EVERYTHING.ended(),
+                headers={"anthropic-organization-id": "org-of-the-operator"},
+            ),
             Reply([Text("Who am I?")], model=UNKNOWN_MODEL),
         )
         runs = [await _run(http, prompt) for prompt in ("What time is it in Tokyo?", "And who are you?")]

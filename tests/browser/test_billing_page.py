@@ -39,8 +39,8 @@ def part(page: Page, name: str) -> Locator:
 async def test_the_overview_shows_a_month(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         await expect(figure(page, "Messages")).to_contain_text(f"{ALL}")
-        await expect(figure(page, "Charged")).to_contain_text("$21.47")
-        await expect(figure(page, "Saved by the cache")).to_contain_text("$12.99")
+        await expect(figure(page, "Charged")).to_contain_text("$21.51")
+        await expect(figure(page, "Saved by the cache")).to_contain_text("$12.98")
         await expect(page.get_by_text("Days and times are UTC.")).to_be_visible()
         await expect(receipts(page)).to_have_count(PER_PAGE)
         await screenshot(page, "billing")
@@ -132,6 +132,10 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         unpriced = page.get_by_role("group").filter(has_text="1 message without a complete price")
         await unpriced.get_by_text("1 message without a complete price").click()
+        await receipts(page).filter(has_text=UNKNOWN_MODEL).get_by_role("button").click()
+        details = page.locator(".receipt-details")
+        await expect(details).to_contain_text(f"not charged: model={UNKNOWN_MODEL}")
+        await expect(details).to_contain_text("Nothing of it has a known price yet.")
         await expect(unpriced.get_by_role("listitem")).to_contain_text(
             [f"{books.unpriced} · {UNKNOWN_MODEL}"]
         )
@@ -165,10 +169,47 @@ async def test_an_alarm_links_to_its_run(site: Site, books: Books) -> None:
         charged = page.get_by_role("region", name="Receipts of this run").locator("tbody tr")
         await expect(charged).to_contain_text(["8,000", "9,000"])
         await screenshot(page, "billing-run")
+        await shows_its_price(charged.nth(1))
+        await screenshot(page, "billing-receipt")
         assert await accessibility_problems(page) == []
 
         await page.get_by_role("link", name="All of billing").click()
         await expect(receipts(page)).to_have_count(PER_PAGE)
+
+
+async def shows_its_price(receipt: Locator) -> None:
+    """The receipt of `EVERYTHING`, opened: it can be added by hand, and says what the provider said."""
+    disclosure = receipt.get_by_role("button")
+    await expect(disclosure).to_have_attribute("aria-expanded", "false")
+    await disclosure.click()
+    details = receipt.locator("xpath=following-sibling::tr[1]")
+    lines = details.get_by_role("table", name="Lines of the price").locator("tbody tr")
+    await expect(lines).to_have_text(
+        [
+            re.compile(r"message\s*Input tokens\s*claude-sonnet-5-5\s*300\s*0\.000002\s*0\.0006$"),
+            re.compile(r"Output tokens.*20\s*0\.00001\s*0\.0002$"),
+            re.compile(r"Cache reads.*9,000\s*0\.0000001\s*0\.0009$"),
+            re.compile(r"Cache writes, 5 minutes.*400\s*0\.0000025\s*0\.001$"),
+            re.compile(r"Region: us.*\$0\.0027\s*\W \+0\.1\s*0\.00027$"),
+            re.compile(r"Service tier: batch.*\$0\.00297\s*\W -0\.5\s*-0\.001485$"),
+            re.compile(r"advisor message\s*Input tokens\s*claude-opus-5-5\s*5,000\s*0\.000004\s*0\.02$"),
+            re.compile(r"Output tokens.*100\s*0\.00002\s*0\.002$"),
+            re.compile(r"Region: us.*\$0\.022\s*\W \+0\.1\s*0\.0022$"),
+            re.compile(r"Service tier: batch.*\$0\.0242\s*\W -0\.5\s*-0\.0121$"),
+            re.compile(r"Web searches.*2\s*0\.01\s*0\.02$"),
+        ]
+    )
+    await expect(details.locator("tfoot")).to_contain_text(re.compile(r"Sum\s*\$0\.033585$"))
+    for fact in (
+        r"Region\s*us",
+        r"Service tier\s*batch",
+        r"Ended with\s*end_turn",
+        r"req_msg_sim\d+",
+        "org-of-the-operator",
+    ):
+        await expect(details).to_contain_text(re.compile(fact))
+    await details.get_by_text("Usage as the provider reported it").click()
+    await expect(details.locator("pre")).to_contain_text('"type": "advisor_message"')
 
 
 async def test_both_views_fit_a_phone_in_dark_mode(site: Site, books: Books) -> None:
@@ -179,6 +220,8 @@ async def test_both_views_fit_a_phone_in_dark_mode(site: Site, books: Books) -> 
         ):
             await page.goto(path)
             await expect(page.get_by_text(sign)).to_be_visible()
+            await page.locator(".disclosure").last.click()
+            await expect(page.locator(".receipt-details")).to_be_visible()
             width = await page.evaluate("() => document.documentElement.scrollWidth")
             assert width == PHONE[0]
             await screenshot(page, name)

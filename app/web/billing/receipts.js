@@ -7,6 +7,7 @@ import { html, useEffect, useState, withValue } from "../html.js";
 import { formatExact, formatFixed, fromCredits } from "../money.js";
 import { Choice } from "./filters.js";
 import { count, formatTime } from "./format.js";
+import { ReceiptDetails } from "./receipt_details.js";
 import { loaded, useRequests } from "./requests.js";
 import { BASES, linkTo, ORIGINS } from "./view.js";
 
@@ -108,7 +109,7 @@ export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
         <caption class="visually-hidden">${caption}</caption>
         <thead>
           <tr>
-            <th scope="col">Charged at (UTC)</th>
+            <th scope="col">Used at (UTC)</th>
             <th scope="col" class="number">Charged</th>
             ${linked && html`<th scope="col">Run</th><th scope="col">Graph</th>`}
             <th scope="col">Model</th>
@@ -131,10 +132,21 @@ export function ReceiptTable({ receipts, keyName, caption, linked = false }) {
 
 /** @param {{receipt: Receipt, keyName: KeyName, linked: boolean}} props */
 function Row({ receipt, keyName, linked }) {
+  const [open, setOpen] = useState(false);
   const charged = fromCredits(receipt.chargedCredits);
   return html`
     <tr>
-      <td><time datetime=${receipt.usedAt}>${formatTime(receipt.usedAt)}</time></td>
+      <td>
+        <button
+          type="button"
+          class="disclosure"
+          aria-expanded=${open}
+          title="Show what it consists of"
+          onClick=${() => setOpen(!open)}
+        >
+          <time datetime=${receipt.usedAt}>${formatTime(receipt.usedAt)}</time>
+        </button>
+      </td>
       <td class="number" title=${formatExact(charged)}>${formatFixed(charged, 6)}</td>
       ${
         linked &&
@@ -158,6 +170,7 @@ function Row({ receipt, keyName, linked }) {
         ${receipt.outputEstimated ? html`<abbr title="Counted from what was received">~</abbr>` : ""}${count(receipt.outputTokens)}
       </td>
     </tr>
+    ${open && html`<tr class="details-row"><td colspan=${linked ? 12 : 10}><${ReceiptDetails} receipt=${receipt} /></td></tr>`}
   `;
 }
 
