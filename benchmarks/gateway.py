@@ -80,7 +80,7 @@ async def gateway(ready: Connection, base_url: str, directory: Path) -> None:
         await asyncio.sleep(LASTS_S)
 
 
-def _hooks(journal: Journal) -> MeteringHooks:
+def _hooks(journal: Journal) -> MeteringHooks:  # noqa: C901 - one function for each hook
     prices = PriceList()
     run = RunKey(AccountId(new_uuid()), RunId("run-1"))
     attribution = Attribution(ApiKeyId(new_uuid()), "claude_agents:assistant", None)
@@ -104,6 +104,9 @@ def _hooks(journal: Journal) -> MeteringHooks:
     def on_start(message: MessageUsage, instead_of: MessageUsage | None) -> None:
         journal.start_message(fact(message), replaces=None if instead_of is None else fact(instead_of).key)
 
+    def on_progress(message: MessageUsage) -> None:
+        journal.update_message(fact(message))
+
     async def always_covered(_under_way: CallCost) -> Refusal | None:
         return None
 
@@ -116,7 +119,7 @@ def _hooks(journal: Journal) -> MeteringHooks:
     def on_void(message: MessageUsage) -> None:
         journal.acknowledge([fact(message).key])
 
-    return MeteringHooks(cost_of, most_cost_of, always_covered, on_start, on_usage, on_void)
+    return MeteringHooks(cost_of, most_cost_of, always_covered, on_start, on_progress, on_usage, on_void)
 
 
 def _serve(server: Server, *given: Any) -> None:

@@ -45,6 +45,7 @@ class UnbilledMetering:
             _no_cost,
             _allow_call,
             on_start=_ignore_usage,
+            on_progress=_ignore_usage,
             on_usage=self._keep,
             on_void=_ignore_usage,
         )

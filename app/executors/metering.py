@@ -66,6 +66,7 @@ class BilledMetering:
             most_cost_of=partial(self._most_cost_of, plan),
             check_credit=_CreditCheck(self, plan).check,
             on_start=on_start,
+            on_progress=lambda message: self.receipts.update_message(to_fact(message)),
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
             on_void=on_void,
         )

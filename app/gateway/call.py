@@ -50,6 +50,8 @@ class MeteringHooks:
     on_start: Callable[[MessageUsage, MessageUsage | None], None]
     """A message has begun; the second argument is the placeholder of its call, which it replaces. Called
     before the agent can read any of it; raises an `AppError` if it must not."""
+    on_progress: Callable[[MessageUsage], None]
+    """More of a message has arrived; called before the agent can read it."""
     on_usage: Callable[[MessageUsage], None]
     """A message's usage is known; a second call corrects the first."""
     on_void: Callable[[MessageUsage], None]
@@ -145,6 +147,10 @@ class Call:
         """The answer has begun."""
         instead_of, self._unanswered = self._unanswered, None
         self.hooks.on_start(self._with_own_id(message), instead_of)
+
+    def on_progress(self, message: MessageUsage) -> None:
+        """More of the answer has arrived."""
+        self.hooks.on_progress(self._with_own_id(message))
 
     def on_usage(self, message: MessageUsage) -> None:
         """The answer's usage is known."""

@@ -38,6 +38,8 @@ class Noted:
     """What billing was told, in order."""
 
     opened: list[MessageUsage] = field(default_factory=list)
+    grown: list[MessageUsage] = field(default_factory=list)
+    """What had arrived, each time before the agent could read it."""
     closed: list[MessageUsage] = field(default_factory=list)
     sent: list[MessageUsage] = field(default_factory=list)
     """Prompts that the provider had been given; what became of them follows."""
@@ -69,6 +71,7 @@ class Noted:
             most_cost_of=lambda _model, usage, _speed: Decimal(usage.total_tokens),
             check_credit=self.check_credit,
             on_start=self.open,
+            on_progress=self.grown.append,
             on_usage=self.closed.append,
             on_void=self.voided.append,
         )

@@ -47,6 +47,7 @@ class Billing:
             most_cost_of=lambda _model, usage, _speed: Decimal(usage.total_tokens),
             check_credit=check_credit or self.check_credit,
             on_start=self.open,
+            on_progress=lambda message: self.noted.append(("grown", message.message_id)),
             on_usage=lambda message: self.noted.append(("closed", message.message_id)),
             on_void=lambda message: self.noted.append(("voided", message.message_id)),
         )
