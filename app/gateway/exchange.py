@@ -14,6 +14,7 @@ from app.concurrency.offload import Offload
 from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.call import Call
+from app.gateway.cut_answer import parse_cut_answer
 from app.gateway.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.upstream import Upstream
@@ -203,6 +204,8 @@ class Exchange:
         if fold.feed(chunk) and fold.message is not None:
             # Record before the agent can read it.
             (call.on_usage if fold.message.complete else call.on_start)(fold.message)
+        if (grown := fold.grown()) is not None:
+            call.on_progress(grown)
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _count_output(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
@@ -218,12 +221,30 @@ class Exchange:
         self, body: bytearray, response: httpx.Response, chunks: AsyncIterator[bytes], *, call: Call
     ) -> None:
         # The agent cannot use half a JSON object, so it gets all of it once it is recorded.
-        time_slice = TimeSlice()
-        async for chunk in chunks:
-            _append(body, chunk)
-            await time_slice.checkpoint()
+        time_slice, is_whole = TimeSlice(), False
+        try:
+            async for chunk in chunks:
+                _append(body, chunk)
+                await time_slice.checkpoint()
+            is_whole = True
+        finally:
+            if not is_whole:
+                await _run_to_completion(self._record_cut_json(bytes(body), response, call))
         self._record_json(bytes(body), _provider_call(response, call), call)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+
+    async def _record_cut_json(self, body: bytes, response: httpx.Response, call: Call) -> None:
+        """Record what arrived of an answer that broke off: estimated, then counted by the provider."""
+        cut = parse_cut_answer(body, call=_provider_call(response, call), size=call.size)
+        if cut is None:
+            # Not even its id arrived: only the prompt is charged.
+            return
+        call.on_usage(cut.message)
+        prompt, output = await asyncio.gather(
+            self._provider.count_prompt(response.request.content),
+            self._provider.count(cut.message.model, cut.content.text),
+        )
+        call.on_usage(cut.counted(prompt=prompt, output=output))
 
     def _record_json(self, body: bytes, provider_call: ProviderCall, call: Call) -> None:
         message = parse_message(

@@ -3,7 +3,7 @@
 The estimate is charged if the message never gets its last numbers. It is a lower bound of what the provider
 counts wherever one is known, and an approximation elsewhere:
 
-* visible output: a token for each word of each delta at least, or else a quarter of the bytes;
+* visible output: a token for each word, or a quarter of the bytes if that is more;
 * hidden thinking: its signature and its redacted data contain the encrypted text, in base64;
 * the provider's own searches: each that has begun and not failed.
 """
@@ -32,11 +32,14 @@ class _Tokens:
 
     words: int = 0
     text_bytes: int = 0
+    in_word: bool = False
+    """Whether the next piece may continue a word."""
 
     def add(self, text: str) -> None:
         if text:
-            self.words += max(1, len(text.split()))
+            self.words += len(text.split()) - (self.in_word and not text[0].isspace())
             self.text_bytes += len(text.encode("utf-8", "replace"))
+            self.in_word = not text[-1].isspace()
 
     @property
     def estimate(self) -> int:
@@ -75,6 +78,7 @@ class ReceivedContent:
         """A content block has begun; `size` is that of its event in bytes."""
         self._hidden_tokens += self._hidden_in_block()
         self._in_block, self._announced, self._encrypted_chars = _Tokens(), 0, 0
+        self._visible.in_word = False
         kind = block.get("type")
         if kind == "server_tool_use" and block.get("name") == _SEARCH:
             self.searches += 1

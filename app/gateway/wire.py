@@ -10,11 +10,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from operator import le
 from typing import Any
 
 import structlog
 
 from app.gateway.event_lines import EventLine, EventLines
+from app.gateway.received import ReceivedContent
 from app.ids import MessageId
 from app.provider_usage import (
     Reported,
@@ -41,8 +43,8 @@ MAX_JSON_BYTES = 8 * 1024 * 1024
 LINE_BYTES = 4 * 1024 * 1024
 """Limit of one event of a streamed response."""
 
-KEPT_BYTES = 8 * 1024 * 1024
-"""How much of a streamed response is kept in case it is truncated; tokens of the rest are extrapolated."""
+PROGRESS_TOKENS = 16
+"""What has arrived of a message is recorded in steps of so many tokens, rounded up."""
 
 MOST_PARTS = 200_000
 """Commas and opening brackets of one JSON text: more would take long to parse; no message has so many."""
@@ -112,9 +114,9 @@ class StreamFold:
     """Whether the first line of the current event was the whole event."""
     _raw: dict[str, Any] = field(default_factory=dict)
     _restarted: bool = False
-    _received: list[str] = field(default_factory=list)
-    _kept_bytes: int = 0
-    _dropped_bytes: int = 0
+    _content: ReceivedContent = field(default_factory=ReceivedContent)
+    _recorded: tuple[int, int] = (0, 0)
+    """Tokens and searches that `grown` has returned."""
 
     def feed(self, chunk: bytes) -> bool:
         """Process the next bytes; True if the message has begun or its last numbers have arrived.
@@ -132,14 +134,20 @@ class StreamFold:
 
     def received(self) -> str:
         """Text, thinking and tool input that was received, as far as it is kept."""
-        return "".join(self._received)
+        return self._content.text
 
     def received_tokens(self, counted: int | None = None) -> int:
         """The tokens of what was received; `counted` by the provider, or else estimated."""
-        arrived = estimated_tokens(self.received()) if counted is None else counted
-        if self._dropped_bytes:
-            arrived = math.ceil(arrived * (1 + self._dropped_bytes / self._kept_bytes))
-        return arrived if self.longest_output is None else min(arrived, self.longest_output)
+        return self._bounded(self._content.tokens(counted))
+
+    def grown(self) -> MessageUsage | None:
+        """The unfinished message, if more has arrived than this returned before; its output is rounded up."""
+        message, arrived = self.message, (self._content.tokens(), self._content.searches)
+        if message is None or message.complete or all(map(le, arrived, self._recorded)):
+            return None
+        steps = math.ceil(arrived[0] / PROGRESS_TOKENS)
+        self._recorded = steps * PROGRESS_TOKENS, self._content.searches
+        return self._cut(message, self._bounded(self._recorded[0]))
 
     def finish(self, *, counted: int | None = None) -> MessageUsage | None:
         """The message at the end of the stream: complete, or partial with its output counted.
@@ -151,9 +159,19 @@ class StreamFold:
         message = self.message
         if message is None or message.complete:
             return message
+        return self._cut(message, self.received_tokens(counted))
+
+    def _bounded(self, tokens: int) -> int:
+        return tokens if self.longest_output is None else min(tokens, self.longest_output)
+
+    def _cut(self, message: MessageUsage, arrived: int) -> MessageUsage:
+        """The message if it ends here, with at least so much output."""
         known = token_usage(self._raw)
-        arrived = max(known.output_tokens, self.received_tokens(counted))
-        usage = replace(_with_prompt(self._raw, known, self.prompt_tokens), output_tokens=arrived)
+        usage = replace(
+            _with_prompt(self._raw, known, self.prompt_tokens),
+            output_tokens=max(known.output_tokens, arrived),
+            web_search_requests=max(known.web_search_requests, self._content.searches),
+        )
         unreadable = _unreadable(self._raw, ("input_tokens",))
         note = UNCOUNTED if unreadable else message.note
         return replace(message, usage=usage, output_estimated=True, unreadable=unreadable, note=note)
@@ -163,8 +181,8 @@ class StreamFold:
         if line.is_whole and self._is_handled:
             self._is_handled = False
             return False
-        if line.event == b"content_block_delta" and self._kept_bytes >= KEPT_BYTES:
-            self._dropped_bytes += len(line.data)
+        if line.event == b"content_block_delta" and self._content.is_full:
+            self._content.skip(len(line.data))
             self._is_handled = not line.is_whole
             return False
         event = _parsed(line.data)
@@ -179,8 +197,10 @@ class StreamFold:
         match event.get("type"):
             case "message_start":
                 return self._started(_object(event.get("message")))
+            case "content_block_start":
+                self._content.start_block(_object(event.get("content_block")), size)
             case "content_block_delta":
-                self._keep(_object(event.get("delta")), size)
+                self._content.add(_object(event.get("delta")), size)
             case "content_block_stop" if self.message is not None:
                 self.message = replace(self.message, whole_blocks=self.message.whole_blocks + 1)
             case "message_delta" if self.message is not None:
@@ -188,7 +208,7 @@ class StreamFold:
             case "error" if self.message is None:
                 self.failed = True
             case None:
-                self._keep(_object(event.get("delta")), size)
+                self._content.add(_object(event.get("delta")), size)
                 self._warn(size)
             case _:
                 pass
@@ -197,23 +217,14 @@ class StreamFold:
     def _warn(self, size: int) -> None:
         log.warning("gateway.event_unparsable", request_id=self.call.provider_request_id, bytes=size)
 
-    def _keep(self, delta: Mapping[str, Any], size: int) -> None:
-        # Parsed now: at the end of a long truncated answer it would block the event loop.
-        if self._kept_bytes >= KEPT_BYTES:
-            self._dropped_bytes += size
-            return
-        parts = (delta.get(kind) for kind in ("text", "thinking", "partial_json"))
-        self._received += [part for part in parts if isinstance(part, str)]
-        self._kept_bytes += size
-
     def _started(self, message: Mapping[str, Any]) -> bool:
         reported = clean_usage(message.get("usage"))
         if self.message is not None:
             return self._started_again(self.message, reported)
         self._raw = reported
         self.message = MessageUsage(
-            message_id=_id_of(message, self.call),
-            model=_model_of(message, self._raw),
+            message_id=id_of(message, self.call),
+            model=model_of(message, self._raw),
             usage=_with_prompt(self._raw, token_usage(self._raw), self.prompt_tokens),
             complete=False,
             reported=self._raw,
@@ -238,6 +249,7 @@ class StreamFold:
         if message.complete and token_usage(merged) != token_usage(highest):
             self._restart()
         self._raw = highest if self._restarted else merged
+        self._recorded = (0, 0)
         reason = _text(_object(event.get("delta")).get("stop_reason")) or message.stop_reason
         message = replace(message, model=served_by(self._raw) or message.model, stop_reason=reason)
         self.message = self._counted(message, complete=reason is not None)
@@ -276,8 +288,8 @@ def parse_message(
         arrived = estimated_tokens(json.dumps(content) if isinstance(content, list) else "")
         usage = replace(usage, output_tokens=min(arrived, longest_output or arrived))
     found = MessageUsage(
-        message_id=_id_of(message, call),
-        model=_model_of(message, reported),
+        message_id=id_of(message, call),
+        model=model_of(message, reported),
         usage=usage,
         complete=True,
         reported=reported,
@@ -318,15 +330,17 @@ def _note(message: MessageUsage, reported: Reported, *, restarted: bool) -> str 
     return RESTARTED if restarted else message.note
 
 
-def _id_of(message: Mapping[str, Any], call: ProviderCall) -> MessageId:
+def id_of(message: Mapping[str, Any], call: ProviderCall) -> MessageId:
+    """The id of a message; `UNNAMED` if the provider sent none."""
     found = _identifier(message.get("id")) or call.provider_request_id
     if found is None:
-        log.error("gateway.message_without_id", model=_model_of(message, {}))
+        log.error("gateway.message_without_id", model=model_of(message, {}))
         return UNNAMED
     return MessageId(found)
 
 
-def _model_of(message: Mapping[str, Any], reported: Mapping[str, Any]) -> str:
+def model_of(message: Mapping[str, Any], reported: Reported) -> str:
+    """The model that served a message."""
     return served_by(reported) or _identifier(message.get("model")) or UNKNOWN_MODEL
 
 

@@ -32,7 +32,8 @@ def found(content: Any) -> dict[str, Any]:
         ([""], 0),
         (["unbelievable"], 3),
         (["a b c d e f"], 6),
-        (["a", "b", " ", "c"], 4),
+        (["un", "believ", "able", " ", "a", " b", "c d e"], 5),
+        (["a b ", "c d ", " e f"], 6),
         (["数えきれない"], 5),
     ],
 )
@@ -75,7 +76,7 @@ ENCRYPTED = base64.b64encode(THOUGHT).decode()
             {"signature": ENCRYPTED[2000:]},
         ],
         [{"type": "redacted_thinking", "data": ENCRYPTED}],
-        [{"type": "thinking", "thinking": ""}, {"thinking": "a summary of it"}, {"signature": ENCRYPTED}],
+        [{"type": "thinking", "thinking": ""}, {"thinking": "a summary of it."}, {"signature": ENCRYPTED}],
         [{"type": "thinking"}, {"thinking": "", "estimated_tokens": 2000}, {"estimated_tokens": 1000}],
     ],
     ids=["only a signature", "a signature in parts", "redacted", "summarized", "announced"],

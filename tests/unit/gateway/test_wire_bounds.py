@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.gateway.wire import ANSWER_BYTES, KEPT_BYTES, LINE_BYTES, AnswerTooLarge, MessageUsage, StreamFold
+from app.gateway.received import KEPT_BYTES
+from app.gateway.wire import ANSWER_BYTES, LINE_BYTES, AnswerTooLarge, MessageUsage, StreamFold
 from app.simulator import wire
 from app.simulator.script import HttpError
 from app.usage import TokenUsage
