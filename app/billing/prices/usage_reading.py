@@ -28,6 +28,7 @@ ADVISOR = "advisor_message"
 _OWN_PARTS = {"compaction", ADVISOR}
 """Iterations that the top-level counts do not contain."""
 _SAMPLED = {"message", FALLBACK}
+_SEARCHES = "web_search_requests"
 
 _READ = {*TOKEN_COUNTS, *DIMENSIONS, "cache_creation", "server_tool_use", "iterations"}
 _INFORMATIVE = {"output_tokens_details", "fallback_credit"}
@@ -60,13 +61,16 @@ class UsageReading:
 
 
 def read_usage(model: str, usage: TokenUsage, reported: Reported) -> UsageReading:
-    """Split a message's usage. `usage` has the top-level counts; its output may be estimated."""
+    """Split a message's usage. `usage` has the top-level counts; its output and searches may be estimated."""
     iterations: list[Reported] = [
         each for each in list_of(reported.get("iterations")) if isinstance(each, dict)
     ]
     sampled, odd = _sampled_parts(model, usage, iterations)
     own = [_part(each, model) for each in iterations if each.get("type") in _OWN_PARTS]
-    tools = object_of(reported.get("server_tool_use")) or {"web_search_requests": usage.web_search_requests}
+    tools = {**object_of(reported.get("server_tool_use"))}
+    if usage.web_search_requests > (count_of(tools.get(_SEARCHES)) or 0):
+        # Of a message that was cut off: searches that the provider had begun and not reported.
+        tools[_SEARCHES] = usage.web_search_requests
     return UsageReading(
         parts=(*sampled, *own),
         factors={name: text for name in DIMENSIONS if (text := factor_value(reported.get(name)))},

@@ -32,7 +32,7 @@ def found(content: Any) -> dict[str, Any]:
         ([""], 0),
         (["unbelievable"], 3),
         (["a b c d e f"], 6),
-        (["un", "believ", "able", " ", "a", " b", "c d e"], 5),
+        (["a", "b", " ", "c", " d", "e f"], 4),
         (["a b ", "c d ", " e f"], 6),
         (["数えきれない"], 5),
     ],
