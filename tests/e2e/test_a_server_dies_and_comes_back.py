@@ -5,19 +5,37 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
+import httpx_sse
+
+from app.gateway.wire import PROGRESS_TOKENS
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import CLOCK, PATIENCE_S, a_client, a_request, until
+from tests.integration.gateway_seam import FIRST_DELTA
+
+WORDS = 300
+
+
+async def words_read(http: httpx.AsyncClient, run_id: str, words: int) -> int:
+    """Read a run's text until so many words have come; returns how many did."""
+    text = ""
+    async with httpx_sse.aconnect_sse(http, "GET", f"/v1/runs/{run_id}/events") as source:
+        async for event in source.aiter_sse():
+            text += event.json()["delta"] if event.event == "text_delta" else ""
+            if len(text.split()) >= words:
+                return len(text.split())
+    raise AssertionError(text)
 
 
 async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> None:
-    hold = Hold(index=6)
-    answers = in_turn(Reply([Text("one two three four")], hold=hold), Reply([Text("back")]))
+    hold = Hold(index=FIRST_DELTA + WORDS - 100)
+    answers = in_turn(Reply([Text("go " * WORDS)], hold=hold), Reply([Text("back")]))
     async with Simulator(answers) as simulator:
         async with a_server(tmp_path, simulator.url) as (server, http):
             await http.post("/v1/runs", json=a_request(runId="killed-1"))
-            await hold.reached.wait()
+            shown = await words_read(http, "killed-1", WORDS - 100)
             family = server.children(recursive=True)
             server.kill()
             await until(lambda: not any(child.is_running() for child in family))
@@ -27,6 +45,7 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> 
             whole = (await http.get("/v1/runs/killed-1/events")).text
             rest = (await http.get("/v1/runs/killed-1/events", params={"after": 7})).text
             final = (await http.get("/v1/runs/killed-1")).json()["final"]
+            (receipt,) = (await http.get("/v1/runs/killed-1/receipts")).json()["items"]
             again = (await http.post("/v1/runs/wait", json=a_request())).json()
 
     assert 'id: 1\nevent: error\ndata: {"type":"error","error":"internal"}' in whole
@@ -34,6 +53,8 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> 
     assert "id: 9\nevent: done\n" in rest
     assert (final["error"], final["finishReason"]) == ("internal", "error")
     assert again["content"] == "back"
+    assert (receipt["basis"], receipt["outputEstimated"], receipt["inputTokens"]) == ("partial", True, 10)
+    assert shown == WORDS - 100 <= receipt["outputTokens"] < shown + PROGRESS_TOKENS
     assert list((tmp_path / "runs").glob("server-*")) == []
 
 

@@ -8,13 +8,23 @@ import httpx
 import pytest
 
 from app.gateway.call import COUNTED
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback, wait_for_disconnect
+from app.gateway.cut_answer import BROKEN_OFF
+from app.server.loopback import (
+    DropConnection,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    serve_on_loopback,
+    wait_for_disconnect,
+)
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from app.usage import TokenUsage
 from tests.e2e.stories import until
 from tests.integration.gateway_seam import (
     FIRST_DELTA,
+    MESSAGE_REQUEST,
     MESSAGE_STOP,
     MODEL,
     TIMEOUT_S,
@@ -280,3 +290,60 @@ async def _stands_still(number: Callable[[], int]) -> int:
             before = number()
             await asyncio.sleep(0.3)
     return before
+
+
+async def test_what_the_agent_can_read_was_recorded_before() -> None:
+    words = " ".join(["a"] * 90)
+    async with the_seam(in_turn(Reply([Text(words)]))) as seam, seam.stream() as response:
+        read, recorded = b"", [0]
+        async for chunk in response.aiter_raw():
+            read += chunk
+            recorded += [message.usage.output_tokens for message in (*seam.noted.grown, *seam.noted.closed)]
+            # A word is a delta and a token.
+            assert read.count(b"text_delta") <= max(recorded)
+
+    assert [message.usage.output_tokens for message in seam.noted.grown] == [16, 32, 48, 64, 80, 96]
+    assert {message.message_id for message in seam.noted.grown} == {seam.noted.opened[0].message_id}
+
+
+@asynccontextmanager
+async def breaking_off(body: bytes) -> AsyncIterator[Seam]:
+    """A provider that sends the beginning of a JSON object and closes the connection; it counts 12 tokens."""
+
+    async def provider(scope: Scope, receive: Receive, send: Send) -> None:
+        await read_body(receive)
+        if scope["path"].endswith("count_tokens"):
+            await _send_part(send, b'{"input_tokens": 12}', more=False)
+            return
+        await _send_part(send, body)
+        raise DropConnection
+
+    async with serve_on_loopback(provider) as url, gateway_to(url) as seam:
+        yield seam
+
+
+async def test_an_answer_that_was_not_streamed_and_breaks_off_is_charged_as_far_as_it_came() -> None:
+    answer = {"id": "msg_1", "type": "message", "model": MODEL, "content": [{"type": "text", "text": WORDS}]}
+    async with breaking_off(json.dumps(answer).encode()[:-10]) as seam:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await seam.send_message(MESSAGE_REQUEST)
+        await seam.gateway.close_channel(seam.channel)
+
+    assert [message.message_id for message in seam.noted.opened] == ["msg_1"]
+    estimated, counted = seam.noted.closed
+    assert (estimated.complete, counted.complete) == (False, False)
+    assert (estimated.note, counted.note) == (BROKEN_OFF, BROKEN_OFF)
+    assert estimated.usage.output_tokens == 5
+    # The overhead of a message is counted, too: 12 of the shortest text are 11 of overhead.
+    assert counted.usage == TokenUsage(input_tokens=12, output_tokens=1)
+
+
+async def test_an_answer_that_breaks_off_before_its_id_is_charged_for_its_prompt() -> None:
+    async with breaking_off(b'{"id": "msg_1", "type": "mess') as seam:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await seam.send_message(MESSAGE_REQUEST)
+        await seam.gateway.close_channel(seam.channel)
+
+    (unanswered,) = seam.noted.closed
+    assert (unanswered.message_id, unanswered.note) == ("unanswered-1", COUNTED)
+    assert unanswered.usage == TokenUsage(input_tokens=12)
