@@ -235,6 +235,7 @@ class Exchange:
 
     async def _record_cut_json(self, body: bytes, response: httpx.Response, call: Call) -> None:
         """Record what arrived of an answer that broke off: estimated, then counted by the provider."""
+        await response.aclose()
         cut = parse_cut_answer(body, call=_provider_call(response, call), size=call.size)
         if cut is None:
             # Not even its id arrived: only the prompt is charged.
