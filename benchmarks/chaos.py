@@ -4,7 +4,7 @@ Every round starts runs and injects a fault while they execute: `kill -9` of the
 and started, both, or a journal that cannot be written. In the end every message the scripted provider
 sent must have exactly one receipt. One may be missing only if its first byte left the provider within
 150 ms before a kill, so that nobody can have read it. Every message a client saw has a receipt without
-exception, and debits equal charges.
+exception, which charges no less output than the client saw, and debits equal charges.
 
     .venv/bin/python -m benchmarks.chaos --rounds 200
 """
@@ -53,6 +53,9 @@ class Observations:
 
     kills: list[float] = field(default_factory=list)
     shown: set[str] = field(default_factory=set)
+    words: Counter[str] = field(default_factory=Counter)
+    """The words that a client has seen of each message; the scripted provider counts one token a word.
+    Without those of rounds with a full disk, where growth cannot be recorded."""
     strikes: Counter[str] = field(default_factory=Counter)
 
 
@@ -169,9 +172,10 @@ async def _round(
 ) -> None:
     async with _server(environment) as (server, url), httpx.AsyncClient(trust_env=False, timeout=30) as http:
         http.headers["Authorization"] = f"Bearer {environment['RUNTALLY_BOOTSTRAP_KEY']}"
-        readers = [asyncio.create_task(_read(http, url, happened)) for _ in range(RUNS_A_ROUND)]
+        full = "full disk" in strike
+        readers = [asyncio.create_task(_read(http, url, happened, full=full)) for _ in range(RUNS_A_ROUND)]
         await asyncio.sleep(rng.uniform(0.3, 2.5))
-        if "full disk" in strike:
+        if full:
             _fill_the_disk(server)
             await asyncio.sleep(rng.uniform(0.0, 0.5))
         if "database" in strike:
@@ -187,7 +191,7 @@ async def _round(
         await door.start()
 
 
-async def _read(http: httpx.AsyncClient, url: str, happened: Observations) -> None:
+async def _read(http: httpx.AsyncClient, url: str, happened: Observations, *, full: bool) -> None:
     """A client that remembers which messages it has seen."""
     body = {
         "graphId": "claude_agents:assistant",
@@ -198,7 +202,9 @@ async def _read(http: httpx.AsyncClient, url: str, happened: Observations) -> No
         async with httpx_sse.aconnect_sse(http, "POST", f"{url}/v1/runs/stream", json=body) as source:
             async for event in source.aiter_sse():
                 if event.event == "text_delta":
-                    happened.shown.add(event.json()["messageId"])
+                    delta = event.json()
+                    happened.shown.add(delta["messageId"])
+                    happened.words[delta["messageId"]] += 0 if full else len(delta["delta"].split())
 
 
 def _fill_the_disk(server: psutil.Process) -> None:
@@ -238,6 +244,11 @@ async def _judge(database_url: str, simulator: Simulator, happened: Observations
         wrong.append(f"{len(rows)} receipts of {len(simulator.requests)} requests")
     wrong += [f"{name}: a receipt of an unknown message" for name in receipts if name not in known]
     wrong += [f"{name}: shown and not charged" for name in happened.shown if name not in receipts]
+    wrong += [
+        f"{name}: charged {row['output_tokens']} tokens, shown {happened.words[name]} words"
+        for row in rows
+        if row["basis"] == "partial" and row["output_tokens"] < happened.words[name := row["usage_unit_id"]]
+    ]
     absent = [message for name, message in known.items() if name not in receipts]
     lost = [message for message in absent if not _unread(message, happened)]
     if len(lost) > len(unanswered):

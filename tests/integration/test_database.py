@@ -155,6 +155,18 @@ async def test_a_snapshot_cannot_write(database: Database) -> None:
             await reader.execute(text("CREATE TABLE sneaky (n int)"))
 
 
+async def test_a_database_that_became_read_only_is_unavailable(database: Database) -> None:
+    async def write() -> None:
+        async with database.transaction() as tx:
+            await tx.execute(text("SET TRANSACTION READ ONLY"))
+            await tx.execute(text("CREATE TABLE later (n int)"))
+
+    with pytest.raises(DatabaseUnavailable) as raised:
+        await write()
+
+    assert "25006" in raised.value.reason
+
+
 async def test_a_wrong_statement_does_not_count_as_unavailable(database: Database) -> None:
     with pytest.raises(StatementFailed):
         async with database.snapshot() as reader:

@@ -2,6 +2,7 @@
 
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
+from tests.mutants.receipts import RECEIPTS
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
@@ -14,6 +15,7 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
     *GATEWAY,
+    *RECEIPTS,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "the end of a run is not fenced by its attempt",

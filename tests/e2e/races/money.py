@@ -32,7 +32,7 @@ def differences(race: Race, runs: Sequence[Ended]) -> Iterator[str]:
     sent = {message.message_id: message for message in race.arena.simulator.sent}
     owed = wire(sent.values())
     charged = bill(receipt for run in runs for receipt in run.receipts)
-    shown = {event["messageId"] for run in runs for event in run.of("text_delta")}
+    shown = _shown(runs)
     stopped = {run.run_id for run in runs if run.shown["status"] == "cancelled"}
     cut = _of(race, stopped) | {name for name, message in sent.items() if message.disconnected}
     for name in set(charged) - set(owed):
@@ -44,8 +44,19 @@ def differences(race: Race, runs: Sequence[Ended]) -> Iterator[str]:
                 yield f"{name} was sent and not charged: {sent[name]}"
         elif charged[name] != expected and not _is_part(charged[name], sent[name], cut=name in cut):
             yield f"{name}: charged {charged[name]}, sent {sent[name]}"
+        elif charged[name][2].output_tokens < (words := len(shown.get(name, "").split())):
+            yield f"{name}: charged {charged[name]}, and {words} words were shown"
     for run in runs:
         yield from _of_others(race, run)
+
+
+def _shown(runs: Sequence[Ended]) -> dict[str, str]:
+    """The text that clients were shown of each message."""
+    shown: dict[str, str] = {}
+    for run in runs:
+        for event in (*run.of("thinking_delta"), *run.of("text_delta")):
+            shown[event["messageId"]] = shown.get(event["messageId"], "") + event["delta"]
+    return shown
 
 
 def _of_others(race: Race, run: Ended) -> Iterator[str]:

@@ -1,0 +1,107 @@
+"""Faults planted in the delivery and the journal of receipts, and in the estimate of what has arrived."""
+
+from tests.mutants.mutant import Mutant
+
+DELIVERY = ("tests/integration/test_receipt_delivery.py",)
+CUT_SHORT = ("tests/integration/test_gateway_cut_short.py",)
+
+RECEIPTS = (
+    Mutant(
+        "a receipt that the database cannot take now is set aside",
+        "app/billing/receipts/delivery.py",
+        "            if error.by_values:\n                raise\n",
+        "            if True:\n                raise\n",
+        DELIVERY,
+    ),
+    Mutant(
+        "refused receipts are never tried again",
+        "app/billing/receipts/delivery.py",
+        "self._queue.retry_refused()",
+        "pass",
+        DELIVERY,
+    ),
+    Mutant(
+        "refused receipts do not count against the credit",
+        "app/billing/receipts/queue.py",
+        "self._refused_credits[refused.fact.run.account_id] += refused.receipt.charged_credits",
+        "pass",
+    ),
+    Mutant(
+        "a refused receipt keeps all segments of the journal",
+        "app/billing/receipts/queue.py",
+        "        self._journal.complete_message(refused.fact)\n",
+        "",
+        DELIVERY,
+    ),
+    Mutant(
+        "a read-only database is a wrong statement",
+        "app/db.py",
+        "(writes and _sqlstate(error) == _READ_ONLY)",
+        "False",
+        ("tests/integration/test_database.py",),
+    ),
+    Mutant(
+        "a record has one copy",
+        "app/billing/receipts/journal_records.py",
+        "return line + line",
+        "return line",
+    ),
+    Mutant(
+        "one damaged line end joins both copies",
+        "app/billing/receipts/journal_records.py",
+        'line = b"%08x %s\\n\\n"',
+        'line = b"%08x %s\\n"',
+    ),
+    Mutant(
+        "lost records are not counted",
+        "app/billing/receipts/journal_records.py",
+        "damage.lost += number - self._last - 1",
+        "pass",
+    ),
+    Mutant(
+        "a damaged file is deleted",
+        "app/billing/receipts/journal.py",
+        "if not segment.is_damaged:",
+        "if True:",
+    ),
+    Mutant(
+        "a message that grows keeps old segments",
+        "app/billing/receipts/journal.py",
+        "if fact.key in self._segments[-1].pending and fact == replace(before, usage=usage):",
+        "if fact == replace(before, usage=usage):",
+    ),
+    Mutant(
+        "what has arrived is recorded after the agent could read it",
+        "app/gateway/exchange.py",
+        "        if (grown := fold.grown()) is not None:\n            call.on_progress(grown)\n"
+        '        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})\n',
+        '        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})\n'
+        "        if (grown := fold.grown()) is not None:\n            call.on_progress(grown)\n",
+        CUT_SHORT,
+    ),
+    Mutant(
+        "what has arrived is recorded in steps that are rounded down",
+        "app/gateway/wire.py",
+        "math.ceil(arrived[0] / PROGRESS_TOKENS)",
+        "math.floor(arrived[0] / PROGRESS_TOKENS)",
+    ),
+    Mutant(
+        "hidden thinking is nothing",
+        "app/gateway/received.py",
+        "return max(0, all_tokens - self._in_block.estimate)",
+        "return 0",
+    ),
+    Mutant(
+        "searches that were begun and not reported are free",
+        "app/billing/prices/usage_reading.py",
+        "if usage.web_search_requests > (count_of(tools.get(_SEARCHES)) or 0):",
+        "if False:",
+    ),
+    Mutant(
+        "an answer that is not streamed and breaks off costs its prompt only",
+        "app/gateway/exchange.py",
+        "if not is_whole:",
+        "if False:",
+        CUT_SHORT,
+    ),
+)
