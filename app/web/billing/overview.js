@@ -7,6 +7,7 @@ import { html } from "../html.js";
 import { Alarms } from "./alarms.js";
 import { Filters } from "./filters.js";
 import { Receipts } from "./receipts.js";
+import { Reconciliation } from "./reconciliation.js";
 import { loaded, useRequests } from "./requests.js";
 import { Spend } from "./spending.js";
 import { Totals } from "./totals.js";
@@ -66,6 +67,7 @@ function Period({ view, show, days }) {
         <${Spend} view=${view} show=${show} days=${shownDays} perDay=${perDay} perPart=${perPart} keyName=${labels.keyName} />
       `,
     })}
+    <${Reconciliation} window=${window} />
     <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
   `;
 }
