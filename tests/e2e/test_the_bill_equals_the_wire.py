@@ -178,3 +178,4 @@ async def assert_exact(world: World, *run_ids: str) -> None:
         billing = (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]
         assert billing["meters"]["gateway"] == billing["receipts"]
         assert billing["drift"] == 0
+        assert billing["costComparison"]["driftUsd"] in {None, "0.0000000000"}

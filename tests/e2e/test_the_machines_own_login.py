@@ -230,6 +230,7 @@ async def test_what_the_sdk_does_not_show_of_subagents_is_charged_in_one_receipt
     ]
     assert len(receipts) == len(sent) - 1
     assert run["billing"]["drift"] == 1
+    assert run["billing"]["costComparison"]["driftUsd"] == "0.0000000000"
 
 
 async def test_native_tools_and_the_login_are_never_together(open_world: OpenWorld, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ service tier, the provider's compaction, the hops of a fallback and which model 
 does not know that a refusal without output is free. Of a message that was cut off it has an estimate.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -16,9 +16,10 @@ from claude_agent_sdk import ResultMessage
 
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage, Quote
-from app.billing.prices.usage_reading import ADVISOR
+from app.billing.prices.usage_reading import ADVISOR, factor_value
 from app.gateway.wire import MessageUsage
 from app.provider_usage import FALLBACK, list_of, object_of
+from app.serialization.storable import storable
 from app.usage import CostComparison
 
 log = structlog.get_logger(__name__)
@@ -29,8 +30,11 @@ LIST_PRICES = PriceList()
 TOLERANCE_USD = Decimal("0.000000001")
 """The CLI adds binary fractions; no token costs as little as this."""
 
+MOST_USD = 1e9
+"""No run costs as much."""
+
 _ZERO = Decimal(0)
-_LISTED = {None, "list"}
+_NOTE_CHARS = 200
 
 ModelTotals = Mapping[str, Mapping[str, Any]]
 """The CLI's totals since it started, by requested model."""
@@ -38,78 +42,74 @@ ModelTotals = Mapping[str, Mapping[str, Any]]
 
 @dataclass(slots=True)
 class CliCosts:
-    """Collects what the CLI reports of one run, and compares it at the end."""
+    """Collects what the CLI and the meter say of one run, and compares the two at the end."""
 
     before: Callable[[], ModelTotals] = dict
     """The totals that the CLI started with: those of earlier runs of a resumed conversation."""
+    _measured: Decimal = _ZERO
+    _counted: Decimal = _ZERO
+    """What the CLI must have counted of the measured messages."""
+    _notes: dict[str, None] = field(default_factory=dict)
+    _problem: str | None = None
     _last: ResultMessage | None = None
     _messages: int = 0
-    _interrupted: bool = False
+
+    def add(self, message: MessageUsage, *, requested: str) -> None:
+        """A message that was measured, once and with its last numbers, and the model it was requested of."""
+        own = LIST_PRICES.quote(_billed(message), at=message.at)
+        by_cli = own
+        if reasons := _uncounted(message, requested):
+            by_cli = LIST_PRICES.quote(_as_counted_by_cli(message, requested), at=message.at)
+        self._measured += own.cost_usd
+        self._counted += by_cli.cost_usd
+        if own.cost_usd != by_cli.cost_usd:
+            self._notes |= dict.fromkeys(reasons)
+        self._problem = self._problem or _problem(message, by_cli)
 
     def observe(self, result: ResultMessage, *, messages: int) -> None:
         """A turn has ended; `messages` have been measured until now."""
         self._last, self._messages = result, messages
-        self._interrupted |= (result.terminal_reason or "").startswith("aborted")
+        if (result.terminal_reason or "").startswith("aborted"):
+            self._problem = self._problem or "interrupted"
 
-    def compare(
-        self, messages: Sequence[MessageUsage], *, requested_model: str, hidden: Sequence[MessageUsage] = ()
-    ) -> CostComparison:
-        """Compare the run. `requested_model` is that of messages of which it is not known.
-
-        `hidden` is usage that is only known from the CLI's own totals of tokens.
-        """
-        problem = self._problem()
-        if problem is None and len(messages) != self._messages:
-            problem = "calls after the last result of the CLI"
-        found = compare_costs(
-            [*messages, *hidden], self._cost(), requested_model=requested_model, problem=problem
+    def compare(self, *, messages: int) -> CostComparison:
+        """Compare the run, of which so many messages were measured."""
+        problem, cli = self._problem, self._cost()
+        if cli is None:
+            problem = problem or "no result of the CLI"
+        elif messages != self._messages:
+            problem = problem or "calls after the last result of the CLI"
+        problem = problem or self._guessed()
+        if cli is None or problem is not None:
+            return CostComparison(self._measured, notes=() if problem is None else (problem,))
+        drift = self._counted - cli
+        found = CostComparison(
+            self._measured,
+            sdk_usd=cli,
+            explained_usd=self._measured - self._counted,
+            drift_usd=_ZERO if abs(drift) <= TOLERANCE_USD else drift,
+            notes=tuple(self._notes),
         )
         if found.drift_usd:
             log.error("meters.costs_disagree", **asdict(found))
         return found
 
-    def _problem(self) -> str | None:
-        """Why the CLI's totals do not contain the whole run at list prices."""
-        if self._interrupted:
-            return "interrupted"
-        if self._last is None or not isinstance(self._last.model_usage, dict):
-            return "no result of the CLI"
-        before = self.before()
-        guessed = {
-            model
-            for model, totals in self._last.model_usage.items()
-            if totals.get("costBasis") not in _LISTED and totals != before.get(model)
-        }
-        return f"the CLI has no list price of {', '.join(sorted(guessed))}" if guessed else None
-
-    def _cost(self) -> Decimal:
+    def _guessed(self) -> str | None:
+        """Which models the CLI has no list price of."""
         after = {} if self._last is None else self._last.model_usage or {}
-        return _sum_of(after) - _sum_of(self.before())
+        before = self.before()
+        guessed = sorted(
+            model
+            for model, totals in after.items()
+            if totals.get("costBasis", "list") != "list" and totals != before.get(model)
+        )
+        return _noted("the CLI has no list price of", guessed) if guessed else None
 
-
-def compare_costs(
-    messages: Iterable[MessageUsage], cli_usd: Decimal, *, requested_model: str, problem: str | None = None
-) -> CostComparison:
-    """Compare measured messages with a total of the CLI; `problem`: why that cannot be done."""
-    measured, counted, notes = _ZERO, _ZERO, dict[str, None]()
-    for message in messages:
-        requested = message.call.requested_model or requested_model
-        own = _quote(_billed(message), message)
-        seen_by_cli = _quote(_as_counted_by_cli(message, requested), message)
-        measured, counted = measured + own.cost_usd, counted + seen_by_cli.cost_usd
-        if own.cost_usd != seen_by_cli.cost_usd:
-            notes |= dict.fromkeys(_uncounted(message, requested))
-        problem = problem or _problem(message, seen_by_cli)
-    if problem is not None:
-        return CostComparison(measured, notes=(problem,))
-    drift = counted - cli_usd
-    return CostComparison(
-        measured,
-        sdk_usd=cli_usd,
-        explained_usd=measured - counted,
-        drift_usd=_ZERO if abs(drift) <= TOLERANCE_USD else drift,
-        notes=tuple(notes),
-    )
+    def _cost(self) -> Decimal | None:
+        """What the CLI says that the run has cost, if it says that."""
+        after = None if self._last is None else _sum_of(self._last.model_usage)
+        before = _sum_of(self.before())
+        return None if after is None or before is None else after - before
 
 
 def _problem(message: MessageUsage, quoted: Quote) -> str | None:
@@ -118,15 +118,15 @@ def _problem(message: MessageUsage, quoted: Quote) -> str | None:
         return "a message that was cut off is an estimate"
     if message.duplicate_of is not None:
         return "the provider used a message id twice"
-    return f"no list price: {', '.join(quoted.unpriced)}" if quoted.unpriced else None
+    return _noted("no list price:", quoted.unpriced) if quoted.unpriced else None
 
 
 def _uncounted(message: MessageUsage, requested: str) -> list[str]:
     """What makes the CLI's number of a message differ from its price."""
     kinds = {str(object_of(each).get("type")) for each in list_of(message.reported.get("iterations"))}
-    tier = message.reported.get("service_tier")
+    tier = factor_value(message.reported.get("service_tier"))
     found = {
-        f"service tier {tier}": tier not in (None, "standard"),
+        f"service tier {tier}": tier not in {None, "standard"},
         "compaction by the provider": "compaction" in kinds,
         "fallback to another model": FALLBACK in kinds,
         f"served by {message.model}": FALLBACK not in kinds and message.model != requested,
@@ -157,10 +157,16 @@ def _without_model(iteration: Mapping[str, Any]) -> Mapping[str, Any]:
     return iteration if iteration.get("type") == ADVISOR else {**iteration, "model": None}
 
 
-def _quote(billed: BilledUsage, message: MessageUsage) -> Quote:
-    return LIST_PRICES.quote(billed, at=message.at)
+def _sum_of(totals: Any) -> Decimal | None:
+    """Dollars, or None if these are not the CLI's totals; `repr` of a float is the number that it sent."""
+    if not isinstance(totals, dict) or not all(isinstance(each, dict) for each in totals.values()):
+        return None
+    costs = [each.get("costUSD", 0) for each in totals.values()]
+    if not all(isinstance(cost, int | float) and 0 <= cost <= MOST_USD for cost in costs):
+        return None
+    return sum((Decimal(repr(cost)) for cost in costs), _ZERO)
 
 
-def _sum_of(totals: Mapping[str, Any]) -> Decimal:
-    """Dollars; `repr` of a float is the number that the CLI sent."""
-    return sum((Decimal(repr(each.get("costUSD") or 0)) for each in totals.values()), _ZERO)
+def _noted(what: str, names: Iterable[str]) -> str:
+    """A note that is no longer than a line, whatever the names are."""
+    return str(storable(f"{what} {', '.join(names)}"[:_NOTE_CHARS]))

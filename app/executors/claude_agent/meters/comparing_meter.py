@@ -68,16 +68,13 @@ class ComparingMeter:
 
     def summary(self) -> Meters:
         """See the protocol."""
-        messages = list(self.channel.messages.values())
-        return Meters(
-            sdk=len(self._parents),
-            gateway=len(messages),
-            drift=self._drift,
-            cost=self.costs.compare(messages, requested_model=self.plan.model),
-        )
+        messages = len(self.channel.messages)
+        cost = self.costs.compare(messages=messages)
+        return Meters(sdk=len(self._parents), gateway=messages, drift=self._drift, cost=cost)
 
     def _report(self, measured: MessageUsage) -> UsageFact:
         self._reported.add(measured.message_id)
+        self.costs.add(measured, requested=measured.call.requested_model or self.plan.model)
         if (reported := self._of_sdk.get(measured.message_id)) is not None:
             self._compare(reported, measured)
         if (measured.duplicate_of or measured.message_id) not in self._parents:

@@ -46,7 +46,6 @@ class SdkMeter:
     _after: Totals | None = None
     _shown: set[MessageId] = field(default_factory=set)
     _reported: list[MeteredMessage] = field(default_factory=list)
-    _hidden: list[MessageUsage] = field(default_factory=list)
     _costs: CliCosts = field(init=False)
     _drift: int = 0
 
@@ -84,7 +83,11 @@ class SdkMeter:
     def finish(self) -> Iterator[UsageFact]:
         """See the protocol: what the CLI's totals hold beyond the messages it showed."""
         before = _totals(self.process.usage_baseline)
-        left = residuals(before, self._after or before, self._reported, requested_model=self.plan.model)
+        after = self._after or before
+        left = residuals(before, after, self._reported, requested_model=self.plan.model)
+        for shown in self._reported:
+            requested = requested_model_of(shown, after, otherwise=self.plan.model)
+            self._costs.add(shown.as_measured(), requested=requested)
         for model, (hidden, is_exact) in left.items():
             self._drift += 1
             log.error("meters.hidden_usage", model=model, hidden=hidden)
@@ -96,14 +99,12 @@ class SdkMeter:
                 output_estimated=not is_exact,
                 note=RESIDUAL,
             )
-            self._hidden.append(message)
+            self._costs.add(message, requested=model)
             yield usage_fact(message, self.plan, executor_type=EXECUTOR_TYPE, origin="hidden")
 
     def summary(self) -> Meters:
         """See the protocol; drift is measured against the CLI's own totals."""
-        cost = self._costs.compare(
-            list(self.channel.messages.values()), requested_model=self.plan.model, hidden=self._hidden
-        )
+        cost = self._costs.compare(messages=len(self.channel.messages))
         return Meters(sdk=len(self._shown), gateway=0, drift=self._drift, cost=cost)
 
     def _open(self, started: Mapping[str, Any]) -> None:
@@ -129,8 +130,7 @@ def residuals(
     shown: defaultdict[str, TokenUsage] = defaultdict(TokenUsage)
     cut: set[str] = set()
     for message in reported:
-        # The totals name the requested model, a message the one that served it.
-        model = message.model if message.model in after else requested_model
+        model = requested_model_of(message, after, otherwise=requested_model)
         shown[model] = _combined(shown[model], message.usage, sign=1)
         for advisor, usage in advisor_usage(message.reported):
             shown[advisor] = _combined(shown[advisor], usage, sign=1)
@@ -144,6 +144,11 @@ def residuals(
         if hidden.prompt_tokens > 0 or (is_exact and hidden.total_tokens + hidden.web_search_requests > 0):
             found[model] = (_without_negatives(hidden), is_exact)
     return found
+
+
+def requested_model_of(message: MeteredMessage, after: Totals, *, otherwise: str) -> str:
+    """The totals name the requested model, a message the one that served it."""
+    return message.model if message.model in after else otherwise
 
 
 def advisor_usage(reported: Reported) -> Iterator[tuple[str, TokenUsage]]:

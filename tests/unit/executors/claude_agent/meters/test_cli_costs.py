@@ -1,5 +1,6 @@
 """The CLI's total beside the list prices: when they differ, when they may, and when nobody can know."""
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -31,7 +32,13 @@ def totals(dollars: float, **fields: Any) -> dict[str, dict[str, Any]]:
 def compared(*messages: MessageUsage, dollars: float, costs: CliCosts | None = None) -> CostComparison:
     costs = costs or CliCosts()
     costs.observe(a_result(model_usage=totals(dollars)), messages=len(messages))
-    return costs.compare(messages, requested_model=SONNET)
+    return comparison(costs, *messages)
+
+
+def comparison(costs: CliCosts, *messages: MessageUsage) -> CostComparison:
+    for message in messages:
+        costs.add(message, requested=message.call.requested_model or SONNET)
+    return costs.compare(messages=len(messages))
 
 
 def test_equal_totals_are_no_drift_although_the_cli_adds_binary_fractions() -> None:
@@ -83,6 +90,31 @@ def guessed(costs: CliCosts) -> None:
 
 
 @pytest.mark.parametrize(
+    "totals_of_cli",
+    [
+        *("x", [], {SONNET: 7}, {SONNET: {"costUSD": "1"}}, {SONNET: {"costUSD": None}}),
+        *({SONNET: {"costUSD": value}} for value in (math.nan, math.inf, -1.0, 1e300, 10**400)),
+    ],
+)
+def test_totals_that_are_no_amounts_are_not_compared(totals_of_cli: Any) -> None:
+    costs = CliCosts()
+    costs.observe(a_result(model_usage=totals_of_cli), messages=1)
+
+    assert comparison(costs, a_message()).notes == ("no result of the CLI",)
+
+
+def test_notes_are_short_whatever_was_reported() -> None:
+    costs = CliCosts()
+    costs.observe(a_result(model_usage={"m" * 5_000: {"costUSD": 1, "costBasis": ["x"]}}), messages=1)
+    hostile = a_message(reported={"service_tier": {"x": "\x00" * 3_000}, "k" * 3_000: "v"})
+
+    for found in (comparison(costs, a_message()), compared(hostile, dollars=1)):
+        (note,) = found.notes
+        assert len(note) <= 200
+        assert "\x00" not in note
+
+
+@pytest.mark.parametrize(
     ("observe", "reason"),
     [
         (lambda _costs: None, "no result of the CLI"),
@@ -98,7 +130,7 @@ def test_a_total_that_is_not_of_this_run_is_not_compared(
     costs = CliCosts()
     observe(costs)
 
-    found = costs.compare([a_message()], requested_model=SONNET)
+    found = comparison(costs, a_message())
 
     assert found == CostComparison(Decimal("0.018"), notes=(reason,))
 
@@ -129,4 +161,7 @@ def test_hidden_usage_is_part_of_the_comparison() -> None:
     costs.observe(a_result(model_usage=totals(0.021)), messages=1)
     hidden = MessageUsage(MessageId("residual"), SONNET, TokenUsage(input_tokens=1000), complete=True)
 
-    assert costs.compare([a_message()], requested_model=SONNET, hidden=[hidden]).drift_usd == 0
+    for message in (a_message(), hidden):
+        costs.add(message, requested=message.call.requested_model or SONNET)
+
+    assert costs.compare(messages=1).drift_usd == 0

@@ -20,7 +20,8 @@ def of_sdk(number: int = 1, tokens: int = 10, *, final: bool = True) -> MeteredM
 
 def a_meter() -> tuple[ComparingMeter, Channel]:
     channel = a_channel(Billing())
-    return ComparingMeter(a_plan(), channel), channel
+    plan = a_plan()
+    return ComparingMeter(plan, channel), channel
 
 
 def counts_of(meter: ComparingMeter) -> Meters:
