@@ -90,6 +90,7 @@ ErrorCode = Literal[
     "internal",
     "insufficient_credits",
     "provider_unavailable",
+    "database_unavailable",
 ]
 """Why a run did not succeed; clients get no other detail."""
 

@@ -161,7 +161,7 @@ async def written(queue: ReceiptQueue, facts: Sequence[UsageFact]) -> None:
         if number % AT_ONCE == 0:
             await asyncio.sleep(0)
     await queue.flush(facts[0].run, within_s=FLUSH_TIMEOUT_S)
-    if queue.pending_credits(facts[0].run):
+    if queue.pending_credits(facts[0].run).total:
         message = f"receipts did not settle within {FLUSH_TIMEOUT_S:.0f} s"
         raise TimeoutError(message)
 

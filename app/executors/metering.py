@@ -14,20 +14,14 @@ from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.calls.counter import CallCounter
-from app.errors import Unavailable
+from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck
 from app.executors.port import RunPlan
-from app.gateway.call import CallCost, MeteringHooks, Refusal
+from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
 from app.gateway.wire import MessageUsage
 from app.usage import ExecutorType, Origin, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
-
-_LEDGER_TIMEOUT_S = 1.0
-"""How long a call may wait for the ledger."""
-
-_UNLIMITED_FOR_S = 5.0
-"""How long the answer "this account has no credit limit" is reused."""
 
 
 class Metering(Protocol):
@@ -46,6 +40,8 @@ class BilledMetering:
     ledger: CreditLedger
     prices: PriceList
     calls: CallCounter | None = None
+    ledger_wait_s: float = LEDGER_WAIT_S
+    """How long a call waits for a ledger that does not answer."""
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """See the protocol."""
@@ -64,7 +60,13 @@ class BilledMetering:
         return MeteringHooks(
             cost_of=partial(self._cost_of, plan),
             most_cost_of=partial(self._most_cost_of, plan),
-            check_credit=_CreditCheck(self, plan).check,
+            check_credit=CreditCheck(
+                plan,
+                receipts=self.receipts,
+                ledger=self.ledger,
+                prices=self.prices,
+                ledger_wait_s=self.ledger_wait_s,
+            ).check,
             on_start=on_start,
             on_progress=lambda message: self.receipts.update_message(to_fact(message)),
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
@@ -136,47 +138,3 @@ def usage_fact(
         cache_miss=message.cache_miss,
         at=message.at,
     )
-
-
-class _CreditCheck:
-    """Checks whether a run's account may still spend."""
-
-    def __init__(self, metering: BilledMetering, plan: RunPlan) -> None:
-        self._metering = metering
-        self._run = plan.run
-        self._held = plan.reserved
-        """Credits the run may spend: first its reservation, then the ledger's last answer; None: no limit."""
-        self._unlimited_until = 0.0
-
-    async def check(self, in_progress: CallCost) -> Refusal | None:
-        """Why the run may not spend now: the journal is not writable, or the credit is used up.
-
-        If it may, credit for `in_progress` (all calls of the run that have not ended) is reserved,
-        or as much of it as is available.
-        """
-        receipts, account_id = self._metering.receipts, self._run.account_id
-        if not receipts.ready:
-            return "journal"
-        if asyncio.get_running_loop().time() < self._unlimited_until:
-            return None
-        if await self._is_covered(in_progress):
-            return None
-        # Receipts being delivered may have been counted twice: as pending here and by the database.
-        await receipts.wait_delivered(account_id, within_s=_LEDGER_TIMEOUT_S)
-        return None if await self._is_covered(in_progress) else "credit"
-
-    async def _is_covered(self, cost: CallCost) -> bool:
-        """Reserve credit; without the database its last answer is used, less pending receipts."""
-        pending, prices = self._metering.receipts.pending_credits(self._run), self._metering.prices
-        maximum, minimum = prices.credits_for(cost.maximum), max(1, prices.credits_for(cost.minimum))
-        try:
-            async with asyncio.timeout(_LEDGER_TIMEOUT_S):
-                self._held = await self._metering.ledger.resize_reservation(
-                    self._run, max(maximum, minimum), minimum=minimum, pending=pending
-                )
-        except (TimeoutError, Unavailable):
-            log.warning("credit.check_failed")
-        if self._held is None:
-            self._unlimited_until = asyncio.get_running_loop().time() + _UNLIMITED_FOR_S
-            return True
-        return self._held >= minimum + pending

@@ -29,6 +29,7 @@ BUDGET = RunOutcome("rate_limit", "budget")
 MAX_TURNS = RunOutcome("timeout", "max_turns")
 NO_CREDIT = RunOutcome("insufficient_credits", "budget")
 INTERNAL = RunOutcome("internal", "error")
+NO_DATABASE = RunOutcome("database_unavailable", "error")
 UNAVAILABLE = RunOutcome("provider_unavailable", "error")
 
 
@@ -70,7 +71,7 @@ class RunPlan:
     credits_to_reserve: int = 0
     """An estimate of what its first message may cost."""
     reserved: int | None = None
-    """The credits reserved when it was accepted, if its account has a limit."""
+    """The credits reserved when it was accepted; None if there was no limit, or in a later attempt."""
     options: ModelOptions = field(default_factory=ModelOptions)
     """The request options of the model, from the registry and the graph."""
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import structlog
 
@@ -17,8 +17,9 @@ from app.usage import CacheMiss, ProviderCall, TokenUsage
 
 log = structlog.get_logger(__name__)
 
-Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "journal", "answer"]
-"""Why a call was refused; `answer`: an earlier response was unusable or too large."""
+Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "database", "journal", "answer"]
+"""Why a call was refused; `database`: the account's credit could not be checked; `answer`: an earlier
+response was unusable or too large."""
 
 COUNTED = "the prompt was sent and never answered; its tokens were counted by the provider"
 ESTIMATED = "the prompt was sent and never answered; its tokens are estimated"
@@ -27,13 +28,16 @@ REPEATED = "the provider used this message id before"
 NAMELESS = "the provider sent no message id"
 
 
+CountPrompt: TypeAlias = Callable[[], Awaitable[int | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class CallCost:
     """Dollars that calls may cost."""
 
     maximum: Decimal
     minimum: Decimal
-    """The least credit that must be available: the new call's prompt, and the maximum of the other calls."""
+    """The least credit that must be available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class MeteringHooks:
     """Dollars that no message of a model with these counts and this requested speed exceeds."""
     check_credit: Callable[[CallCost], Awaitable[Refusal | None]]
     """Why the account may not spend now, or None. Gets the cost of all current calls of the run together;
-    unless the call is refused, credit for it is reserved as far as it is available."""
+    unless the call is refused, the maximum is reserved."""
     on_start: Callable[[MessageUsage, MessageUsage | None], None]
     """A message has begun; the second argument is the placeholder of its call, which it replaces. Called
     before the agent can read any of it; raises an `AppError` if it must not."""
@@ -93,6 +97,18 @@ class Spending:
     tokens: int = 0
     usd: Decimal = Decimal(0)
 
+    @classmethod
+    def most_of(cls, size: CallSize, hooks: MeteringHooks) -> "Spending":
+        """The most that a call of this size may use."""
+        models = {size.model: 1}
+        for name, times in size.others.items():
+            models[name] = models.get(name, 0) + times
+        usd = sum(
+            (hooks.most_cost_of(name, size.maximum, size.speed) * times for name, times in models.items()),
+            Decimal(0),
+        )
+        return cls(size.maximum.total_tokens, usd)
+
     def plus(self, other: "Spending") -> "Spending":
         """The sum."""
         return Spending(self.tokens + other.tokens, self.usd + other.usd)
@@ -111,6 +127,8 @@ class Call:
     """Refuse all further calls of the run."""
     task: asyncio.Task[None] | None
     prompts: PromptHistory = field(default_factory=PromptHistory)
+    count_prompt: CountPrompt | None = None
+    """Asks the provider for the prompt's tokens; None once it was asked."""
     covered: bool = False
     """Whether credit for it is reserved."""
     prompt: AgentPrompt | None = None
@@ -123,6 +141,16 @@ class Call:
     def unanswered(self) -> bool:
         """Whether the provider has got the prompt and neither answered nor refused it."""
         return self._unanswered is not None
+
+    async def tighten(self) -> bool:
+        """Let the provider count the prompt, and reserve accordingly less; False if it was asked before."""
+        count, self.count_prompt = self.count_prompt, None
+        if count is None:
+            return False
+        if (tokens := await count()) is not None:
+            self.size = self.size.counted(tokens)
+            self.reserved = Spending.most_of(self.size, self.hooks)
+        return True
 
     def on_sent(self) -> None:
         """The whole prompt was sent to the provider: it is charged even if no answer arrives."""

@@ -1,14 +1,22 @@
 """Channel: one run's access to the gateway; its token, limits and recorded messages."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 import structlog
 
-from app.gateway.call import Call, CallCost, MessageIds, MeteringHooks, Refusal, Spending
+from app.gateway.call import (
+    Call,
+    CallCost,
+    CountPrompt,
+    MessageIds,
+    MeteringHooks,
+    Refusal,
+    Spending,
+)
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
@@ -89,9 +97,12 @@ class Channel:
         return None if refusal == "turns" else refusal
 
     @asynccontextmanager
-    async def call(self, size: CallSize) -> AsyncIterator[Call]:
-        """Admit one call; raises `CallRefused`. Waits while current calls may use up a limit."""
-        call = await self._admit(size)
+    async def call(self, size: CallSize, count_prompt: CountPrompt | None = None) -> AsyncIterator[Call]:
+        """Admit one call; raises `CallRefused`. Waits while current calls may use up a limit.
+
+        `count_prompt` is only used if what the size allows does not fit into a limit.
+        """
+        call = await self._admit(size, count_prompt)
         try:
             if (refusal := await self._check_credit(call) or self._refusal()) is not None:
                 raise self._refuse(refusal)
@@ -126,42 +137,59 @@ class Channel:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _admit(self, size: CallSize) -> Call:
-        reserved = Spending(
-            size.maximum.total_tokens, self.hooks.most_cost_of(size.model, size.maximum, size.speed)
-        )
+    async def _admit(self, size: CallSize, count_prompt: CountPrompt | None) -> Call:
         while (refusal := self._refusal()) is None and self._must_wait():
-            await self._change_event.wait()
+            change = self._change_event
+            if not (self.limits.has_budget and await self._tighten(self._calls)):
+                await change.wait()
         if refusal is not None:
             raise self._refuse(refusal)
         call = Call(
             size,
-            reserved,
+            Spending.most_of(size, self.hooks),
             hooks=self.hooks,
             ids=self._ids,
             close_message=self.close_message,
             block=self.block,
             task=asyncio.current_task(),
             prompts=self.prompts,
+            count_prompt=count_prompt,
         )
         self._calls.append(call)
         return call
 
     async def _check_credit(self, call: Call) -> Refusal | None:
-        prompt = self.hooks.most_cost_of(call.size.model, call.size.estimate, call.size.speed)
         # One at a time: each check includes the cost of the calls admitted before.
         async with self._credit_lock:
             while True:
                 change = self._change_event
-                covered = sum((other.reserved.usd for other in self._calls if other.covered), Decimal(0))
-                cost = CallCost(maximum=covered + call.reserved.usd, minimum=covered + prompt)
-                refusal = await self.hooks.check_credit(cost)
-                if refusal != "credit" or not covered or self._refusal() is not None:
+                refusal = await self._reserve_credit(call)
+                others = any(other.covered for other in self._calls)
+                if refusal != "credit" or not others or self._refusal() is not None:
                     break
                 # Current calls may cost less than was reserved for them.
                 await change.wait()
             call.covered = refusal is None
         return refusal
+
+    async def _reserve_credit(self, call: Call) -> Refusal | None:
+        """Reserve the most that the calls may cost, or else all that is left if it covers the prompt."""
+        covered = [other for other in self._calls if other.covered]
+        refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
+        if refusal == "credit" and await self._tighten([*covered, call]):
+            refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
+        if refusal != "credit":
+            return refusal
+        prompt = self.hooks.most_cost_of(call.size.model, call.size.estimate, call.size.speed)
+        others = _whole_cost(covered).maximum
+        return await self.hooks.check_credit(CallCost(others + call.reserved.usd, minimum=others + prompt))
+
+    async def _tighten(self, calls: Iterable[Call]) -> bool:
+        """Let the provider count prompts of calls; False if it has been asked for all of them."""
+        asked = await asyncio.gather(*(call.tighten() for call in calls))
+        if any(asked):
+            self._notify_waiters()
+        return any(asked)
 
     def _notify_waiters(self) -> None:
         """Wake all waiting calls; does not wait itself, so that no cancellation can prevent it."""
@@ -205,3 +233,9 @@ class Channel:
 
     def _turns(self) -> int:
         return self.limits.spent.turns + sum(message.is_turn for message in self.messages.values())
+
+
+def _whole_cost(calls: Iterable[Call]) -> CallCost:
+    """The most that calls may cost; nothing less is enough."""
+    dollars = sum((call.reserved.usd for call in calls), Decimal(0))
+    return CallCost(maximum=dollars, minimum=dollars)

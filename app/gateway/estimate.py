@@ -1,12 +1,13 @@
-"""CallSize: estimates the usage of a call from its request body; pure.
+"""CallSize: the usage of a call, bounded and estimated from its request body; pure.
 
-The maximum is checked against credit and budgets. The estimate is charged if the provider neither
-reports nor counts the tokens.
+The maximum is checked against credit and budgets, so it must hold. The estimate is charged if the provider
+neither reports nor counts the tokens.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from pydantic_core import from_json
 
@@ -14,15 +15,20 @@ from app.serialization.large_json import count_parts
 from app.serialization.storable import identifier
 from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
-LEAST_BYTES_PER_TOKEN = 2
-"""A lower bound for text written by people and programs; only random data is denser."""
-
 MOST_IMAGE_TOKENS = 4_800
 IMAGE_TOKENS = 1_600
 """Images are scaled down to these sizes: at most, and in most models (width x height / 750)."""
 
-DOCUMENT_TOKENS = 200_000
-"""Assumed for a document given by URL or file id: the usual maximum of a prompt."""
+DOCUMENT_TOKENS = 1_000_000
+"""Bound of a document whose text is not in the request (a PDF, a URL, a file id): the largest context."""
+
+PROMPT_OVERHEAD = 64
+TOOLS_OVERHEAD = 1_024
+PROVIDER_TOOL_OVERHEAD = 5_000
+"""Tokens that the provider adds to a prompt, to one with tools, and for each tool that it defines itself."""
+
+TOOL_RESULT_TOKENS = 50_000
+"""Assumed for the result of one use of a tool that the provider executes; no length is documented."""
 
 LONGEST_OUTPUT = 128_000
 SEARCHES = 10
@@ -31,8 +37,14 @@ SEARCHES = 10
 MOST_PARTS = 500_000
 """Commas and opening brackets: more would take long to parse, and no model accepts such a prompt."""
 
+COUNT_TOLERANCE = 50
+COUNT_TOLERANCE_TOKENS = 64
+"""The provider calls its count of a prompt an estimate: it may be short by a 50th part and so many tokens."""
 
-_HERE = {"base64", "text", "content"}
+_HERE = {"text", "content"}
+_EXECUTED_BY_PROVIDER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp", "advisor")
+
+PromptKind = Literal["input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens"]
 
 
 class PromptTooLarge(Exception):
@@ -45,11 +57,25 @@ class CallSize:
 
     model: str
     maximum: TokenUsage
-    """The most it may use."""
+    """The most it may use, at the kind of prompt token that costs most."""
     estimate: TokenUsage
     """The approximate usage of its prompt alone, without an answer."""
     speed: str | None = None
     """The speed that it asks for; None: the usual one."""
+    others: Mapping[str, int] = field(default_factory=dict)
+    """Models that may use as much besides, and how often: fallbacks, advisors, a compaction."""
+    kind: PromptKind = "input_tokens"
+    readings: int = 1
+    """How often the model may read the prompt: again after each use of a tool that the provider executes."""
+    added_tokens: int = 0
+    """What results of such tools may add to all readings together."""
+
+    def counted(self, prompt_tokens: int) -> "CallSize":
+        """The size of a call whose prompt the provider has counted."""
+        bound = prompt_tokens + prompt_tokens // COUNT_TOLERANCE + COUNT_TOLERANCE_TOKENS
+        total = min(self.readings * bound + self.added_tokens, self.maximum.prompt_tokens)
+        maximum = replace(_prompt(self.kind, total), **_answer_of(self.maximum))
+        return replace(self, maximum=maximum, estimate=_prompt(self.kind, prompt_tokens))
 
 
 @dataclass(slots=True)
@@ -59,6 +85,11 @@ class _Attached:
     images: int = 0
     documents: int = 0
     encoded_bytes: int = 0
+    document_bytes: int = 0
+
+    @property
+    def most_tokens(self) -> int:
+        return self.images * MOST_IMAGE_TOKENS + self.documents * DOCUMENT_TOKENS
 
     def add(self, content: Any) -> None:
         for block in _objects(content):
@@ -70,8 +101,34 @@ class _Attached:
                     self.encoded_bytes += _length(source, "data")
                 case "document" if source.get("type") not in _HERE:
                     self.documents += 1
-                case "tool_result":
-                    self.add(block.get("content"))
+                    self.encoded_bytes += _length(source, "data")
+                    self.document_bytes += _length(source, "data")
+                case "tool_result" | "document":
+                    self.add(block.get("content") or source.get("content"))
+
+
+@dataclass(slots=True)
+class _Tools:
+    """The tools of a request, as far as they cost tokens."""
+
+    overhead: int = 0
+    searches: int = 0
+    uses: int = 0
+    """Of tools that the provider executes."""
+    models: Counter[str] = field(default_factory=Counter)
+
+    def add(self, tools: Any) -> None:
+        for tool in _objects(tools):
+            kind, uses = str(tool.get("type", "")), _positive(tool.get("max_uses"), SEARCHES)
+            self.overhead = self.overhead or TOOLS_OVERHEAD
+            if "input_schema" not in tool:
+                self.overhead += PROVIDER_TOOL_OVERHEAD
+            if kind.startswith(_EXECUTED_BY_PROVIDER):
+                self.uses += uses
+            if kind.startswith("web_search"):
+                self.searches += uses
+            if isinstance(model := tool.get("model"), str) and model:
+                self.models[identifier(model)] += uses
 
 
 def size_of(body: bytes) -> CallSize:
@@ -84,54 +141,84 @@ def size_of(body: bytes) -> CallSize:
         request = None
     # The provider may understand a body that we do not: then assume the maximum.
     request = request if isinstance(request, dict) else {}
-    attached = _Attached()
+    attached, tools = _Attached(), _Tools()
     for message in _objects(request.get("messages")):
         attached.add(message.get("content"))
-    model, output = request.get("model"), request.get("max_tokens")
+    tools.add(request.get("tools"))
+    tools.add(_servers(request.get("mcp_servers")))
+    model, kind = request.get("model"), _kind(body)
     text_bytes = max(0, len(body) - attached.encoded_bytes)
+    about = (text_bytes + attached.document_bytes) // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS
+    name = identifier(model) if isinstance(model, str) and model else UNKNOWN_MODEL
+    readings, added = 1 + tools.uses, TOOL_RESULT_TOKENS * tools.uses * (tools.uses + 1) // 2
+    # A token is at least one byte, and JSON is no shorter than the text in it.
+    prompt = text_bytes + PROMPT_OVERHEAD + tools.overhead + attached.most_tokens
     return CallSize(
-        model=identifier(model) if isinstance(model, str) and model else UNKNOWN_MODEL,
-        maximum=_priced(
-            text_bytes // LEAST_BYTES_PER_TOKEN
-            + attached.images * MOST_IMAGE_TOKENS
-            + attached.documents * DOCUMENT_TOKENS,
-            body,
-            output_tokens=max(0, output) if isinstance(output, int) else LONGEST_OUTPUT,
-            searches=_searches(request.get("tools")),
+        model=name,
+        maximum=replace(
+            _prompt(kind, readings * prompt + added),
+            output_tokens=_longest_output(request),
+            web_search_requests=tools.searches,
         ),
-        estimate=_priced(
-            text_bytes // BYTES_PER_TOKEN + attached.images * IMAGE_TOKENS, body, output_tokens=0, searches=0
-        ),
+        estimate=_prompt(kind, about),
         speed=speed if isinstance(speed := request.get("speed"), str) else None,
+        others=_other_models(request, name, tools.models),
+        kind=kind,
+        readings=readings,
+        added_tokens=added,
     )
 
 
 def text_size(model: str, texts: Iterable[str], *, images: int, output_tokens: int) -> CallSize:
     """The size of a call that is not written as a request yet."""
     text_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
-    at_most = text_bytes // LEAST_BYTES_PER_TOKEN + images * MOST_IMAGE_TOKENS
+    at_most = text_bytes + PROMPT_OVERHEAD + TOOLS_OVERHEAD + images * MOST_IMAGE_TOKENS
     about = text_bytes // BYTES_PER_TOKEN + images * IMAGE_TOKENS
     longest = TokenUsage(input_tokens=at_most, output_tokens=output_tokens)
     return CallSize(model, longest, TokenUsage(input_tokens=about))
 
 
-def _priced(prompt_tokens: int, body: bytes, *, output_tokens: int, searches: int) -> TokenUsage:
-    """Usage by price: tokens that are written to the cache cost more."""
-    rest = {"output_tokens": output_tokens, "web_search_requests": searches}
+def _kind(body: bytes) -> PromptKind:
+    """The kind that costs most: if any part is marked, every token may be written to the cache."""
     if b'"cache_control"' not in body:
-        return TokenUsage(input_tokens=prompt_tokens, **rest)
-    if b'"1h"' not in body:
-        return TokenUsage(cache_write_5m_tokens=prompt_tokens, **rest)
-    return TokenUsage(cache_write_1h_tokens=prompt_tokens, **rest)
+        return "input_tokens"
+    return "cache_write_1h_tokens" if b'"1h"' in body else "cache_write_5m_tokens"
 
 
-def _searches(tools: Any) -> int:
-    searches = 0
-    for tool in _objects(tools):
-        if str(tool.get("type")).startswith("web_search"):
-            most = tool.get("max_uses")
-            searches += max(0, most) if isinstance(most, int) else SEARCHES
-    return searches
+def _prompt(kind: PromptKind, tokens: int) -> TokenUsage:
+    return replace(TokenUsage(), **{kind: tokens})
+
+
+def _answer_of(usage: TokenUsage) -> dict[str, int]:
+    return {"output_tokens": usage.output_tokens, "web_search_requests": usage.web_search_requests}
+
+
+def _longest_output(request: Mapping[str, Any]) -> int:
+    thinking = request.get("thinking")
+    budget = _positive(thinking.get("budget_tokens"), 0) if isinstance(thinking, dict) else 0
+    # Thinking between tool calls may exceed the length of the message.
+    return max(_positive(request.get("max_tokens"), LONGEST_OUTPUT), budget)
+
+
+def _other_models(request: Mapping[str, Any], model: str, tools: Counter[str]) -> Mapping[str, int]:
+    others = Counter(tools)
+    for fallback in _objects(request.get("fallbacks")):
+        if isinstance(name := fallback.get("model"), str) and name:
+            others[identifier(name)] += 1
+    management = request.get("context_management")
+    for edit in _objects(management.get("edits") if isinstance(management, dict) else None):
+        # The prompt is read and summarized before it is answered.
+        others[model] += str(edit.get("type")).startswith("compact")
+    return {name: times for name, times in others.items() if times}
+
+
+def _servers(servers: Any) -> list[Mapping[str, Any]]:
+    """The tools of MCP servers that the provider connects to."""
+    return [{"type": "mcp"} for _ in _objects(servers)]
+
+
+def _positive(value: Any, default: int) -> int:
+    return value if type(value) is int and value > 0 else default
 
 
 def _objects(value: Any) -> Iterable[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ before the agent can read it.
 
 import secrets
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -103,5 +104,6 @@ class Gateway:
             if path == COUNT_TOKENS:
                 await exchange.forward(path, body, call=None)
                 return
-            async with channel.call(size_of(body)) as call:
+            count = partial(self._provider.count_prompt, body)
+            async with channel.call(size_of(body), count) as call:
                 await exchange.forward(path, body, call=call)

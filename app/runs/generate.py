@@ -3,6 +3,7 @@
 from contextlib import aclosing
 from typing import Any
 
+from app.db import DatabaseUnavailable
 from app.errors import (
     AppError,
     Conflict,
@@ -81,6 +82,7 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "internal": GenerationFailed,
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,
+    "database_unavailable": DatabaseUnavailable,
 }
 """The error that a caller waiting for an answer gets, by the run's error code."""
 

@@ -8,6 +8,7 @@ import structlog
 
 from app.background import forever
 from app.billing.credit.ledger import CreditLedger
+from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.conversations.repository import find_conversation
@@ -172,6 +173,9 @@ class RunRecovery:
         ]
         final = _failed_final(run)
         entries += with_positions(terminal_events(final), after=last_position(entries))
+        # What the dead process has journalled on this machine.
+        self._receipts.recover()
+        await debit_undelivered(tx, self._receipts, run.key)
         await self._ledger.release(tx, run.key)
         await finish_run(
             tx, run.key, attempt=run.attempt, final=final, report=None, events=encode_events(entries)

@@ -8,14 +8,16 @@ import anyio
 import structlog
 
 from app.billing.credit.ledger import CreditLedger
+from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
-from app.db import Database
+from app.db import Database, DatabaseUnavailable
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, RunStarted
 from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
     FIRST_ATTEMPT,
+    NO_DATABASE,
     ExecutionFailed,
     GraphExecutor,
     RunContext,
@@ -96,6 +98,9 @@ class RunWorker:
             await self._executor.run(request, RunContext(plan, control, output))
         except ExecutionFailed as error:
             output.outcome = error.outcome
+        except DatabaseUnavailable:
+            log.warning("run.database_unavailable")
+            output.outcome = NO_DATABASE
         except Exception:
             # A failed run must not end other runs.
             log.exception("run.crashed")
@@ -165,6 +170,7 @@ class RunWorker:
                 )
                 # If another process ended the run, calls of this one may have reserved credit since.
                 if stored or await has_ended(tx, finished.run):
+                    await debit_undelivered(tx, self._receipts, finished.run)
                     await self._ledger.release(tx, finished.run)
         except Unavailable as error:
             log.error("run.store_delayed", reason=error.detail)  # noqa: TRY400

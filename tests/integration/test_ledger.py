@@ -186,7 +186,7 @@ async def test_a_reservation_is_resized_to_what_the_last_call_needs(
     assert (await ledger.balance(key.account_id)).reserved == 0
 
 
-async def test_a_reservation_takes_what_is_left_if_that_covers_the_minimum(
+async def test_a_reservation_is_what_calls_may_cost_even_if_only_the_minimum_is_left(
     ledger: CreditLedger, key: KeyRecord
 ) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
@@ -200,8 +200,9 @@ async def test_a_reservation_takes_what_is_left_if_that_covers_the_minimum(
         await ledger.resize_reservation(run_of(key, run), wanted, minimum=minimum, pending=pending)
         held.append((await ledger.balance(key.account_id)).reserved)
 
-    # 60; not 50 of the 40 left; all 40; nothing is left; 20; 65 of the 80 left pending 15; not 30 pending 60.
-    assert held == [60, 60, 100, 100, 60, 85, 85]
+    # 60; not 50 of the 40 left; 60, of which 40 are left; nothing is left for others; 20; 90 of the 80 left,
+    # 15 of which are spent; not 30 of them if 60 are spent.
+    assert held == [60, 60, 120, 120, 80, 110, 110]
 
 
 async def test_concurrent_reservations_never_exceed_the_credit(

@@ -119,10 +119,10 @@ async def test_no_sqlstate_loses_a_receipt(
                 return await attempts(admin) >= before + 2
 
             await until(tried_twice)
-            assert queue.pending_credits(fact.run) > 0
+            assert queue.pending_credits(fact.run).total > 0
             await admin.execute("TRUNCATE answer")
             await queue.flush(fact.run, within_s=TIMEOUT_S)
-            assert queue.pending_credits(fact.run) == 0
+            assert queue.pending_credits(fact.run).total == 0
 
         assert await stored(database, fact.run) == [f"msg_{state}" for state in STATES]
 
@@ -140,12 +140,12 @@ async def test_a_receipt_that_alone_cannot_be_stored_delays_no_other(
             queue.record(bad)
             queue.record(good)
             await until(lambda: _has(database, bad.run, ["msg_good"]))
-            counted = queue.pending_credits(bad.run)
+            counted = queue.pending_credits(bad.run).total
             await admin.execute("TRUNCATE answer")
             await until(lambda: _has(database, bad.run, ["msg_good", "msg_bad"]))
             await queue.wait_delivered(key.account_id, within_s=TIMEOUT_S)
 
-            assert counted > 0 == queue.pending_credits(bad.run)
+            assert counted > 0 == queue.pending_credits(bad.run).total
 
     alarms = {entry["event"] for entry in logs if entry["log_level"] in {"error", "critical"}}
     assert alarms == {"receipt.refused" if state.startswith("2") else "receipts.delivery_failed"}
@@ -168,7 +168,7 @@ async def test_a_refused_receipt_keeps_no_segment_of_the_journal(
             queue.record(a_fact(key, f"msg_{number}", run="run-2"))
             await queue.flush(RunKey(key.account_id, RunId("run-2")), within_s=TIMEOUT_S)
         await until(lambda: _is_alone(tmp_path, queue))
-        assert queue.pending_credits(bad.run) > 0
+        assert queue.pending_credits(bad.run).total > 0
 
     successor = Journal(tmp_path, new_uuid())
     assert [fact.message_id for fact in successor.recover()] == ["msg_bad"]
@@ -230,7 +230,7 @@ async def test_a_database_that_refuses_for_a_while_gets_everything_afterwards(
             queue.record(fact)
         await queue.flush(facts[0].run, within_s=1.5)
         during = await admin.fetchval("SELECT array_agg(usage_unit_id) FROM charge_receipts")
-        pending = queue.pending_credits(facts[0].run)
+        pending = queue.pending_credits(facts[0].run).total
         await _reconnect(admin)
         await admin.execute(end)
         await _reconnect(admin)

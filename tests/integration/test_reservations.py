@@ -5,12 +5,16 @@ from pathlib import Path
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.prices.price_list import PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.concurrency.offload import Offload
 from app.db import Database
+from app.events import AssistantFinal, UsageReport
+from app.executors.metering import usage_fact
 from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext, RunPlan
-from app.ids import RunId, RunKey, new_uuid
+from app.gateway.wire import MessageUsage
+from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
@@ -18,7 +22,7 @@ from app.runs.repository import finish_run, insert_run
 from app.runs.requests.codec import RequestCodec
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
-from app.usage import Attribution
+from app.usage import Attribution, TokenUsage
 from tests.factories import a_control, a_plan, an_account
 
 GRAPH = "claude_agents:assistant"
@@ -49,6 +53,62 @@ class TakenForDead:
 
     def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
+
+
+class CallsOnce:
+    """Uses one message, whose receipt nobody delivers."""
+
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
+        message = MessageUsage(
+            MessageId("msg_1"), "claude-sonnet-4-6", TokenUsage(input_tokens=10), complete=True
+        )
+        await context.events.publish(
+            UsageReport(usage_fact(message, context.plan, executor_type="claude_sdk"))
+        )
+        await context.events.publish(AssistantFinal(content="done"))
+
+    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+        return Preview(system_prompt="", prompt=(), options={})
+
+
+async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
+    database: Database, tmp_path: Path
+) -> None:
+    """Otherwise another process could spend it until the receipt arrives."""
+    key, ledger = await an_account(database), CreditLedger(database)
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+    await ledger.grant(key.account_id, 1000)
+    run = RunKey(key.account_id, RunId("run-1"))
+    async with database.transaction() as tx:
+        await insert_run(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
+        assert await ledger.reserve(tx, run, 1000) == 1000
+    journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
+    receipts = ReceiptQueue(journal, PriceList())
+    worker = RunWorker(
+        database,
+        CallsOnce(),
+        log,
+        receipts=receipts,
+        ledger=ledger,
+        codec=RequestCodec(Offload()),
+        max_output_bytes=2**20,
+    )
+    request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
+
+    plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
+    publisher = RunEventPublisher(database, log, run)
+    async with asyncio.timeout(20):
+        await worker.execute(plan, a_control(), publisher=publisher, request=request)
+
+    credit = await ledger.balance(key.account_id)
+    assert (credit.reserved, credit.spent) == (0, 300)
+    # The delivery inserts it again, which changes nothing.
+    delivery = ReceiptDelivery(database, receipts)
+    assert len(receipts) == 1
+    await delivery.aclose()
+    assert len(receipts) == 0
+    assert (await ledger.balance(key.account_id)).spent == 300
+    journal.close()
 
 
 async def test_a_reservation_made_after_another_process_ended_the_run_is_released(

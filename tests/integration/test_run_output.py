@@ -68,7 +68,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
     publisher = RunEventPublisher(database, log, run)
     final = await worker.execute(plan, a_control(), publisher=publisher, request=request)
-    pending = receipts.pending_credits(run)
+    pending = receipts.pending_credits(run).total
     journal.close()
     async with database.snapshot() as reader:
         assert (await find_run(reader, run)) is not None

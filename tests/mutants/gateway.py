@@ -4,7 +4,80 @@ from tests.mutants.mutant import Mutant
 
 UNREADABLE = ("tests/integration/test_gateway_unreadable.py",)
 
+LIMITS = ("tests/integration/test_spending_limits.py",)
+
 GATEWAY = (
+    # Credit and budgets.
+    Mutant(
+        "no answer about the credit is no limit",
+        "app/executors/credit_check.py",
+        'return "database"',
+        "return None",
+    ),
+    Mutant(
+        "what is reserved may be spent twice without the database",
+        "app/executors/credit_check.py",
+        "needed.maximum + own <= self._reserved",
+        "needed.maximum <= self._reserved",
+    ),
+    Mutant(
+        "a change that was not confirmed did not happen",
+        "app/executors/credit_check.py",
+        "self._reserved = None if before is None else min(before, maximum)",
+        "self._reserved = before",
+    ),
+    Mutant(
+        "what is not delivered is not reserved",
+        "app/executors/credit_check.py",
+        "maximum, minimum = needed.maximum + pending.own, needed.minimum + pending.own",
+        "maximum, minimum = needed.maximum, needed.minimum",
+        LIMITS,
+    ),
+    Mutant(
+        "a reservation is no larger than what is left",
+        "app/billing/credit/repository.py",
+        "SELECT CAST(:requested AS bigint) AS credits",
+        "SELECT least(:requested, account.available + own.reserved - :pending) AS credits",
+        ("tests/integration/test_ledger.py",),
+    ),
+    Mutant(
+        "a token is two bytes at least",
+        "app/gateway/estimate.py",
+        "prompt = text_bytes + PROMPT_OVERHEAD",
+        "prompt = text_bytes // 2 + PROMPT_OVERHEAD",
+    ),
+    Mutant(
+        "a prompt that is marked for the cache costs as much as any other",
+        "app/gateway/estimate.py",
+        """if b'"cache_control"' not in body:""",
+        "if True:",
+    ),
+    Mutant(
+        "a call is admitted whatever the others may cost",
+        "app/gateway/channel.py",
+        "spent = spent.plus(call.reserved)",
+        "pass",
+        LIMITS,
+    ),
+    Mutant(
+        "credit is reserved for the new call only",
+        "app/gateway/channel.py",
+        "refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))\n        if refusal ==",
+        "refusal = await self.hooks.check_credit(_whole_cost([call]))\n        if refusal ==",
+    ),
+    Mutant(
+        "the provider is not asked before a call is refused",
+        "app/gateway/channel.py",
+        'if refusal == "credit" and await self._tighten([*covered, call]):',
+        "if False:",
+    ),
+    Mutant(
+        "the most that a prompt costs is the price of its kind",
+        "app/billing/prices/model_price.py",
+        "kinds = _MAY_COST_AS.get(kind, (kind,))",
+        "kinds = (kind,)",
+    ),
+    # What cannot be read.
     Mutant(
         "a line that ends with CR waits for the next bytes",
         "app/gateway/event_lines.py",

@@ -125,12 +125,13 @@ class CreditLedger:
     async def resize_reservation(
         self, run: RunKey, requested: int, *, minimum: int | None = None, pending: int = 0
     ) -> int | None:
-        """Set a run's reservation to `requested` credits, or to those available if they cover `minimum`.
+        """Set a run's reservation to `requested` credits if at least `minimum` are available.
 
         `minimum` is `requested` by default; `pending` credits are spent but not in the database yet.
         Returns the credits the run may spend: its reservation and what is available besides; None if there
-        is no limit. If they are fewer than `minimum` and `pending`, nothing has changed. Concurrent calls for
-        an account are serialized, across all processes.
+        is no limit. If they are fewer than `minimum` and `pending`, nothing has changed. A reservation may
+        exceed what is available: then nobody else gets any until it is known what the run's calls cost.
+        Concurrent calls for an account are serialized, across all processes.
         """
         floor = requested if minimum is None else minimum
         async with self._database.transaction() as tx:

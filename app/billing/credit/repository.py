@@ -86,13 +86,14 @@ _RESIZE_RESERVATION = text(
         SELECT coalesce(-sum(credits), 0)::bigint AS reserved FROM credit_ledger
          WHERE account_id = :account_id AND run_id = :run_id AND kind IN ('reservation', 'release')
     ), hold AS (
-        SELECT least(:requested, account.available + own.reserved - :pending) AS credits FROM account, own
+        SELECT CAST(:requested AS bigint) AS credits FROM account, own
+         WHERE account.available + own.reserved - :pending >= :minimum
     ), entry AS (
         INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
         SELECT account_id, CASE WHEN own.reserved < hold.credits THEN 'reservation' ELSE 'release' END,
                own.reserved - hold.credits, :run_id, clock_timestamp()
           FROM account, own, hold
-         WHERE hold.credits >= :minimum AND own.reserved <> hold.credits
+         WHERE own.reserved <> hold.credits
     )
     SELECT account.available + own.reserved FROM account, own
     """
@@ -104,7 +105,7 @@ is available. No other statement changes a run's own entries meanwhile."""
 async def resize_reservation(
     tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int, now: datetime
 ) -> int | None:
-    """Set a run's reservation to `requested`, or to what is available if that is at least `minimum`.
+    """Set a run's reservation to `requested` if at least `minimum` is available.
 
     Returns the credits the run may spend; None if there is no limit.
     """

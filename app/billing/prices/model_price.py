@@ -1,6 +1,6 @@
 """ModelPrice: every price of one model, in dollars; pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -12,7 +12,12 @@ FactorTable = Mapping[Dimension, Mapping[str, Decimal]]
 
 _MILLION = Decimal(1_000_000)
 
-PROMPT_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h")
+_MAY_COST_AS: Mapping[str, Sequence[str]] = {
+    "input": ("input", "cache_read"),
+    "cache_write_5m": ("input", "cache_read", "cache_write_5m"),
+    "cache_write_1h": ("input", "cache_read", "cache_write_5m", "cache_write_1h"),
+}
+"""Tokens of a request by the dearest kind that it asks for; those of an answer have the kind it reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,10 @@ class Rate:
             if prompt_tokens > above:
                 return rate
         return self.base
+
+    def most_at(self, prompt_tokens: int) -> Decimal:
+        """The highest rate of a message with at most so many prompt tokens."""
+        return max([self.base, *(rate for above, rate in self.tiers if prompt_tokens > above)])
 
     def per_token(self, prompt_tokens: int) -> Decimal:
         """Dollars per token."""
@@ -72,6 +81,14 @@ class ModelPrice:
         """The rate of a kind of token."""
         rate: Rate = getattr(self, kind)
         return rate
+
+    def most_per_token(self, kind: str, prompt_tokens: int) -> Decimal:
+        """Dollars that no token of this kind exceeds, nor one that may turn out to be of another kind.
+
+        What a request marks for the cache may be written to it, read from it, or do neither.
+        """
+        kinds = _MAY_COST_AS.get(kind, (kind,))
+        return max(self.rate(each).most_at(prompt_tokens) for each in kinds) / _MILLION
 
     def factor(self, dimension: Dimension, value: str) -> Decimal | None:
         """What a reported value multiplies token prices by; None if that is not known."""

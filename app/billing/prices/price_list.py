@@ -119,7 +119,14 @@ class PriceList:
         All factors are taken at their largest. `speed` is the one that the request asks for, if any.
         """
         price = self.price_of(model, at=at)
-        tokens = sum((line.amount_usd for line in token_lines(model, usage, price)), Decimal(0))
+        prompt = usage.prompt_tokens
+        tokens = sum(
+            (
+                line.quantity * price.most_per_token(line.kind, prompt)
+                for line in token_lines(model, usage, price)
+            ),
+            Decimal(0),
+        )
         searches = usage.web_search_requests * (price.web_search or 0)
         return tokens * price.largest_factor(speed=speed) + searches
 

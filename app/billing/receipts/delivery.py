@@ -11,8 +11,9 @@ import structlog
 from app.background import forever
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
 from app.billing.receipts.repository import insert_receipts
-from app.db import Database, DatabaseUnavailable, StatementFailed
+from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
+from app.ids import RunKey
 
 log = structlog.get_logger(__name__)
 
@@ -156,3 +157,13 @@ class ReceiptDelivery:
         if problem is None and self.problem is not None:
             log.info("receipts.delivery_resumed")
         self.problem = problem
+
+
+async def debit_undelivered(tx: Transaction, queue: ReceiptQueue, run: RunKey) -> None:
+    """Store the queued receipts of a run whose credit is released in the same transaction.
+
+    Released before it is debited, the credit could be spent by another process. The receipts stay queued: the
+    delivery finds them stored.
+    """
+    if receipts := queue.receipts_of(run):
+        await insert_receipts(tx, receipts)

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 import structlog
 
@@ -25,6 +26,20 @@ class PendingReceipt:
 
     fact: UsageFact
     receipt: NewReceipt
+
+
+class PendingCredits(NamedTuple):
+    """Credits that are spent, and not in the database yet."""
+
+    own: int
+    """Of the run."""
+    others: int
+    """Of other runs of its account in this process."""
+
+    @property
+    def total(self) -> int:
+        """Of all runs."""
+        return self.own + self.others
 
 
 class ReceiptQueue:
@@ -142,20 +157,32 @@ class ReceiptQueue:
         self.recover()
         await self.flush(run, within_s=within_s)
 
-    def pending_credits(self, run: RunKey) -> int:
+    def pending_credits(self, run: RunKey) -> PendingCredits:
         """Credits that the database does not have yet.
 
         Those of the run's completed messages and of all queued and refused receipts of its account.
         Unreported messages of other runs are covered by the reservations of those runs.
         """
         completed = (
-            self._charge(fact)
+            self._charge(fact).charged_credits
             for key, fact in self._unreported.get(run, {}).items()
             if key not in self._pending and key not in self._in_progress
         )
-        credits_ = sum(charge.charged_credits for charge in completed)
-        account_id = run.account_id
-        return self._credits_by_account[account_id] + self._refused_credits[account_id] + credits_
+        waiting = self._credits_by_account[run.account_id] + self._refused_credits[run.account_id]
+        has_own = waiting and (self._pending_by_run[run] or self._refused)
+        own = sum(each.receipt.charged_credits for each in self._waiting_of(run)) if has_own else 0
+        return PendingCredits(own + sum(completed), waiting - own)
+
+    def receipts_of(self, run: RunKey) -> list[NewReceipt]:
+        """The queued receipts of a run."""
+        if not self._pending_by_run[run]:
+            return []
+        return [each.receipt for each in self._pending.values() if each.fact.run == run]
+
+    def _waiting_of(self, run: RunKey) -> Iterator[PendingReceipt]:
+        for each in (*self._pending.values(), *self._refused.values()):
+            if each.fact.run == run:
+                yield each
 
     async def wait_delivered(self, account_id: AccountId, *, within_s: float) -> None:
         """Wait until no receipt with a charge is queued for an account, `within_s` at most."""

@@ -38,6 +38,7 @@ from app.executors.port import (
     INTERNAL,
     MAX_TURNS,
     NO_CREDIT,
+    NO_DATABASE,
     TIMEOUT,
     UNAVAILABLE,
     ExecutionFailed,
@@ -63,6 +64,7 @@ _OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
     "turns": MAX_TURNS,
     "budget": BUDGET,
     "credit": NO_CREDIT,
+    "database": NO_DATABASE,
     "journal": INTERNAL,
     "answer": UNAVAILABLE,
 }

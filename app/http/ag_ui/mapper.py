@@ -64,6 +64,7 @@ ERROR_MESSAGES: Final[dict[ErrorCode, str]] = {
     "internal": "An internal error occurred.",
     "insufficient_credits": "The account has no credit left, or its budget for this month is used up.",
     "provider_unavailable": "The model provider is unavailable or rejects our requests.",
+    "database_unavailable": "The database is unavailable; try again later.",
 }
 
 

@@ -6,13 +6,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.errors import Unavailable
 from app.executors.metering import BilledMetering, channel_limits, usage_fact
 from app.gateway.call import CallCost
 from app.gateway.wire import MessageUsage
@@ -82,16 +79,6 @@ async def test_an_account_without_limits_is_not_asked_for_each_call(tmp_path: Pa
     assert len(ledger.reservations) == 1
 
 
-@pytest.mark.parametrize(("reserved", "refusal"), [(10**9, None), (5, "credit")], ids=["enough", "too few"])
-async def test_with_the_database_away_the_last_answer_counts(
-    tmp_path: Path, reserved: int, refusal: str | None
-) -> None:
-    billed, _ = metering(tmp_path, Unavailable(), Unavailable())
-    hooks = billed.hooks_for(a_plan(reserved=reserved), executor_type="claude_sdk")
-
-    assert await hooks.check_credit(COST) == refusal
-
-
 async def test_without_a_journal_no_call_is_made(tmp_path: Path) -> None:
     journal, prices, ledger = Journal(tmp_path, new_uuid()), PriceList(), Ledger()
     billed = BilledMetering(ReceiptQueue(journal, prices), ledger, prices)
@@ -111,9 +98,9 @@ async def test_what_was_seen_of_a_message_counts_against_the_credit_until_it_is_
     hooks.on_start(a_message(complete=False), None)
     hooks.on_usage(a_message())
 
-    assert billed.receipts.pending_credits(plan.run) > 0
+    assert billed.receipts.pending_credits(plan.run).total > 0
     hooks.on_void(a_message())
-    assert billed.receipts.pending_credits(plan.run) == 0
+    assert billed.receipts.pending_credits(plan.run).total == 0
 
 
 async def test_a_model_without_a_price_is_held_against_a_budget_at_the_price_of_the_one_asked_for(

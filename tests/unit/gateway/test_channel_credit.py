@@ -1,13 +1,17 @@
 """What a lane asks of its account before a call."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from app.gateway.call import CallCost, Refusal
 from app.gateway.channel import CallRefused
+from app.gateway.estimate import COUNT_TOLERANCE_TOKENS, CallSize
+from app.usage import TokenUsage
 from tests.unit.gateway.calls import (
     FAR_S,
+    MODEL,
     TIMEOUT_S,
     Billing,
     Caller,
@@ -29,8 +33,8 @@ async def test_credit_is_asked_for_what_all_calls_under_way_may_cost(billing: Bi
     await second.answer(a_message(2))
     await answered(channel, a_message(3), tokens=5)
 
-    # The most, and what has to be there: of the new call only the prompt of three tokens.
-    assert billing.requested == [(50, 3), (57, 53), (5, 3)]
+    # At first all that they may cost has to be there.
+    assert billing.requested == [(50, 50), (57, 57), (5, 5)]
 
 
 async def test_what_a_call_needs_may_come_back_from_those_before_it(billing: Billing) -> None:
@@ -46,8 +50,49 @@ async def test_what_a_call_needs_may_come_back_from_those_before_it(billing: Bil
     await second.enters()
     await second.answer(a_message(2))
 
-    assert billing.requested == [(50, 3), (57, 53), (7, 3)]
+    # Of the new call only the prompt of three tokens has to be there, if there is not more.
+    assert billing.requested == [(50, 50), (57, 57), (57, 53), (7, 7)]
     assert channel.refused is None
+
+
+async def test_the_provider_counts_before_anything_is_refused(billing: Billing) -> None:
+    """A prompt of 100 tokens at most, which turns out to have 20."""
+    channel = a_channel(billing)
+    asked: list[int] = []
+
+    async def check(cost: CallCost) -> Refusal | None:
+        billing.requested.append((int(cost.maximum), int(cost.minimum)))
+        return None if cost.minimum <= 100 else "credit"
+
+    async def count() -> int:
+        asked.append(1)
+        return 20
+
+    channel.hooks = billing.hooks(check)
+    size = CallSize(MODEL, TokenUsage(input_tokens=1_000, output_tokens=10), TokenUsage(input_tokens=250))
+    async with channel.call(size, count) as call:
+        # And what a count may miss.
+        assert call.reserved.tokens == 20 + COUNT_TOLERANCE_TOKENS + 10
+        async with channel.call(replace(size, maximum=TokenUsage(output_tokens=6)), count):
+            pass
+
+    assert billing.requested == [(1_010, 1_010), (94, 94), (100, 100)]
+    assert asked == [1]
+
+
+async def test_a_provider_that_does_not_count_leaves_the_bound(billing: Billing) -> None:
+    billing.refusal = "credit"
+    channel = a_channel(billing)
+    refused = CallSize(MODEL, TokenUsage(input_tokens=1_000), TokenUsage(input_tokens=250))
+
+    async def count() -> None:
+        return None
+
+    with pytest.raises(CallRefused, match="credit"):
+        async with channel.call(refused, count):
+            pass
+
+    assert billing.requested == [(1_000, 1_000), (1_000, 1_000), (1_000, 250)]
 
 
 async def test_who_waits_for_credit_ends_with_the_run(billing: Billing) -> None:

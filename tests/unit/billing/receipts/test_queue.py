@@ -98,34 +98,34 @@ async def test_a_refused_receipt_leaves_the_queue_and_stays_in_the_journal(
 async def test_a_refused_receipt_counts_as_charged_until_it_is_stored(queue: ReceiptQueue) -> None:
     queue.record(a_fact("msg_1"))
     (pending,) = queue.first(1)
-    credits_ = queue.pending_credits(RUN)
+    credits_ = queue.pending_credits(RUN).total
 
     await queue.set_aside(pending)
     async with asyncio.timeout(TIMEOUT_S):
         # Waiting for it would not help a call.
         await queue.wait_delivered(ACCOUNT, within_s=10 * TIMEOUT_S)
-    refused = queue.pending_credits(RUN)
+    refused = queue.pending_credits(RUN).total
     queue.retry_refused()
-    retried = queue.pending_credits(RUN)
+    retried = queue.pending_credits(RUN).total
     await queue.acknowledge(queue.first(1))
 
     assert credits_ == refused == retried > 0
-    assert queue.pending_credits(RUN) == 0
+    assert queue.pending_credits(RUN).total == 0
 
 
 async def test_pending_credits_are_those_of_completed_and_of_queued_messages(queue: ReceiptQueue) -> None:
     queue.start_message(a_fact("in progress"))
-    nothing = queue.pending_credits(RUN)
+    nothing = queue.pending_credits(RUN).total
     queue.complete_message(a_fact("msg_1"))
-    completed = queue.pending_credits(RUN)
+    completed = queue.pending_credits(RUN).total
     queue.record(a_fact("msg_1"))
-    recorded = queue.pending_credits(RUN)
-    elsewhere = queue.pending_credits(RunKey(ACCOUNT, RunId("run-2")))
+    recorded = queue.pending_credits(RUN).total
+    elsewhere = queue.pending_credits(RunKey(ACCOUNT, RunId("run-2"))).total
     await queue.acknowledge(queue.first(1))
 
     assert nothing == 0
     assert completed == recorded == elsewhere > 0
-    assert queue.pending_credits(RUN) == 0
+    assert queue.pending_credits(RUN).total == 0
 
 
 async def test_waiting_for_delivery_ends_after_its_time(queue: ReceiptQueue) -> None:

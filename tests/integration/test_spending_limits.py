@@ -1,0 +1,206 @@
+"""No limit is passed by more than one message, whatever runs at once, in however many processes."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.auth.records import KeyRecord
+from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.db import Database
+from app.executors.metering import BilledMetering
+from app.gateway.channel import Channel, ChannelLimits
+from app.gateway.proxy import Gateway
+from app.gateway.upstream import Upstream
+from app.ids import RunId, RunKey, new_uuid
+from app.simulator import wire
+from app.simulator.script import ApiRequest, Reply, Text
+from app.simulator.server import Simulator
+from app.usage import Attribution
+from tests.factories import a_plan, an_account
+from tests.integration.gateway_seam import AGENTS, PROVIDER_KEY, TIMEOUT_S
+
+MODEL = "claude-sonnet-4-6"
+LONGEST = 1_000
+TEXT = "words in a prompt that is marked for the cache " * 40
+REQUEST: dict[str, Any] = {
+    "model": MODEL,
+    "max_tokens": LONGEST,
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": TEXT, "cache_control": {"type": "ephemeral"}}]}
+    ],
+}
+PROMPT = wire.count_tokens(REQUEST)
+MESSAGE_USD = (PROMPT * Decimal("3.75") + LONGEST * 15) / 1_000_000 * Decimal("1.1")
+"""What each message costs: as long as it may be, written to the cache, in the dearest region."""
+
+MESSAGE = math.ceil(MESSAGE_USD * CREDITS_PER_DOLLAR)
+"""In credits."""
+
+
+@dataclass(slots=True)
+class Dear:
+    """Answers of the greatest length, whose whole prompt was written to the cache; each takes a moment."""
+
+    most_at_once: int = 0
+    _now: int = 0
+
+    async def __call__(self, request: ApiRequest) -> Reply:
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        # Long enough for calls that are admitted at once to arrive.
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        self._now -= 1
+        return as_dear_as_it_may_be(request)
+
+
+def as_dear_as_it_may_be(request: ApiRequest) -> Reply:
+    """An answer of the greatest length, whose whole prompt was written to the cache."""
+    prompt = {"input_tokens": 0, "cache_creation_input_tokens": wire.count_tokens(request.body)}
+    return Reply(
+        [Text("one two three")],
+        usage={**prompt, "output_tokens": 1, "inference_geo": "us"},
+        final_usage={"output_tokens": request.body["max_tokens"]},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What one server has of its own: connections, journal, queue, gateway."""
+
+    database: Database
+    metering: BilledMetering
+    gateway: Gateway
+    agent: httpx.AsyncClient
+
+    def channel(self, key: KeyRecord, run_id: str, **limits: Any) -> Channel:
+        run = RunKey(key.account_id, RunId(run_id))
+        plan = a_plan(run=run, model=MODEL, attribution=Attribution(key.id, "a:b", None))
+        hooks = self.metering.hooks_for(plan, executor_type="claude_sdk")
+        deadline = asyncio.get_running_loop().time() + 60
+        return self.gateway.open_channel(run_id, ChannelLimits(deadline, **limits), hooks)
+
+    async def call(self, channel: Channel, body: Any = REQUEST) -> int:
+        url = f"{channel.url}/v1/messages"
+        return (await self.agent.post(url, json=body, headers=AGENTS)).status_code
+
+
+@asynccontextmanager
+async def a_process(
+    url: str, provider_url: str, directory: Path, *, delivers: bool = True
+) -> AsyncIterator[Process]:
+    async with AsyncExitStack() as stack:
+        database = await Database.open(url)
+        stack.push_async_callback(database.aclose)
+        journal = Journal(directory, new_uuid())
+        stack.callback(journal.close)
+        queue = ReceiptQueue(journal, PriceList())
+        delivery = ReceiptDelivery(database, queue)
+        if delivers:
+            working = asyncio.create_task(delivery.work())
+            stack.callback(working.cancel)
+        provider = await stack.enter_async_context(Upstream(base_url=provider_url, api_key=PROVIDER_KEY))
+        gateway = await stack.enter_async_context(Gateway(provider))
+        agent = await stack.enter_async_context(
+            httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S, limits=httpx.Limits(max_connections=None))
+        )
+        metering = BilledMetering(queue, CreditLedger(database), PriceList())
+        yield Process(database, metering, gateway, agent)
+
+
+async def work(process: Process, channel: Channel, *, agents: int) -> None:
+    """Agents of one run at once, each of which calls until it is refused."""
+
+    async def one() -> None:
+        while await process.call(channel) == 200:
+            pass
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(one() for _ in range(agents)))
+        await process.gateway.close_channel(channel)
+    assert all(message.complete for message in channel.messages.values())
+
+
+async def limit_credit(ledger: CreditLedger, key: KeyRecord, terms: str, limit: int) -> None:
+    if terms == "prepaid":
+        await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+        await ledger.grant(key.account_id, limit)
+    else:
+        await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", limit))
+
+
+@pytest.mark.parametrize("terms", ["prepaid", "monthly"])
+async def test_credit_is_passed_by_one_message_at_most_in_two_processes(
+    database: Database, database_url: str, tmp_path: Path, terms: str
+) -> None:
+    limit = 7 * MESSAGE - 1
+    key, ledger = await an_account(database), CreditLedger(database)
+    await limit_credit(ledger, key, terms, limit)
+    async with (
+        Simulator(as_dear_as_it_may_be) as provider,
+        a_process(database_url, provider.url, tmp_path) as one,
+        a_process(database_url, provider.url, tmp_path) as other,
+    ):
+        runs = {f"run-{number}": process for number, process in enumerate((one, other, one, other))}
+        await asyncio.gather(
+            *(work(process, process.channel(key, name), agents=3) for name, process in runs.items())
+        )
+        for name, process in runs.items():
+            await process.metering.receipts.flush(RunKey(key.account_id, RunId(name)), within_s=10)
+        spent = (await ledger.balance(key.account_id)).spent
+
+    assert spent == len(provider.sent) * MESSAGE
+    assert limit - MESSAGE <= spent <= limit + MESSAGE
+
+
+async def test_what_one_process_has_not_delivered_cannot_be_spent_by_another(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    key, ledger = await an_account(database), CreditLedger(database)
+    await limit_credit(ledger, key, "prepaid", 4 * MESSAGE)
+    async with (
+        Simulator(as_dear_as_it_may_be) as provider,
+        a_process(database_url, provider.url, tmp_path, delivers=False) as silent,
+        a_process(database_url, provider.url, tmp_path) as other,
+    ):
+        first = silent.channel(key, "run-1")
+        assert [await silent.call(first) for _ in range(3)] == [200] * 3
+        await work(other, other.channel(key, "run-2"), agents=2)
+
+    assert len(provider.sent) * MESSAGE <= 5 * MESSAGE
+
+
+@pytest.mark.parametrize("limit", ["tokens", "dollars"])
+async def test_the_limits_of_a_run_are_passed_by_one_message_at_most(
+    database: Database, database_url: str, tmp_path: Path, limit: str
+) -> None:
+    tokens = PROMPT + LONGEST
+    limits = (
+        {"max_total_tokens": 5 * tokens - 1}
+        if limit == "tokens"
+        else {"max_budget_usd": 5 * MESSAGE_USD - Decimal("0.0001")}
+    )
+    key = await an_account(database)
+    async with (
+        Simulator(dear := Dear()) as provider,
+        a_process(database_url, provider.url, tmp_path) as process,
+    ):
+        channel = process.channel(key, "run-1", **limits)
+        await work(process, channel, agents=8)
+
+    # The fifth reaches the limit.
+    assert len(provider.sent) == 5
+    # The provider counted their prompts, so several could be on their way at once.
+    assert dear.most_at_once > 1

@@ -1,0 +1,101 @@
+"""What a run may spend when the ledger answers late, or not at all."""
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.db import StatementFailed
+from app.errors import Unavailable
+from app.executors.credit_check import CreditCheck
+from app.gateway.call import CallCost, Refusal
+from app.ids import MessageId, RunId, new_uuid
+from app.usage import TokenUsage, UsageFact
+from tests.factories import a_plan
+from tests.unit.executors.test_metering import Ledger
+
+PLAN = a_plan()
+DOLLAR = 10_000_000
+FACT = UsageFact(
+    run=PLAN.run,
+    attempt=0,
+    message_id=MessageId("msg_1"),
+    attribution=PLAN.attribution,
+    model="claude-sonnet-4-6",
+    usage=TokenUsage(input_tokens=1_000_000),
+    executor_type="claude_sdk",
+)
+"""Costs three dollars."""
+
+
+def a_check(
+    directory: Path, *answers: int | Exception | None, reserved: int | None = None, wait_s: float = 0
+) -> tuple[CreditCheck, Ledger, ReceiptQueue]:
+    prices, ledger = PriceList(), Ledger(*answers)
+    receipts = ReceiptQueue(Journal(directory, new_uuid()), prices)
+    plan = replace(PLAN, reserved=reserved)
+    check = CreditCheck(plan, receipts=receipts, ledger=ledger, prices=prices, ledger_wait_s=wait_s)
+    return check, ledger, receipts
+
+
+async def of(check: CreditCheck, maximum: int, minimum: int = 1) -> Refusal | None:
+    return await check.check(CallCost(Decimal(maximum), Decimal(minimum)))
+
+
+@pytest.mark.parametrize("error", [Unavailable(), TimeoutError(), StatementFailed("x", by_values=False)])
+async def test_no_answer_is_no_call(tmp_path: Path, error: Exception) -> None:
+    check, ledger, _ = a_check(tmp_path, error, error)
+
+    assert [await of(check, 1), await of(check, 1)] == ["database"] * 2
+    assert len(ledger.reservations) == 2
+
+
+async def test_a_ledger_that_answers_in_time_is_waited_for(tmp_path: Path) -> None:
+    check, ledger, _ = a_check(tmp_path, Unavailable(), Unavailable(), 2 * DOLLAR, wait_s=10)
+
+    assert await of(check, 1) is None
+    assert len(ledger.reservations) == 3
+
+
+@pytest.mark.parametrize(("dollars", "refusal"), [(2, None), (3, "database")])
+async def test_without_an_answer_credit_that_was_reserved_may_be_used(
+    tmp_path: Path, dollars: int, refusal: str | None
+) -> None:
+    check, _, _ = a_check(tmp_path, Unavailable(), reserved=2 * DOLLAR)
+
+    assert await of(check, dollars) == refusal
+
+
+async def test_what_is_spent_is_no_longer_reserved(tmp_path: Path) -> None:
+    check, ledger, receipts = a_check(tmp_path, 9 * DOLLAR, Unavailable(), 9 * DOLLAR, Unavailable())
+    assert await of(check, 4) is None
+    receipts.complete_message(FACT)
+
+    # Three of the four are spent, and one is left.
+    assert await of(check, 2) == "database"
+    assert await of(check, 4) is None
+    assert await of(check, 1) is None
+
+    requested = [credits_ // DOLLAR for credits_, _, _ in ledger.reservations]
+    assert requested == [4, 5, 7, 4]
+
+
+async def test_a_change_that_was_not_confirmed_may_have_happened(tmp_path: Path) -> None:
+    check, _, _ = a_check(tmp_path, 9 * DOLLAR, Unavailable(), Unavailable())
+    assert await of(check, 6) is None
+
+    assert await of(check, 2) is None
+    # It may have been lowered to two.
+    assert await of(check, 3) == "database"
+
+
+async def test_what_others_have_spent_is_not_there(tmp_path: Path) -> None:
+    check, ledger, receipts = a_check(tmp_path, 4 * DOLLAR, 4 * DOLLAR)
+    receipts.record(replace(FACT, run=PLAN.run._replace(run_id=RunId("another"))))
+
+    assert await of(check, 2, 2) == "credit"
+    assert ledger.reservations == [(2 * DOLLAR, 2 * DOLLAR, 3 * DOLLAR)] * 2
