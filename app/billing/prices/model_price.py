@@ -12,10 +12,12 @@ FactorTable = Mapping[Dimension, Mapping[str, Decimal]]
 
 _MILLION = Decimal(1_000_000)
 
+PROMPT_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h")
+
 _MAY_COST_AS: Mapping[str, Sequence[str]] = {
     "input": ("input", "cache_read"),
     "cache_write_5m": ("input", "cache_read", "cache_write_5m"),
-    "cache_write_1h": ("input", "cache_read", "cache_write_5m", "cache_write_1h"),
+    "cache_write_1h": PROMPT_KINDS,
 }
 """Tokens of a request by the dearest kind that it asks for; those of an answer have the kind it reports."""
 
