@@ -84,6 +84,10 @@ class Settings(BaseSettings):
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
     markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000, validation_alias="RUNTALLY_MARKUP")
     prices_file: Path | None = Field(None, validation_alias="RUNTALLY_PRICES_FILE")
+    sealing_key_file: Path | None = Field(None, validation_alias="RUNTALLY_SEALING_KEY_FILE")
+    sealing_interval_s: int = Field(
+        86_400, ge=1, le=31_536_000, validation_alias="RUNTALLY_SEALING_INTERVAL_S"
+    )
     max_concurrent_runs: int = Field(8, ge=1, validation_alias="RUNTALLY_MAX_CONCURRENT_RUNS")
     max_queued_runs: int = Field(256, ge=0, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
     max_runs_per_account: int | None = Field(None, ge=1, validation_alias="RUNTALLY_MAX_RUNS_PER_ACCOUNT")

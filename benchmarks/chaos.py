@@ -4,7 +4,8 @@ Every round starts runs and injects a fault while they execute: `kill -9` of the
 and started, both, or a journal that cannot be written. In the end every message the scripted provider
 sent must have exactly one receipt. One may be missing only if its first byte left the provider within
 150 ms before a kill, so that nobody can have read it. Every message a client saw has a receipt without
-exception, which charges no less output than the client saw, and debits equal charges.
+exception, which charges no less output than the client saw, debits equal charges, and every entry is in
+its account's hash chain.
 
     .venv/bin/python -m benchmarks.chaos --rounds 200
 """
@@ -33,6 +34,7 @@ import httpx_sse
 import psutil
 
 from app.auth.keys import mint_key
+from app.billing.chain.verification import verify
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
@@ -226,6 +228,14 @@ async def _quiet(database_url: str) -> None:
     await connection.close()
 
 
+async def _broken_chains(database_url: str) -> tuple[str, ...]:
+    database = await Database.open(database_url)
+    try:
+        return (await verify(database, {})).findings
+    finally:
+        await database.aclose()
+
+
 async def _judge(database_url: str, simulator: Simulator, happened: Observations) -> Verdict:
     connection = await asyncpg.connect(database_url)
     rows = await connection.fetch("SELECT * FROM charge_receipts")
@@ -258,6 +268,7 @@ async def _judge(database_url: str, simulator: Simulator, happened: Observations
         wrong.append(f"charged {charged}, debited {debits}, spent {spent}, rolled up {rolled}")
     if reserved:
         wrong.append(f"{reserved} credits stay reserved")
+    wrong += await _broken_chains(database_url)
     by_basis = dict(Counter(row["basis"] for row in rows))
     return Verdict(len(known), len(rows), len(unanswered), by_basis, len(absent), wrong)
 

@@ -12,6 +12,8 @@ from anyio.abc import TaskGroup
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.billing.chain.sealing import ChainSealer
+from app.billing.chain.service import AccountChains
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
@@ -23,7 +25,8 @@ from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.reconciliation import open_reconciliation
-from app.bootstrap.storage import open_database, open_journal, open_log
+from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
+from app.bootstrap.webhooks import open_webhooks
 from app.concurrency.offload import Offload
 from app.conversations.history import ConversationHistory
 from app.conversations.prompt_store import PromptStore
@@ -60,9 +63,6 @@ from app.settings import Settings
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
-from app.webhooks.addresses import AddressPolicy
-from app.webhooks.delivery_worker import DeliveryWorker
-from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Webhooks
 from app.workspaces.service import Workspaces
 
@@ -90,6 +90,8 @@ class Services:
     statements: ReconciliationStatements
     delivery: ReceiptDelivery
     ledger: CreditLedger
+    chain: ChainSealer
+    chains: AccountChains
     graphs: GraphCatalog
     models: ModelRegistry
     prices: PriceList
@@ -115,6 +117,7 @@ class _Infrastructure:
     receipts: ReceiptQueue
     delivery: ReceiptDelivery
     ledger: CreditLedger
+    chain: ChainSealer
     billing: BillingReports
     sessions: PostgresSessionStore
     planner: RunPlanner
@@ -142,7 +145,7 @@ async def open_services(
         infra = await _open_infrastructure(settings, stack, cli)
         planner = infra.planner
         executor = ExecutorAggregator(executors or {"claude_agents": infra.agent.executor})
-        webhooks = await stack.enter_async_context(_open_webhooks(settings, infra.database))
+        webhooks = await stack.enter_async_context(open_webhooks(settings, infra.database))
         accounts = Accounts(infra.database)
         runs, commands, conversations = await _open_runs(infra, stack, executor, accounts=accounts)
         if infra.agent.auth.unavailable_reason is None:
@@ -170,6 +173,8 @@ async def open_services(
             statements=ReconciliationStatements(infra.database),
             delivery=infra.delivery,
             ledger=infra.ledger,
+            chain=infra.chain,
+            chains=AccountChains(infra.database),
             graphs=planner.graphs,
             models=planner.models,
             prices=planner.prices,
@@ -188,6 +193,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     planner = open_planner(settings)
     database = await stack.enter_async_context(open_database(settings))
     await database.require_current_schema()
+    chain = open_sealer(settings, database)
     process_id = new_uuid()
     journal = open_journal(settings, process_id)
     receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
@@ -220,6 +226,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     tasks.start_soon(calls.watch)
     if reconciliation is not None:
         tasks.start_soon(reconciliation.watch)
+    tasks.start_soon(chain.work)
     memory = _open_memory(settings, tasks)
     return _Infrastructure(
         settings=settings,
@@ -229,6 +236,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
         receipts=receipts,
         delivery=delivery,
         ledger=ledger,
+        chain=chain,
         billing=BillingReports(database),
         sessions=sessions,
         planner=planner,
@@ -382,16 +390,3 @@ def _open_receipts(
     delivery = ReceiptDelivery(database, queue)
     stack.push_async_callback(delivery.aclose)
     return queue, delivery
-
-
-@asynccontextmanager
-async def _open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
-    """Deliver webhooks while the body runs; interrupted calls are made again later."""
-    async with (
-        AddressPolicy(allow_private=settings.webhook_allow_private) as addresses,
-        WebhookSender(addresses) as sender,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(DeliveryWorker(database, sender).work)
-        yield Webhooks(database, addresses)
-        tasks.cancel_scope.cancel()

@@ -2,9 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
+from app.billing.chain.head_witness import HeadWitness
+from app.billing.chain.sealing import ChainSealer
+from app.billing.chain.sealing_key import SealingKey
 from app.billing.receipts.journal import Journal
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
@@ -47,6 +51,18 @@ async def _opened(url: str, stack: AsyncExitStack) -> Database:
 def open_journal(settings: Settings, process_id: UUID) -> Journal:
     """This process's receipt journal; raises `JournalFailed`."""
     return Journal(settings.data_dir.absolute() / "journal", process_id)
+
+
+def open_sealer(settings: Settings, database: Database) -> ChainSealer:
+    """Signs roots with the operator's key, if there is one; raises `SealingKeyError`."""
+    key = None if settings.sealing_key_file is None else SealingKey.read(settings.sealing_key_file)
+    every = timedelta(seconds=settings.sealing_interval_s)
+    return ChainSealer(database, key, every=every, witness=open_witness(settings))
+
+
+def open_witness(settings: Settings) -> HeadWitness:
+    """What servers with this data directory remember of the chains."""
+    return HeadWitness(settings.data_dir.absolute() / "chain-heads.json")
 
 
 async def open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:

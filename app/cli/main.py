@@ -5,7 +5,9 @@ Modules are imported inside the commands: importing everything takes 1.5 seconds
 
 import asyncio
 import os
+import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -29,6 +31,8 @@ keys = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
 app.add_typer(credit, name="credits")
+chain = typer.Typer(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
+app.add_typer(chain, name="chain")
 console = Terminal(highlight=False)
 
 Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
@@ -213,6 +217,70 @@ def reconcile(
         span = Span(since, until, month)
         ok = asyncio.run(run_reconcile(Settings.load(), console, span, as_json=as_json))
     if not ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@chain.command("keygen")
+def chain_keygen(
+    path: Annotated[Path, typer.Argument(help="The file to write, for RUNTALLY_SEALING_KEY_FILE.")],
+    *,
+    rotate: Annotated[
+        bool, typer.Option("--rotate", help="Replace the key in the file; its public key stays in it.")
+    ] = False,
+) -> None:
+    """Make the private key that signs roots, and print the public keys."""
+    from app.cli.chain import make_key
+
+    with explained():
+        make_key(console, path, rotate=rotate)
+
+
+@chain.command("public-keys")
+def chain_public_keys() -> None:
+    """Print the public keys of all roots, for those who verify exports."""
+    from app.cli.chain import show_public_keys
+
+    with explained():
+        show_public_keys(Settings.load(), console)
+
+
+@chain.command("seal")
+def chain_seal() -> None:
+    """Sign a root of all chains now, and print its hash."""
+    from app.cli.chain import seal
+
+    with explained():
+        asyncio.run(seal(Settings.load(), console))
+
+
+@chain.command("export")
+def chain_export(
+    account: Annotated[str | None, typer.Argument(help="An account's name; all accounts if omitted.")] = None,
+) -> None:
+    """Write the chain of an account, or of all, and all roots to standard output."""
+    from app.cli.chain import export_chain
+
+    with explained():
+        asyncio.run(export_chain(Settings.load(), sys.stdout, account))
+
+
+@app.command()
+def verify(
+    key: Annotated[
+        list[Path] | None, typer.Option(help="Public keys, PEM; default: those of RUNTALLY_SEALING_KEY_FILE.")
+    ] = None,
+    earlier: Annotated[
+        list[Path] | None, typer.Option(help="Exports of before: their roots must still be there.")
+    ] = None,
+) -> None:
+    """Check that no receipt, ledger entry or root was changed, removed or added; exits with 1 otherwise."""
+    from app.cli.chain import verify_database
+
+    with explained():
+        unchanged = asyncio.run(
+            verify_database(Settings.load(), console, keys=key or [], earlier=earlier or [])
+        )
+    if not unchanged:
         raise typer.Exit(EXIT_FAILED)
 
 

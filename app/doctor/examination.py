@@ -10,6 +10,7 @@ from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.doctor.catalogs import Catalogs, check_catalogs
+from app.doctor.chain import check_chain
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.report import Check, Report, without_secrets
@@ -45,6 +46,7 @@ async def examine(
         checks = {
             "data_dir": examination.data_directory,
             "database": examination.database,
+            "chain": examination.chain,
             "event_log": examination.event_log,
             "journal": examination.journal,
             "cli": examination.cli,
@@ -82,6 +84,9 @@ class _Examination:
         self._database = database
         what = "embedded PostgreSQL" if self._settings.database_url is None else "DATABASE_URL"
         return [Check("database", "ok", f"{what} is reachable and has this version's schema")]
+
+    async def chain(self) -> list[Check]:
+        return [await check_chain(self._settings, self._database)]
 
     async def event_log(self) -> list[Check]:
         await open_log(self._settings, self._stack)

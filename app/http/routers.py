@@ -8,6 +8,7 @@ from app.http.api.alarms.routes import router as alarms
 from app.http.api.balance.routes import router as balance
 from app.http.api.browser_session.routes import router as browser_session
 from app.http.api.catalogs.routes import router as catalogs
+from app.http.api.chain.routes import router as chain
 from app.http.api.conversations.routes import router as conversations
 from app.http.api.files.routes import router as files
 from app.http.api.generate.routes import router as generate
@@ -24,7 +25,7 @@ from app.http.api.webhooks.routes import router as webhooks
 
 ROUTERS = (
     *(runs, commands, files, conversations, generate, ag_ui, ai_sdk),
-    *(receipts, prices, usage, balance, alarms, reconciliation, keys, accounts, webhooks, catalogs),
+    *(receipts, chain, prices, usage, balance, alarms, reconciliation, keys, accounts, webhooks, catalogs),
     *(health, browser_session, pages),
 )
 

@@ -29,7 +29,7 @@ from tests.e2e.workshop import settings as the_editor
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
-    *("database", "event_log", "journal", "cli", "gateway", "auth"),
+    *("database", "chain", "event_log", "journal", "cli", "gateway", "auth"),
 ]
 
 

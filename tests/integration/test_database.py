@@ -18,6 +18,7 @@ import app.billing.receipts.tables
 import app.billing.reports.tables
 import app.runs.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
+from app.billing.chain.verification import verify
 from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, StatementFailed, metadata
 from app.embedded.postgres import EmbeddedPostgres
 
@@ -107,7 +108,10 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
 
     await database.migrate()
 
+    assert (await verify(database, {})).findings == ()
     async with database.snapshot() as reader:
+        links = await reader.execute(text("SELECT count(*) FROM chain_links"))
+        assert links.scalar_one() == 3
         account = await reader.execute(text("SELECT spent, spent_by_month, balance FROM credit_accounts"))
         assert account.one() == (6, {"2026-10": 1, "2026-11": 5}, -6)
         rollups = await reader.execute(

@@ -48,11 +48,11 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
     if unavailable:
         message = f"Not available: {', '.join(unavailable)}."
         raise Unavailable(message)
-    receipts = services.delivery.state
+    receipts, chain = services.delivery.state, services.chain.state
     if not services.readiness.checked:
-        return Readiness(status="ok", provider="unknown", receipts=receipts)
+        return Readiness(status="ok", provider="unknown", receipts=receipts, chain=chain)
     provider: Literal["ok", "unusable"] = "ok" if services.readiness.problem is None else "unusable"
-    return Readiness(status="ok", provider=provider, receipts=receipts)
+    return Readiness(status="ok", provider=provider, receipts=receipts, chain=chain)
 
 
 async def unavailable_parts(services: Services) -> list[str]:

@@ -20,3 +20,6 @@ class Readiness(Health):
     receipts: DeliveryState
     """`ok`; or `delayed`: they wait in the journal for the database; `refused`: the database refuses some;
     `damaged`: files of the journal were damaged and are kept."""
+
+    chain: Literal["signed", "unsigned", "rewritten"]
+    """Whether roots of the receipts' hash chains are signed; `rewritten`: a chain was altered."""

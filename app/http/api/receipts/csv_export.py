@@ -2,33 +2,13 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
-
-from fastapi.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
-
-from app.http.streaming.sse import ReaderScope
 
 CSV = "text/csv"
 JSON = "application/json"
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-
-
-class CsvExport(StreamingResponse):
-    """Lines as an attachment; an error aborts the chunked response, so the client notices."""
-
-    def __init__(self, lines: AsyncIterator[str], *, filename: str, reader_scope: ReaderScope) -> None:
-        """`reader_scope` is held while the response is sent."""
-        headers = {"Content-Disposition": f'attachment; filename="{filename}"', "Vary": "Accept"}
-        super().__init__(lines, media_type=CSV, headers=headers)
-        self._reader_scope = reader_scope
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond; raises what the reader scope raises."""
-        with self._reader_scope:
-            await super().__call__(scope, receive, send)
 
 
 def prefers_csv(accept: str) -> bool:

@@ -10,11 +10,12 @@ from fastapi import APIRouter, Depends, Header, Query
 from app.billing.receipts.records import Receipt, ReceiptBasis, ReceiptFilter
 from app.billing.reports.service import BillingReports
 from app.http.admission.checks import CheckedRoute
-from app.http.api.receipts.csv_export import CSV, CsvExport, csv_line, prefers_csv
+from app.http.api.receipts.csv_export import CSV, csv_line, prefers_csv
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
 from app.http.parameters import MomentParam, StorableText
 from app.http.response_model import Page
+from app.http.streaming.line_export import LineExport
 from app.http.streaming.sse import ReaderScope
 from app.pagination import MAX_PAGE
 from app.principal import Principal
@@ -73,7 +74,7 @@ async def _export_csv(
     filters: ReceiptFilter,
     *,
     reader_scope: ReaderScope,
-) -> CsvExport:
+) -> LineExport:
     async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
         return await receipts.search(caller.account_id, filters, limit=MAX_PAGE, cursor=cursor)
 
@@ -88,7 +89,7 @@ async def _export_csv(
             page, cursor = await page_after(cursor)
             yield _rows(page)
 
-    return CsvExport(lines(), filename="receipts.csv", reader_scope=reader_scope)
+    return LineExport(lines(), media_type=CSV, filename="receipts.csv", reader_scope=reader_scope)
 
 
 def _rows(receipts: list[Receipt]) -> str:

@@ -1,0 +1,217 @@
+"""SQL for the chains. A trigger of the ledger writes the links; no statement here does."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import func, insert, select, text
+
+from app.billing.chain.records import (
+    ChainHead,
+    ChainLeaf,
+    ChainLink,
+    ChainRoot,
+    LinkedRow,
+    RootLeaf,
+    RootPage,
+)
+from app.billing.chain.tables import chain_leaves, chain_roots
+from app.db import Reader, Transaction
+
+_leaves = chain_leaves.c
+
+_ACCOUNTS = """
+    WITH RECURSIVE account AS (
+        (SELECT account_id FROM chain_links ORDER BY account_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT account_id FROM chain_links AS link WHERE link.account_id > account.account_id
+                 ORDER BY account_id LIMIT 1)
+          FROM account WHERE account_id IS NOT NULL
+    )
+"""
+"""One look into the index for each account; `DISTINCT` would read every link."""
+
+_HEADS = text(
+    f"""
+    {_ACCOUNTS}
+    SELECT account.account_id, head.position, head.hash
+      FROM account
+     CROSS JOIN LATERAL (
+         SELECT position, hash FROM chain_links AS link
+          WHERE link.account_id = account.account_id ORDER BY position DESC LIMIT 1
+     ) AS head
+    """  # noqa: S608 - constants
+)
+
+_ALL_ACCOUNTS = text(
+    f"""
+    {_ACCOUNTS}
+    SELECT account_id FROM account WHERE account_id IS NOT NULL
+     UNION SELECT id FROM accounts
+     UNION SELECT account_id FROM chain_leaves
+     ORDER BY account_id
+    """  # noqa: S608 - constants
+)
+
+_HELD = text(
+    """
+    SELECT link.account_id
+      FROM unnest(CAST(:accounts AS uuid[]), CAST(:positions AS bigint[]), CAST(:hashes AS bytea[]))
+           AS known (account_id, position, hash)
+      JOIN chain_links AS link USING (account_id, position, hash)
+    """
+)
+
+_NEWEST_LEAVES = text(
+    """
+    SELECT DISTINCT ON (account_id) account_id, leaf_index, position, hash
+      FROM chain_leaves ORDER BY account_id, root_number DESC
+    """
+)
+
+_ROWS = text(
+    """
+    SELECT link.account_id, link.position, link.content, link.hash,
+           row_to_json(entry)::text AS entry, row_to_json(receipt)::text AS receipt
+      FROM chain_links AS link
+      LEFT JOIN credit_ledger AS entry ON entry.id = link.entry_id
+      LEFT JOIN charge_receipts AS receipt ON receipt.id = entry.receipt_id
+     WHERE link.account_id = :account_id AND link.position > :after
+     ORDER BY link.position LIMIT :limit
+    """
+)
+
+_UNCHAINED = text(
+    """
+    (SELECT 'entry ' || entry.id AS name FROM credit_ledger AS entry
+      WHERE entry.account_id = :account_id
+        AND NOT EXISTS (SELECT FROM chain_links AS link WHERE link.entry_id = entry.id) LIMIT :limit)
+    UNION ALL
+    (SELECT 'receipt ' || receipt.id FROM charge_receipts AS receipt
+      WHERE receipt.account_id = :account_id
+        AND NOT EXISTS (SELECT FROM credit_ledger AS entry WHERE entry.receipt_id = receipt.id) LIMIT :limit)
+    """
+)
+
+_WRONG_BALANCES = text(
+    """
+    SELECT account.account_id
+      FROM credit_accounts AS account
+     CROSS JOIN LATERAL (
+         SELECT coalesce(sum(credits) FILTER (WHERE kind = 'grant'), 0) AS granted,
+                coalesce(sum(credits) FILTER (WHERE kind = 'adjustment'), 0) AS adjusted,
+                coalesce(-sum(credits) FILTER (WHERE kind = 'debit'), 0) AS spent,
+                coalesce(-sum(credits) FILTER (WHERE kind IN ('reservation', 'release')), 0) AS reserved
+           FROM credit_ledger AS entry WHERE entry.account_id = account.account_id
+     ) AS summed
+     WHERE account.account_id = :account_id
+       AND (account.granted, account.adjusted, account.spent, account.reserved)
+           IS DISTINCT FROM (summed.granted, summed.adjusted, summed.spent, summed.reserved)
+    """
+)
+
+
+async def find_heads(reader: Reader) -> dict[UUID, ChainHead]:
+    """The newest link of each account."""
+    found = await reader.execute(_HEADS)
+    return {row.account_id: ChainHead(row.position, bytes(row.hash)) for row in found}
+
+
+async def find_held(reader: Reader, heads: Mapping[UUID, ChainHead]) -> set[UUID]:
+    """The accounts whose link at this position still has this hash."""
+    given = {
+        "accounts": list(heads),
+        "positions": [head.position for head in heads.values()],
+        "hashes": [head.hash for head in heads.values()],
+    }
+    return set((await reader.execute(_HELD, given)).scalars())
+
+
+async def lock_sealing(tx: Transaction) -> None:
+    """Wait until no other process makes a root; until the end of the transaction none can."""
+    await tx.execute(text("SELECT pg_advisory_xact_lock(hashtext('runtally.chain.seal'))"))
+
+
+async def find_newest_roots(reader: Reader, *, before: int | None = None, limit: int = 1) -> list[ChainRoot]:
+    """The roots with the largest numbers, the largest first; those before a number."""
+    statement = select(chain_roots).order_by(chain_roots.c.number.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(chain_roots.c.number < before)
+    return [ChainRoot(**row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def find_newest_leaves(reader: Reader) -> dict[UUID, ChainLeaf]:
+    """What the newest root says of each account."""
+    found = (await reader.execute(_NEWEST_LEAVES)).mappings()
+    return {row["account_id"]: ChainLeaf(**row) for row in found}
+
+
+async def find_roots(reader: Reader, *, after: int, limit: int) -> RootPage:
+    """The roots after this number, oldest first, and their leaves in the order of the tree."""
+    statement = select(chain_roots).where(chain_roots.c.number > after).order_by(chain_roots.c.number)
+    roots = [ChainRoot(**row) for row in (await reader.execute(statement.limit(limit))).mappings()]
+    if not roots:
+        return RootPage((), {})
+    leaves = (
+        select(chain_leaves)
+        .where(_leaves.root_number > after, _leaves.root_number <= roots[-1].number)
+        .order_by(_leaves.root_number, _leaves.leaf_index)
+    )
+    changed: dict[int, list[RootLeaf]] = {}
+    for row in (await reader.execute(leaves)).mappings():
+        changed.setdefault(row["root_number"], []).append(RootLeaf(**row))
+    return RootPage(roots, changed)
+
+
+async def insert_root(tx: Transaction, root: ChainRoot, leaves: Sequence[ChainLeaf]) -> None:
+    """Store a root and the leaves that it changes."""
+    stored = {"number": root.number, "statement": root.statement, "signature": root.signature}
+    await tx.execute(insert(chain_roots).values(**stored, made_at=root.made_at))
+    rows = [
+        {
+            "root_number": root.number,
+            "account_id": leaf.account_id,
+            "leaf_index": leaf.leaf_index,
+            "position": leaf.position,
+            "hash": leaf.hash,
+        }
+        for leaf in leaves
+    ]
+    await tx.execute(insert(chain_leaves), rows)
+
+
+async def find_linked_rows(reader: Reader, account_id: UUID, *, after: int, limit: int) -> list[LinkedRow]:
+    """The links of an account after this position, in order, with their rows."""
+    given = {"account_id": account_id, "after": after, "limit": limit}
+    found = (await reader.execute(_ROWS, given)).mappings()
+    return [
+        LinkedRow(
+            ChainLink(row["account_id"], row["position"], row["content"], row["hash"]),
+            row["entry"],
+            row["receipt"],
+        )
+        for row in found
+    ]
+
+
+async def find_accounts(reader: Reader) -> list[UUID]:
+    """All accounts, also those of which only a chain or a leaf is left."""
+    return list((await reader.execute(_ALL_ACCOUNTS)).scalars())
+
+
+async def find_unchained(reader: Reader, account_id: UUID, *, limit: int) -> list[str]:
+    """Entries and receipts of an account that are in no chain."""
+    found = await reader.execute(_UNCHAINED, {"account_id": account_id, "limit": limit})
+    return list(found.scalars())
+
+
+async def has_wrong_balance(reader: Reader, account_id: UUID) -> bool:
+    """Whether the sums of an account are not those of its ledger."""
+    found = await reader.execute(_WRONG_BALANCES, {"account_id": account_id})
+    return found.first() is not None
+
+
+async def find_time(tx: Transaction) -> datetime:
+    """The database's clock."""
+    now: datetime = (await tx.execute(select(func.clock_timestamp()))).scalar_one()
+    return now

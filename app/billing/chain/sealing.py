@@ -1,0 +1,189 @@
+"""ChainSealer: makes signed roots, and watches that chains only grow."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Literal
+from uuid import UUID
+
+import structlog
+
+from app.background import forever
+from app.billing.chain.head_witness import HeadWitness
+from app.billing.chain.records import ChainHead, ChainLeaf, ChainRoot
+from app.billing.chain.repository import (
+    find_heads,
+    find_held,
+    find_newest_leaves,
+    find_newest_roots,
+    find_time,
+    insert_root,
+    lock_sealing,
+)
+from app.billing.chain.sealing_key import SealingKey
+from app.billing.chain.verifier import NO_ROOT, ROOT_FORMAT, AccountTree, leaf_hash
+from app.db import Database, Reader, Transaction
+
+log = structlog.get_logger(__name__)
+
+WATCH_S = 60.0
+"""How long an entry may be in the database before this process remembers its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealStatus:
+    """How far the chains are sealed."""
+
+    newest: ChainRoot | None
+    unsealed: int
+    """Entries that no root covers."""
+
+
+class ChainSealer:
+    """Signs a root of all chains from time to time, if it has a key.
+
+    It remembers the newest hash of each chain, also across restarts: a chain that is rewritten between
+    two roots no longer contains it.
+    """
+
+    def __init__(
+        self, database: Database, key: SealingKey | None, *, every: timedelta, witness: HeadWitness
+    ) -> None:
+        self._database = database
+        self._key = key
+        self._every = every
+        self._witness = witness
+        self._rewritten: set[UUID] = set()
+
+    @property
+    def state(self) -> Literal["signed", "unsigned", "rewritten"]:
+        """Whether roots are signed, and the chains contain what is remembered of them."""
+        if self._rewritten:
+            return "rewritten"
+        return "unsigned" if self._key is None else "signed"
+
+    @property
+    def public_keys(self) -> Mapping[str, str]:
+        """The public keys of all roots, PEM by id, the newest first."""
+        return {} if self._key is None else self._key.public_pems
+
+    async def work(self) -> None:
+        """Watch and seal until cancelled."""
+        if self._key is None:
+            log.warning("chain.without_key")
+        await forever(self.step, WATCH_S, name="chain.seal")
+
+    async def step(self) -> ChainRoot | None:
+        """Watch once, and make a root if the newest one is old enough."""
+        await self.watch()
+        return await self.seal(only_due=True)
+
+    async def watch(self) -> set[UUID]:
+        """Compare the chains with those remembered, and remember them; returns what was rewritten."""
+        known = self._witness.heads
+        async with self._database.snapshot() as reader:
+            heads = await find_heads(reader)
+            rewritten = await _not_held(reader, known, what="chain.rewritten")
+        # What was rewritten stays remembered as it was, so that the alarm stays.
+        self._witness.remember({**heads, **{account: known[account] for account in rewritten}})
+        self._rewritten = rewritten
+        return rewritten
+
+    async def seal(self, *, only_due: bool = False) -> ChainRoot | None:
+        """Make a root; None without a key, or if nothing has changed since the newest one."""
+        if self._key is None:
+            return None
+        async with self._database.transaction() as tx:
+            await lock_sealing(tx)
+            newest, now = await _newest_root(tx), await find_time(tx)
+            # A root of the future is from a clock that was wrong.
+            if only_due and newest is not None and timedelta(0) <= now - newest.made_at < self._every:
+                return None
+            root = await self._make(tx, self._key, newest, now=now)
+        if root is not None:
+            log.info("chain.sealed", number=root.number, hash=root_hash(root.statement), key=self._key.id)
+        return root
+
+    async def _make(
+        self, tx: Transaction, key: SealingKey, newest: ChainRoot | None, *, now: datetime
+    ) -> ChainRoot | None:
+        sealed = await find_newest_leaves(tx)
+        heads = await find_heads(tx)
+        signed = {account: ChainHead(leaf.position, leaf.hash) for account, leaf in sealed.items()}
+        # A root never covers what contradicts an earlier one, or what this process remembers.
+        kept = await _not_held(tx, signed, what="chain.contradicts_root")
+        kept |= await _not_held(tx, self._witness.heads, what="chain.rewritten")
+        changed = _changed_leaves(sealed, {a: head for a, head in heads.items() if a not in kept})
+        if not changed:
+            return None
+        leaves = {**sealed, **{leaf.account_id: leaf for leaf in changed}}
+        statement = _statement(newest, leaves, key=key.id, made_at=now)
+        number = 1 if newest is None else newest.number + 1
+        root = ChainRoot(number, statement, key.sign(statement), now)
+        await insert_root(tx, root, changed)
+        return root
+
+
+async def seal_status(database: Database) -> SealStatus:
+    """How far the chains are sealed."""
+    async with database.snapshot() as reader:
+        newest, sealed = await _newest_root(reader), await find_newest_leaves(reader)
+        heads = await find_heads(reader)
+    covered = {account: leaf.position for account, leaf in sealed.items()}
+    unsealed = sum(max(0, head.position - covered.get(account, 0)) for account, head in heads.items())
+    return SealStatus(newest, unsealed)
+
+
+def root_hash(statement: str) -> str:
+    """What the next root has as its predecessor."""
+    return sha256(statement.encode()).hexdigest()
+
+
+async def _newest_root(reader: Reader) -> ChainRoot | None:
+    return next(iter(await find_newest_roots(reader)), None)
+
+
+async def _not_held(reader: Reader, heads: Mapping[UUID, ChainHead], *, what: str) -> set[UUID]:
+    missing = heads.keys() - await find_held(reader, heads)
+    for account_id in sorted(missing):
+        log.critical(what, account_id=str(account_id), position=heads[account_id].position)
+    return set(missing)
+
+
+def _changed_leaves(sealed: Mapping[UUID, ChainLeaf], heads: Mapping[UUID, ChainHead]) -> list[ChainLeaf]:
+    """The leaves that are not those of the newest root; new accounts come last in the tree."""
+    known = [
+        ChainLeaf(account, sealed[account].leaf_index, head.position, head.hash)
+        for account, head in heads.items()
+        if account in sealed and sealed[account].hash != head.hash
+    ]
+    new = sorted(heads.keys() - sealed.keys())
+    return [
+        *known,
+        *(
+            ChainLeaf(account, len(sealed) + index, heads[account].position, heads[account].hash)
+            for index, account in enumerate(new)
+        ),
+    ]
+
+
+def _statement(
+    newest: ChainRoot | None, leaves: Mapping[UUID, ChainLeaf], *, key: str, made_at: datetime
+) -> str:
+    tree = AccountTree()
+    for leaf in sorted(leaves.values(), key=lambda leaf: leaf.leaf_index):
+        tree.put(leaf.leaf_index, leaf_hash(str(leaf.account_id), leaf.position, leaf.hash))
+    return json.dumps(
+        {
+            "format": ROOT_FORMAT,
+            "number": 1 if newest is None else newest.number + 1,
+            "previous": NO_ROOT if newest is None else root_hash(newest.statement),
+            "made_at": made_at.astimezone(UTC).isoformat(timespec="microseconds"),
+            "accounts": len(tree),
+            "links": sum(leaf.position for leaf in leaves.values()),
+            "tree": tree.root.hex(),
+            "key": key,
+        }
+    )

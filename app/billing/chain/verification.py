@@ -1,0 +1,73 @@
+"""verify: checks all chains in the database, and that the rows are still what was chained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.billing.chain.export import (
+    account_record,
+    all_accounts,
+    header_record,
+    link_record,
+    linked_rows,
+    root_records,
+    unchained_records,
+)
+from app.billing.chain.records import ChainHead
+from app.billing.chain.repository import find_held, has_wrong_balance
+from app.billing.chain.row_comparison import changed_rows
+from app.billing.chain.verifier import ExportVerifier, PublicKeys, summary
+from app.db import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found."""
+
+    findings: tuple[str, ...]
+    summary: tuple[str, ...]
+
+
+async def verify(
+    database: Database,
+    keys: PublicKeys,
+    known_roots: Mapping[int, str] | None = None,
+    *,
+    remembered: Mapping[UUID, ChainHead] | None = None,
+) -> Verification:
+    """Check all chains, also while servers write to them; see `ExportVerifier` for the other parameters.
+
+    Unlike a check of an export it names the columns that were changed, and what they were. `remembered`:
+    heads of the chains at an earlier time.
+    """
+    verifier = ExportVerifier(keys, known_roots)
+    accounts = await all_accounts(database)
+    verifier.read(header_record(accounts, complete=True))
+    async for record in root_records(database):
+        verifier.read(record)
+    total = 0
+    for account_id in accounts:
+        verifier.read(account_record(account_id))
+        async for row in linked_rows(database, account_id):
+            total += 1
+            verifier.read(link_record(row.link))
+            verifier.findings += changed_rows(row)
+        for record in await unchained_records(database, account_id):
+            verifier.read(record)
+        async with database.snapshot() as reader:
+            if await has_wrong_balance(reader, account_id):
+                verifier.findings.append(f"account {account_id}: its balance is not the sum of its ledger")
+    verifier.read({"type": "end", "links": total})
+    verifier.finish()
+    verifier.findings += await _rewritten(database, remembered or {})
+    return Verification(tuple(verifier.findings), tuple(summary(verifier)))
+
+
+async def _rewritten(database: Database, remembered: Mapping[UUID, ChainHead]) -> list[str]:
+    async with database.snapshot() as reader:
+        missing = remembered.keys() - await find_held(reader, remembered)
+    return [
+        f"account {account}, position {remembered[account].position}: "
+        "not as a server remembers it: a change at or before it, with new hashes"
+        for account in sorted(missing)
+    ]

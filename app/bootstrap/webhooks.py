@@ -1,0 +1,26 @@
+"""Opens the webhooks."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from app.db import Database
+from app.settings import Settings
+from app.webhooks.addresses import AddressPolicy
+from app.webhooks.delivery_worker import DeliveryWorker
+from app.webhooks.sender import WebhookSender
+from app.webhooks.service import Webhooks
+
+
+@asynccontextmanager
+async def open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
+    """Deliver webhooks while the body runs; interrupted calls are made again later."""
+    async with (
+        AddressPolicy(allow_private=settings.webhook_allow_private) as addresses,
+        WebhookSender(addresses) as sender,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(DeliveryWorker(database, sender).work)
+        yield Webhooks(database, addresses)
+        tasks.cancel_scope.cancel()

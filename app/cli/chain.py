@@ -1,0 +1,116 @@
+"""`runtally chain` and `runtally verify`: work on the database, also while a server uses it."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from app.auth.accounts import Accounts
+from app.billing.chain.export import all_records
+from app.billing.chain.sealing import root_hash, seal_status
+from app.billing.chain.sealing_key import SealingKey, SealingKeyError
+from app.billing.chain.service import AccountChains
+from app.billing.chain.verification import verify
+from app.billing.chain.verifier import PublicKeys, read_public_keys, roots_of
+from app.bootstrap.storage import attach_database, open_sealer, open_witness
+from app.db import Database
+from app.errors import Invalid
+from app.settings import Settings
+
+_MOST_SHOWN = 1000
+
+
+def make_key(console: Console, path: Path, *, rotate: bool) -> None:
+    """Write a new private key to a file and print its public key."""
+    key = SealingKey.rotate(path) if rotate else SealingKey.create(path)
+    console.print(f"Key {key.id} is in {path}. Set RUNTALLY_SEALING_KEY_FILE={path}.", style="dim")
+    console.print("".join(key.public_pems.values()), end="", markup=False, soft_wrap=True)
+
+
+def show_public_keys(settings: Settings, console: Console) -> None:
+    """Print the public keys of all roots, for those who verify exports."""
+    console.print("".join(_key(settings).public_pems.values()), end="", markup=False, soft_wrap=True)
+
+
+async def seal(settings: Settings, console: Console) -> None:
+    """Sign a root now and print its hash."""
+    _key(settings)
+    async with attach_database(settings) as database:
+        root = await open_sealer(settings, database).seal()
+        status = await seal_status(database)
+    newest = root or status.newest
+    if newest is not None:
+        console.print(f"Root {newest.number} of {newest.made_at:%Y-%m-%d %H:%M:%S} UTC")
+        console.print(root_hash(newest.statement), soft_wrap=True)
+    console.print(f"Entries that no root covers: {status.unsealed}")
+
+
+async def export_chain(settings: Settings, output: TextIO, account: str | None) -> None:
+    """Write the export of an account, or of all."""
+    async with attach_database(settings) as database:
+        if account is None:
+            records = all_records(database)
+        else:
+            found = await Accounts(database).find_by_name(account)
+            records = AccountChains(database).records(found.id)
+        async for record in records:
+            output.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+async def verify_database(
+    settings: Settings, console: Console, *, keys: list[Path], earlier: list[Path]
+) -> bool:
+    """Check all chains and print what was found; returns whether everything is as it was written."""
+    trusted, known = _trusted(settings, keys), _known_roots(earlier)
+    async with _current_database(settings) as database:
+        found = await verify(database, trusted, known, remembered=open_witness(settings).heads)
+    for line in found.summary:
+        console.print(line, markup=False, soft_wrap=True)
+    for finding in found.findings[:_MOST_SHOWN]:
+        console.print(finding, style="red", markup=False, soft_wrap=True)
+    console.print(f"{len(found.findings)} findings")
+    return not found.findings
+
+
+@asynccontextmanager
+async def _current_database(settings: Settings) -> AsyncIterator[Database]:
+    async with attach_database(settings) as database:
+        await database.require_current_schema()
+        yield database
+
+
+def _key(settings: Settings) -> SealingKey:
+    if settings.sealing_key_file is None:
+        message = "RUNTALLY_SEALING_KEY_FILE is not set; `runtally chain keygen` makes a key."
+        raise SealingKeyError(message)
+    return SealingKey.read(settings.sealing_key_file)
+
+
+def _trusted(settings: Settings, paths: list[Path]) -> PublicKeys:
+    if not paths:
+        return (
+            {}
+            if settings.sealing_key_file is None
+            else SealingKey.read(settings.sealing_key_file).public_keys
+        )
+    found: PublicKeys = {}
+    for path in paths:
+        try:
+            found = {**found, **read_public_keys(path.read_bytes())}
+        except (OSError, ValueError) as error:
+            raise Invalid.field("--key", f"{path} has no Ed25519 public key in PEM") from error
+    return found
+
+
+def _known_roots(paths: list[Path]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for path in paths:
+        try:
+            with path.open(encoding="utf-8") as lines:
+                found |= roots_of(json.loads(line) for line in lines)
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise Invalid.field("--earlier", f"{path} is not an export") from error
+    return found
