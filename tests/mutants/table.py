@@ -1,5 +1,6 @@
 """The planted faults."""
 
+from tests.mutants.chain import CHAIN
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
@@ -14,6 +15,7 @@ _CLAUDE = "app/executors/claude_agent"
 _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
+    *CHAIN,
     *GATEWAY,
     *RECEIPTS,
     # Faults that the tests of an earlier version did not find.

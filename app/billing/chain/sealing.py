@@ -85,7 +85,8 @@ class ChainSealer:
         known = self._witness.heads
         async with self._database.snapshot() as reader:
             heads = await find_heads(reader)
-            rewritten = await _not_held(reader, known, what="chain.rewritten")
+            rewritten = await _not_held(reader, known)
+        _log_rewritten(rewritten, known)
         # What was rewritten stays remembered as it was, so that the alarm stays.
         self._witness.remember({**heads, **{account: known[account] for account in rewritten}})
         self._rewritten = rewritten
@@ -113,8 +114,11 @@ class ChainSealer:
         heads = await find_heads(tx)
         signed = {account: ChainHead(leaf.position, leaf.hash) for account, leaf in sealed.items()}
         # A root never covers what contradicts an earlier one, or what this process remembers.
-        kept = await _not_held(tx, signed, what="chain.contradicts_root")
-        kept |= await _not_held(tx, self._witness.heads, what="chain.rewritten")
+        kept = await _not_held(tx, signed)
+        for account_id in sorted(kept):
+            position = signed[account_id].position
+            log.critical("chain.contradicts_root", account_id=str(account_id), position=position)
+        kept |= await _not_held(tx, self._witness.heads)
         changed = _changed_leaves(sealed, {a: head for a, head in heads.items() if a not in kept})
         if not changed:
             return None
@@ -145,11 +149,14 @@ async def _newest_root(reader: Reader) -> ChainRoot | None:
     return next(iter(await find_newest_roots(reader)), None)
 
 
-async def _not_held(reader: Reader, heads: Mapping[UUID, ChainHead], *, what: str) -> set[UUID]:
-    missing = heads.keys() - await find_held(reader, heads)
-    for account_id in sorted(missing):
-        log.critical(what, account_id=str(account_id), position=heads[account_id].position)
-    return set(missing)
+async def _not_held(reader: Reader, heads: Mapping[UUID, ChainHead]) -> set[UUID]:
+    """The accounts whose chain no longer contains this link."""
+    return set(heads.keys() - await find_held(reader, heads))
+
+
+def _log_rewritten(accounts: set[UUID], known: Mapping[UUID, ChainHead]) -> None:
+    for account_id in sorted(accounts):
+        log.critical("chain.rewritten", account_id=str(account_id), position=known[account_id].position)
 
 
 def _changed_leaves(sealed: Mapping[UUID, ChainLeaf], heads: Mapping[UUID, ChainHead]) -> list[ChainLeaf]:
