@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
+from app.billing.chain.repository import lock_sealing
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.chain.verification import verify
 from app.billing.chain.verifier import roots_of
@@ -180,6 +181,21 @@ async def test_servers_that_seal_at_once_make_one_root(
 
     assert [root.number for root in made if root is not None] == [1]
     assert (await verified(database_url, key)).findings == ()
+
+
+async def test_a_server_waits_while_another_makes_a_root(
+    database: Database, key: SealingKey, tmp_path: Path
+) -> None:
+    await grant(database, await an_account(database))
+    waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+
+    async with asyncio.timeout(20), database.transaction() as other:
+        await lock_sealing(other)
+        sealing = asyncio.create_task(a_sealer(database, key, tmp_path).step())
+        while not (await other.execute(waiting)).scalar_one():
+            await asyncio.sleep(0.01)
+
+    assert (await sealing) is not None
 
 
 async def _change_credit(database: Database, owner: KeyRecord) -> None:
