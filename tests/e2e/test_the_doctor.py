@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from app.billing.chain.sealing_key import SealingKey
 from app.bootstrap.services import open_services
 from app.cli.doctor import diagnose, show
 from app.doctor.examination import examine
@@ -75,7 +76,9 @@ def hello() -> Simulator:
 async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: Path) -> None:
     async with hello() as simulator:
         there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
-        code, printed, _ = await doctor(tmp_path, "--json", **there)
+        SealingKey.create(tmp_path / "sealing.pem")
+        sealing = {"RUNTALLY_SEALING_KEY_FILE": "sealing.pem"}
+        code, printed, _ = await doctor(tmp_path, "--json", **there, **sealing)
 
     report = json.loads(printed)
     assert (code, report["ok"]) == (0, True), printed
