@@ -35,9 +35,10 @@ POOL_SIZE = 8
 _CONNECT_S = 5
 _STATEMENT_S = 30
 _ROOT = Path(__file__).parent.parent
-_UNAVAILABLE_STATES = ("08", "40", "42501", "53", "55", "57", "58")
-"""SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections,
-transactions that must be repeated, revoked privileges, resources, locks, operators, input and output."""
+_UNAVAILABLE_STATES = ("08", "28", "3D", "40", "42501", "53", "55", "57", "58")
+"""SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections, logins,
+renamed databases, transactions that must be repeated, revoked privileges, resources, locks, operators, input
+and output."""
 
 _READ_ONLY = "25006"
 """In a transaction that may write: the server is a standby, or its disk is full."""

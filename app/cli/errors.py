@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import typer
 
 from app.cli.terminal import Terminal
+from app.db import DatabaseUnavailable
 from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
 
 stderr = Terminal(stderr=True, highlight=False)
@@ -23,6 +24,7 @@ def explained() -> Iterator[None]:
         stderr.print(str(error), style="red", markup=False)
         raise typer.Exit(EXIT_FAILED) from error
     except AppError as error:
-        stderr.print(error.detail, style="red", markup=False)
+        reason = f" ({error.reason})" if isinstance(error, DatabaseUnavailable) and error.reason else ""
+        stderr.print(error.detail + reason, style="red", markup=False)
         usage = isinstance(error, Invalid | NotFound | Unauthenticated)
         raise typer.Exit(EXIT_USAGE if usage else EXIT_FAILED) from error

@@ -3,6 +3,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import pytest
@@ -304,6 +305,36 @@ async def test_what_the_agent_can_read_was_recorded_before() -> None:
 
     assert [message.usage.output_tokens for message in seam.noted.grown] == [16, 32, 48, 64, 80, 96]
     assert {message.message_id for message in seam.noted.grown} == {seam.noted.opened[0].message_id}
+
+
+def an_event(kind: str, **fields: Any) -> bytes:
+    return f"data: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+async def test_hidden_thinking_and_searches_are_charged_when_the_agent_hangs_up() -> None:
+    thinking = {"type": "thinking", "thinking": "", "signature": ""}
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    answer = a_start()
+    answer += an_event("content_block_start", index=0, content_block=thinking)
+    answer += an_event("content_block_delta", index=0, delta={"signature": "c2ln" * 1000})
+    answer += an_event("content_block_start", index=1, content_block=search)
+    async with the_slow(answer) as (slow, seam):
+        async with seam.stream() as response:
+            read = b""
+            async for chunk in response.aiter_raw():
+                read += chunk
+                if read == answer:
+                    break
+            recorded = seam.noted.grown[-1].usage
+        slow.may_count.set()
+        await until(lambda: bool(seam.noted.closed))
+        await seam.gateway.close_channel(seam.channel)
+
+    # 3,000 bytes of encrypted thinking; the request allows 100 tokens.
+    assert (recorded.output_tokens, recorded.web_search_requests) == (100, 1)
+    charged = seam.noted.last
+    assert (charged.complete, charged.output_estimated) == (False, True)
+    assert charged.usage == TokenUsage(input_tokens=10, output_tokens=100, web_search_requests=1)
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ from tests.factories import a_fact, a_plan, an_account
 TIMEOUT_S = 20.0
 RUN_USD = Decimal("0.05")
 STATES = (
-    *("08006", "0A000", "25006", "2D000", "40001", "40P01", "42501", "42P01", "53100", "53300"),
+    *("08006", "0A000", "25006", "28000", "3D000", "40001", "40P01", "42501", "42P01", "53100", "53300"),
     *("55P03", "57014", "57P01", "58030", "F0000", "P0001", "XX000"),
 )
 """Of every class that does not blame a value."""

@@ -6,6 +6,7 @@ process; damaged ones are kept in the folder `damaged`.
 """
 
 import asyncio
+import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,6 +20,7 @@ from filelock import FileLock, Timeout
 from app.billing.receipts.journal_records import (
     ACKNOWLEDGED,
     COMPLETED,
+    REPLACED,
     STARTED,
     UPDATED,
     JournalReader,
@@ -26,6 +28,7 @@ from app.billing.receipts.journal_records import (
     encode,
     encode_fact,
     encode_progress,
+    encode_replacement,
 )
 from app.errors import OperatorError, Unavailable
 from app.usage import UsageFact
@@ -80,8 +83,6 @@ class Journal:
         self._syncing = asyncio.Lock()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.damaged_files = len(list(directory.glob(f"{_DAMAGED}/*")))
-            """How many damaged files are kept."""
             self._lock = FileLock(directory / f"{self._stem}.lock", mode=0o600)
             self._lock.acquire(timeout=_LOCK_S)
             self._descriptor = self._begin_segment()
@@ -89,16 +90,21 @@ class Journal:
             message = f"RUNTALLY_DATA_DIR: the receipt journal cannot be opened: {error.strerror or error}"
             raise JournalFailed(message) from error
 
+    @property
+    def damaged_files(self) -> int:
+        """How many damaged files are kept."""
+        return len(list(self._directory.glob(f"{_DAMAGED}/*")))
+
     def start_message(self, fact: UsageFact, *, replaces: str | None = None) -> None:
         """Record that a message has started; `fact` is its usage so far.
 
-        `replaces` is the key of a fact recorded before; it is acknowledged in the same write.
+        `replaces` is the key of a fact recorded before; it is acknowledged by the same record.
         """
-        if replaces is not None:
-            self._unwritten += self._record(ACKNOWLEDGED, replaces.encode())
         self._started[fact.key] = fact
-        self._append_fact(STARTED, fact)
-        if replaces is not None:
+        if replaces is None:
+            self._append_fact(STARTED, fact)
+        else:
+            self._append_fact(REPLACED, fact, encode_replacement(fact, replaces=replaces))
             self._mark_acknowledged({replaces})
 
     def update_message(self, fact: UsageFact) -> None:
@@ -184,10 +190,10 @@ class Journal:
         if not self._segments:
             Path(self._lock.lock_file).unlink(missing_ok=True)
 
-    def _append_fact(self, kind: bytes, fact: UsageFact) -> None:
+    def _append_fact(self, kind: bytes, fact: UsageFact, payload: bytes | None = None) -> None:
         segment = self._segments[-1]
         segment.pending.add(fact.key)
-        self._append(kind, encode_fact(fact))
+        self._append(kind, encode_fact(fact) if payload is None else payload)
         if self.problem is None:
             self._release_older(fact.key, segment)
 
@@ -216,12 +222,9 @@ class Journal:
         self._drop_acknowledged()
 
     def _append(self, kind: bytes, payload: bytes) -> None:
-        self._unwritten += self._record(kind, payload)
-        self._write()
-
-    def _record(self, kind: bytes, payload: bytes) -> bytes:
         self._record_number += 1
-        return encode(self._record_number, kind, payload)
+        self._unwritten += encode(self._record_number, kind, payload)
+        self._write()
 
     def _write(self) -> None:
         try:
@@ -283,7 +286,6 @@ class Journal:
         folder = self._directory / _DAMAGED
         folder.mkdir(mode=0o700, exist_ok=True)
         segment.path.rename(folder / segment.path.name)
-        self.damaged_files += 1
 
     def _recover(self, lock: FileLock, stem: str) -> list[UsageFact]:
         reader = JournalReader()
@@ -305,7 +307,15 @@ class Journal:
 
 
 def _read(segment: _Segment, reader: JournalReader) -> _Segment:
-    damage = reader.read(segment.path.read_bytes())
+    try:
+        damage = reader.read(segment.path.read_bytes())
+    except OSError as error:
+        if error.errno != errno.EIO:
+            # It may be readable later.
+            raise
+        log.critical("journal.unreadable", process=segment.path.name, reason=error.strerror)
+        segment.is_damaged = True
+        return segment
     segment.is_damaged = bool(damage)
     _log_damage(segment.path.name, damage)
     return segment

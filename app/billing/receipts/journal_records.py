@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.usage import UsageFact
 
-STARTED, UPDATED, COMPLETED, ACKNOWLEDGED = b"O", b"P", b"C", b"D"
-"""Kinds. A message has started, more of its output has arrived, it is complete, keys are acknowledged."""
+STARTED, REPLACED, UPDATED, COMPLETED, ACKNOWLEDGED = b"O", b"R", b"P", b"C", b"D"
+"""Kinds. A message has started; it has started and replaces what had another key; more of its output has
+arrived; it is complete; keys are acknowledged."""
 
 _FACT = TypeAdapter(UsageFact)
 
@@ -46,6 +47,11 @@ def encode(number: int, kind: bytes, payload: bytes) -> bytes:
 def encode_fact(fact: UsageFact) -> bytes:
     """The payload of a record of a message."""
     return _FACT.dump_json(fact)
+
+
+def encode_replacement(fact: UsageFact, *, replaces: str) -> bytes:
+    """The payload of a record of a message that replaces another one: both happen, or neither."""
+    return replaces.encode() + b" " + encode_fact(fact)
 
 
 def encode_progress(fact: UsageFact) -> bytes:
@@ -95,12 +101,15 @@ class JournalReader:
     def _apply(self, kind: bytes, payload: bytes, damage: SegmentDamage) -> None:
         if kind == ACKNOWLEDGED:
             for key in payload.decode().split():
-                self.remaining.pop(key, None)
-                self._started.discard(key)
+                self._forget(key)
             return
         try:
             if kind == UPDATED:
                 self._update(*payload.decode().split())
+            elif kind == REPLACED:
+                replaced, _, started = payload.partition(b" ")
+                self._store(STARTED, _FACT.validate_json(started))
+                self._forget(replaced.decode())
             else:
                 self._store(kind, _FACT.validate_json(payload))
         except (ValidationError, ValueError, TypeError):
@@ -111,6 +120,10 @@ class JournalReader:
             fact = self.remaining[key]
             output = max(fact.usage.output_tokens, int(output_tokens))
             self.remaining[key] = replace(fact, usage=replace(fact.usage, output_tokens=output))
+
+    def _forget(self, key: str) -> None:
+        self.remaining.pop(key, None)
+        self._started.discard(key)
 
     def _store(self, kind: bytes, fact: UsageFact) -> None:
         if kind == STARTED:

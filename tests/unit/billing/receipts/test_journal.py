@@ -58,7 +58,7 @@ def test_a_replaced_record_leaves_exactly_one_of_the_two_after_any_crash(journal
 
     assert ends[before] == ["unanswered-1"]
     assert ends[len(whole)] == ["msg_1"]
-    assert max(map(len, ends.values())) == 1
+    assert set(map(len, ends.values())) == {1}
 
 
 def test_replaced_and_acknowledged_records_keep_no_segment(journals: JournalDirectory) -> None:

@@ -114,11 +114,13 @@ def test_a_damaged_file_is_kept_aside_with_an_alarm(journals: JournalDirectory, 
             "lost": lost,
         }
     ]
-    assert (journals.path / "damaged" / segment.name).read_bytes() == damaged
-    assert successor.damaged_files == 1
+    kept = journals.path / "damaged" / segment.name
+    assert kept.read_bytes() == damaged
     assert [path.name for path in journals.path.iterdir()] == ["damaged"]
     later = journals.journal()
-    assert (later.damaged_files, later.recover()) == (1, [])
+    assert (successor.damaged_files, later.damaged_files, later.recover()) == (1, 1, [])
+    kept.unlink()
+    assert later.damaged_files == 0
     later.close()
 
 
@@ -131,6 +133,27 @@ def test_a_damaged_file_of_which_nothing_remains_is_kept_aside(journals: Journal
 
     assert journals.remaining() == []
     assert (journals.path / "damaged" / segment.name).exists()
+
+
+def test_a_file_that_the_disk_cannot_read_is_kept_aside_and_hides_no_other(
+    journals: JournalDirectory,
+) -> None:
+    crashed = journals.journal()
+    crashed.complete_message(a_fact("msg_1"))
+    crashed.close()
+    (segment,) = journals.segments()
+    stem = segment.name.partition(".")[0]
+    # The first page of a process's memory: reading it is an input/output error.
+    (journals.path / f"{stem}.000002.journal").symlink_to("/proc/self/mem")
+
+    with capture_logs() as logs:
+        assert [fact.message_id for fact in journals.remaining()] == ["msg_1"]
+        successor = journals.journal()
+        successor.acknowledge(fact.key for fact in successor.recover())
+        successor.close()
+
+    assert ("journal.unreadable", "critical") in [(entry["event"], entry["log_level"]) for entry in logs]
+    assert [path.name for path in (journals.path / "damaged").iterdir()] == [f"{stem}.000002.journal"]
 
 
 def test_an_intact_record_that_is_no_fact_is_kept_aside(journals: JournalDirectory) -> None:
