@@ -129,7 +129,8 @@ class Model:
 
     def __call__(self, request: ApiRequest) -> Answer:
         """Answer, or call a tool and then answer."""
-        words = " ".join(f"word{number}" for number in range(self._rng.randint(1, 40)))
+        longest = self._rng.choice([40, 400])
+        words = " ".join(f"word{number}" for number in range(self._rng.randint(1, longest)))
         delay_s = self._rng.choice([0.0, 0.01, 0.03])
         usage = {"input_tokens": self._rng.randint(1, 5000), "output_tokens": 1}
         final = {"output_tokens": self._rng.randint(2, 900)}

@@ -58,6 +58,11 @@ class Noted:
             raise Unavailable
         self.opened.append(message)
 
+    def grow(self, message: MessageUsage) -> None:
+        if self.full:
+            raise Unavailable
+        self.grown.append(message)
+
     async def check_credit(self, _under_way: CallCost) -> Refusal | None:
         return self.refusal
 
@@ -71,7 +76,7 @@ class Noted:
             most_cost_of=lambda _model, usage, _speed: Decimal(usage.total_tokens),
             check_credit=self.check_credit,
             on_start=self.open,
-            on_progress=self.grown.append,
+            on_progress=self.grow,
             on_usage=self.closed.append,
             on_void=self.voided.append,
         )

@@ -337,6 +337,23 @@ async def test_hidden_thinking_and_searches_are_charged_when_the_agent_hangs_up(
     assert charged.usage == TokenUsage(input_tokens=10, output_tokens=100, web_search_requests=1)
 
 
+async def test_what_cannot_be_recorded_is_not_shown() -> None:
+    hold = Hold(index=FIRST_DELTA)
+    async with the_seam(in_turn(Reply([Text(WORDS)], hold=hold))) as seam, seam.stream() as response:
+        chunks = response.aiter_raw()
+        read = bytearray(await anext(chunks))
+        await hold.reached.wait()
+        seam.noted.full = True
+        hold.until.set()
+        with pytest.raises(httpx.RemoteProtocolError):
+            await read_into(read, chunks)
+        await seam.gateway.close_channel(seam.channel)
+
+    assert b"message_start" in read
+    assert b"content_block_delta" not in read
+    assert (seam.noted.last.complete, seam.noted.last.usage.output_tokens) == (False, 1)
+
+
 @asynccontextmanager
 async def breaking_off(body: bytes) -> AsyncIterator[Seam]:
     """A provider that sends the beginning of a JSON object and closes the connection; it counts 12 tokens."""
