@@ -1,5 +1,6 @@
 """Planted: something without a known price, and a wrong price. The bill is right afterwards."""
 
+import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
 from io import StringIO
@@ -116,6 +117,10 @@ async def test_a_wrong_price_is_corrected_in_both_directions_and_as_often_as_nee
             planned = await correct(database, prices, used_since=PAST, dry_run=True)
             corrected.append(await correct(database, prices, used_since=PAST))
             assert planned == corrected[-1]
+        at_once = await asyncio.gather(
+            *(correct(database, price_list(tmp_path, a_file("7")), used_since=PAST) for _ in range(4))
+        )
+        back = await correct(database, prices, used_since=PAST)
         too_late = await correct(database, PriceList(), used_since=datetime.now(UTC))
         receipts = per_message(await wire.receipts("wrong"))
         balance = await wire.metering.ledger.balance(wire.key.account_id)
@@ -123,6 +128,8 @@ async def test_a_wrong_price_is_corrected_in_both_directions_and_as_often_as_nee
     assert wrong.cost_usd == Decimal("0.06")
     assert [each.cost_usd for each in corrected] == [Decimal("-0.054"), Decimal("0.004"), 0]
     assert [each.adjusted for each in corrected] == [1, 1, 0]
+    # Whoever is first inserts it.
+    assert sum(each.adjusted for each in at_once) == back.adjusted == 1
     assert too_late.adjusted == 0
     charged = receipts[wrong.usage_unit_id]
     assert total_of(charged) == Decimal("0.01")

@@ -7,6 +7,24 @@ CUT_SHORT = ("tests/integration/test_gateway_cut_short.py",)
 
 RECEIPTS = (
     Mutant(
+        "a second correction takes back what was taken back before",
+        "app/billing/receipts/records.py",
+        "if (opposite := _taken_back(line)) in changes:",
+        "if (opposite := _taken_back(line)) in changes[len(before) :]:",
+    ),
+    Mutant(
+        "the CLI's total is compared with itself",
+        "app/executors/claude_agent/meters/cli_costs.py",
+        "drift = self._counted - cli",
+        "drift = cli - cli",
+    ),
+    Mutant(
+        "an advisor's calls are charged twice with a local login",
+        "app/executors/claude_agent/meters/sdk_meter.py",
+        "for advisor, usage in advisor_usage(message.reported):",
+        "for advisor, usage in advisor_usage({}):",
+    ),
+    Mutant(
         "a receipt that the database cannot take now is set aside",
         "app/billing/receipts/delivery.py",
         "            if error.by_values:\n                raise\n",

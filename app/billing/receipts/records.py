@@ -219,20 +219,23 @@ def _changed_lines(
     before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
 ) -> list[Mapping[str, str]]:
     """The lines that are new, and those that are no more with a negative quantity."""
-    left = [dict(line) for line in before]
-    new: list[Mapping[str, str]] = []
-    for line in after:
-        if line in left:
-            left.remove(dict(line))
+    changes: list[Mapping[str, str]] = []
+    for line in [*map(_taken_back, before), *after]:
+        # A line and the same one taken back are none: unchanged, or corrected before.
+        if (opposite := _taken_back(line)) in changes:
+            changes.remove(opposite)
         else:
-            new.append(line)
-    taken_back = [
-        {**line, **{name: _negated(line[name]) for name in ("quantity", "amount_usd")}} for line in left
-    ]
-    return [*taken_back, *new]
+            changes.append(dict(line))
+    return changes
+
+
+def _taken_back(line: Mapping[str, str]) -> dict[str, str]:
+    return {**line, **{name: _negated(line[name]) for name in ("quantity", "amount_usd")}}
 
 
 def _negated(number: str) -> str:
+    if number == "0":
+        return number
     return number.removeprefix("-") if number.startswith("-") else f"-{number}"
 
 
