@@ -1,5 +1,6 @@
 """Every combination that a price depends on goes over the wire, and the receipt has its exact price."""
 
+import itertools
 import math
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
@@ -8,15 +9,23 @@ from pathlib import Path
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports, UsageQuery
 from app.db import Database
-from app.simulator.script import Reply
+from app.simulator.script import ContentEncoding, Reply
 from app.simulator.usage_objects import TokenCounts, UsageObject
 from tests.integration.dollars import ALIAS, FALLBACK, RELEASE, RELEASES, STORED, every_case
 from tests.integration.priced_wire import Asked, a_priced_wire, total_of
 
+ENCODINGS: list[ContentEncoding | None] = [None, "gzip", "deflate", None, "gzip"]
+"""Five, so that each of the three ways is compressed in each form."""
+
 
 async def test_every_combination_to_the_last_digit(database: Database, tmp_path: Path) -> None:
     cases = every_case()
-    asked = [Asked(case.reply(), ALIAS, streamed=case.way != "whole") for case in cases]
+    # How an answer is compressed is independent of its price: it changes from case to case.
+    encodings = itertools.cycle(ENCODINGS)
+    asked = [
+        Asked(replace(case.reply(), encoding=next(encodings)), ALIAS, streamed=case.way != "whole")
+        for case in cases
+    ]
     async with a_priced_wire(database, tmp_path, PriceList()) as wire:
         wire.simulator.releases = RELEASES
         receipts = await wire.bill("all", asked)
