@@ -22,6 +22,7 @@ from app.auth.repository import (
     lock_active_key,
     record_key_use,
     revoke,
+    set_provider_profile,
 )
 from app.background import until
 from app.db import Database, Transaction
@@ -36,6 +37,7 @@ BOOTSTRAP_ACCOUNT = "default"
 USE_RECORD_INTERVAL = timedelta(minutes=1)
 _ACCOUNT_POLL_S = 5.0
 
+_PROFILE_ID = re.compile(r"uprof_[A-Za-z0-9]{1,100}")
 _ACCOUNT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -78,6 +80,18 @@ class Accounts:
         if account is None:
             raise AccountNotFound
         return account
+
+    async def set_provider_profile(self, account: str, profile_id: str | None) -> None:
+        """Set or remove the user profile that the provider reports an account's calls under.
+
+        Raises `AccountNotFound`, and `Invalid` for a malformed id or one of another account.
+        """
+        if profile_id is not None and not _PROFILE_ID.fullmatch(profile_id):
+            raise Invalid.field("profile", "must be the provider's id of a user profile: uprof_…")
+        found = await self.find_by_name(account)
+        async with self._database.transaction() as tx:
+            if not await set_provider_profile(tx, found.id, profile_id):
+                raise Invalid.field("profile", "is that of another account")
 
     async def find_provider_profiles(self) -> dict[str, AccountId]:
         """The accounts that have a user profile at the provider, by its id."""

@@ -46,6 +46,18 @@ async def find_provider_profiles(reader: Reader) -> dict[str, AccountId]:
     return {row["provider_profile_id"]: AccountId(row["id"]) for row in found}
 
 
+async def set_provider_profile(tx: Transaction, account_id: AccountId, profile_id: str | None) -> bool:
+    """Set an account's user profile; False if another account has it."""
+    holder = select(accounts.c.id).where(accounts.c.provider_profile_id == profile_id)
+    taken = await tx.execute(holder.where(accounts.c.id != account_id))
+    if profile_id is not None and taken.first() is not None:
+        return False
+    await tx.execute(
+        update(accounts).where(accounts.c.id == account_id).values(provider_profile_id=profile_id)
+    )
+    return True
+
+
 async def find_names(reader: Reader, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
     """The names of these accounts."""
     statement = select(accounts.c.id, accounts.c.name).where(accounts.c.id.in_(account_ids))

@@ -1,11 +1,16 @@
 """The comparison of receipts with the provider's reports, if there is an admin key."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
+from anyio.abc import TaskGroup
+
 from app.auth.accounts import Accounts
+from app.auth.provider_profiles import ProviderProfiles
 from app.billing.prices.price_list import PriceList
+from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reconciliation.provider.reports import ProviderReports
 from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
 from app.db import Database
@@ -18,6 +23,35 @@ class AdminKeyMissing(OperatorError):
 
     def __init__(self) -> None:
         super().__init__((type(self).__doc__ or "").strip())
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAccounting:
+    """What connects the provider's reports with our accounts, calls and receipts."""
+
+    calls: CallCounter
+    profiles: ProviderProfiles
+    reconciliation: Reconciliation | None
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Start the periodic jobs."""
+        tasks.start_soon(self.calls.watch)
+        tasks.start_soon(self.profiles.watch)
+        if self.reconciliation is not None:
+            tasks.start_soon(self.reconciliation.watch)
+
+
+async def open_provider_accounting(
+    settings: Settings, database: Database, prices: PriceList, *, stack: AsyncExitStack
+) -> ProviderAccounting:
+    """Open it for a server; without an admin key nothing is compared."""
+    calls, profiles = CallCounter(database), ProviderProfiles(Accounts(database))
+    stack.push_async_callback(calls.aclose)
+    await profiles.refresh()
+    reconciliation = None
+    if settings.anthropic_admin_api_key is not None:
+        reconciliation = await stack.enter_async_context(open_reconciliation(settings, database, prices))
+    return ProviderAccounting(calls, profiles, reconciliation)
 
 
 @asynccontextmanager

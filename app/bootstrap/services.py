@@ -19,14 +19,18 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
+<<<<<<< HEAD
 from app.bootstrap.reconciliation import open_reconciliation
 from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
 from app.bootstrap.webhooks import open_webhooks
+=======
+from app.bootstrap.reconciliation import open_provider_accounting
+from app.bootstrap.storage import open_database, open_journal, open_log
+>>>>>>> 971bbc1 (reconciliation: user profiles of accounts; tests of reports, claims and history)
 from app.concurrency.offload import Offload
 from app.conversations.history import ConversationHistory
 from app.conversations.prompt_store import PromptStore
@@ -200,9 +204,10 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
-    calls = CallCounter(database)
-    stack.push_async_callback(calls.aclose)
-    metering = BilledMetering(receipts, ledger, planner.prices, calls)
+    accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
+    metering = BilledMetering(
+        receipts, ledger, planner.prices, calls=accounting.calls, find_profile=accounting.profiles.find
+    )
     agent = await stack.enter_async_context(
         open_agent(
             settings,
@@ -215,18 +220,17 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
         )
     )
     event_log = await open_log(settings, stack)
-    reconciliation = None
-    if settings.anthropic_admin_api_key is not None:
-        reconciliation = await stack.enter_async_context(
-            open_reconciliation(settings, database, planner.prices)
-        )
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(delivery.work)
+<<<<<<< HEAD
     tasks.start_soon(calls.watch)
     if reconciliation is not None:
         tasks.start_soon(reconciliation.watch)
     tasks.start_soon(chain.work)
+=======
+    accounting.start(tasks)
+>>>>>>> 971bbc1 (reconciliation: user profiles of accounts; tests of reports, claims and history)
     memory = _open_memory(settings, tasks)
     return _Infrastructure(
         settings=settings,

@@ -220,6 +220,7 @@ def reconcile(
         raise typer.Exit(EXIT_FAILED)
 
 
+<<<<<<< HEAD
 @chain.command("keygen")
 def chain_keygen(
     path: Annotated[Path, typer.Argument(help="The file to write, for RUNTALLY_SEALING_KEY_FILE.")],
@@ -282,6 +283,18 @@ def verify(
         )
     if not unchanged:
         raise typer.Exit(EXIT_FAILED)
+=======
+@app.command("profile")
+def provider_profile(
+    account: str,
+    profile: Annotated[str, typer.Argument(help="The provider's id of a user profile (uprof_…), or none.")],
+) -> None:
+    """Set the user profile that the provider reports an account's calls under."""
+    from app.cli.reconcile import set_profile
+
+    with explained():
+        asyncio.run(set_profile(Settings.load(), console, account, profile))
+>>>>>>> 971bbc1 (reconciliation: user profiles of accounts; tests of reports, claims and history)
 
 
 @app.command("run")

@@ -29,6 +29,7 @@ from app.errors import Invalid
 from app.ids import AccountId
 from app.settings import Settings
 
+NO_PROFILE = "none"
 _MONTH = re.compile(r"(\d{4})-(\d{2})")
 _EXPLAINED_SHOWN = 20
 
@@ -71,6 +72,14 @@ async def reconcile(settings: Settings, console: Console, span: "Span", *, as_js
     else:
         show(found, console)
     return found.ok
+
+
+async def set_profile(settings: Settings, console: Console, account: str, profile: str) -> None:
+    """Set the user profile of an account, or remove it with `none`."""
+    chosen = None if profile == NO_PROFILE else profile
+    async with attach_database(settings) as database:
+        await Accounts(database).set_provider_profile(account, chosen)
+    console.print(f"The provider reports calls of {account} under {chosen or 'no profile'}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Limits, credit and receipts of a run's model calls; the same for every executor."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,6 +20,7 @@ from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
 from app.gateway.wire import MessageUsage
+from app.ids import AccountId
 from app.usage import ExecutorType, Origin, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
@@ -42,6 +44,8 @@ class BilledMetering:
     calls: CallCounter | None = None
     ledger_wait_s: float = LEDGER_WAIT_S
     """How long a call waits for a ledger that does not answer."""
+    find_profile: Callable[[AccountId], str | None] = lambda _: None
+    """The user profile at the provider of an account."""
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """See the protocol."""
@@ -71,6 +75,7 @@ class BilledMetering:
             on_progress=lambda message: self.receipts.update_message(to_fact(message)),
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
             on_void=on_void,
+            profile_id=self.find_profile(plan.run.account_id),
         )
 
     def _cost_of(self, plan: RunPlan, message: MessageUsage) -> Decimal:

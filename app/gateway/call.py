@@ -60,6 +60,8 @@ class MeteringHooks:
     """A message's usage is known; a second call corrects the first."""
     on_void: Callable[[MessageUsage], None]
     """A message that was started costs nothing."""
+    profile_id: str | None = None
+    """The user profile that the provider reports the calls under."""
 
 
 @dataclass(slots=True)

@@ -73,6 +73,7 @@ class Exchange:
             self._scope["headers"],
             query=self._scope["query_string"],
             sent=None if call is None else call.on_sent,
+            profile_id=None if call is None else call.hooks.profile_id,
         )
         forwarding = asyncio.create_task(self._forward_request(request, call))
         try:

@@ -29,13 +29,17 @@ _KEEPALIVE_CONNECTIONS = 64
 _KEEPALIVE_S = 60.0
 _REFUSED = {401, 403}
 _VERSION = {"anthropic-version": "2023-06-01"}
+_PROFILE = b"anthropic-user-profile-id"
+_BETAS = b"anthropic-beta"
+_PROFILES_BETA = b"user-profiles-2026-09-04"
 _REPLACED_HEADERS = {
+    _PROFILE,
     *(b"host", b"content-length", b"accept-encoding"),
     *(b"x-api-key", b"authorization", b"proxy-authorization", b"cookie"),
     *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding"),
     *(b"upgrade", b"expect"),
 }
-"""Headers of the agent that are replaced: we use another connection and another key."""
+"""Headers of the agent that are replaced: connection, key and user profile are ours."""
 
 
 class Upstream:
@@ -84,9 +88,15 @@ class Upstream:
         *,
         query: bytes = b"",
         sent: Callable[[], None] | None = None,
+        profile_id: str | None = None,
     ) -> httpx.Request:
-        """An agent's request as the provider gets it; `sent` is called once it was written completely."""
+        """An agent's request as the provider gets it; `sent` is called once it was written completely.
+
+        `profile_id`: the user profile that the provider reports the call under.
+        """
         passed = [(name, value) for name, value in headers if name.lower() not in _REPLACED_HEADERS]
+        if profile_id is not None:
+            passed = _with_profile(passed, profile_id)
         ours = [(b"x-api-key", (self._api_key or "").encode()), (b"accept-encoding", b"identity")]
         url = f"{self._base_url}{path}" + (f"?{query.decode()}" if query else "")
         # Not `client.build_request`: that would add the client's headers, and cookies of other runs.
@@ -165,6 +175,13 @@ class Upstream:
         if not 0 <= count <= MOST_TOKENS:
             raise ValueError(count)
         return count
+
+
+def _with_profile(headers: list[tuple[bytes, bytes]], profile_id: str) -> list[tuple[bytes, bytes]]:
+    """With the profile, and with its beta among those of the agent."""
+    betas = [value for name, value in headers if name.lower() == _BETAS]
+    others = [(name, value) for name, value in headers if name.lower() != _BETAS]
+    return [*others, (_BETAS, b",".join([*betas, _PROFILES_BETA])), (_PROFILE, profile_id.encode())]
 
 
 def _trace(sent: Callable[[], None]) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:

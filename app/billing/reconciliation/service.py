@@ -115,8 +115,8 @@ class Reconciliation:
         start = end - REPEATED if compared_to is None else min(compared_to, end - REPEATED)
         try:
             return [each async for each in self.compare(Window(max(start, end - _MOST), end))]
-        except ReconciliationRunning:
-            # Another server does it.
+        except (ReconciliationRunning, ReportsUnavailable, ProviderKeyUnknown):
+            # Another server does it; or the failure is logged and stored, and the next call tries again.
             return []
 
     def latest_end(self, now: datetime | None = None) -> datetime:

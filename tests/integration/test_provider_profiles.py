@@ -1,0 +1,177 @@
+"""The user profile that the provider reports an account's calls under."""
+
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from rich.console import Console
+
+from app.auth.accounts import AccountNotFound, Accounts
+from app.auth.provider_profiles import ProviderProfiles
+from app.auth.records import KeyRecord
+from app.billing.credit.ledger import CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reconciliation.calls.counter import CallCounter
+from app.billing.reconciliation.provider.reports import ProviderReports
+from app.billing.reconciliation.records import HOUR, ReconciledWindow, Window, floor_to
+from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
+from app.cli.reconcile import set_profile
+from app.db import Database
+from app.errors import Invalid
+from app.executors.metering import BilledMetering, channel_limits
+from app.gateway.proxy import Gateway
+from app.gateway.upstream import Upstream
+from app.ids import RunId, RunKey, new_uuid
+from app.settings import Settings
+from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, in_turn
+from app.simulator.server import Simulator
+from app.usage import Attribution
+from tests.factories import a_plan, an_account
+
+MODEL = "claude-sonnet-4-6"
+BODY = {"model": MODEL, "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
+STREAMED = {**BODY, "stream": True}
+PROFILE = "anthropic-user-profile-id"
+USAGE = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 70, "inference_geo": "us"}
+
+
+@dataclass
+class Shop:
+    """An agent's way to the scripted provider: gateway, metering, receipts."""
+
+    database: Database
+    simulator: Simulator
+    metering: BilledMetering
+    gateway: Gateway
+    agent: httpx.AsyncClient
+    delivery: ReceiptDelivery
+    calls: CallCounter
+
+    async def post(self, key: KeyRecord, *bodies: object, **headers: str) -> None:
+        """A run whose agent posts these requests."""
+        run = RunKey(key.account_id, RunId(f"run-{new_uuid()}"))
+        plan = a_plan(run=run, attribution=Attribution(key.id, "claude_agents:assistant", None), model=MODEL)
+        hooks = self.metering.hooks_for(plan, executor_type="claude_sdk")
+        channel = self.gateway.open_channel(run.run_id, channel_limits(plan), hooks)
+        try:
+            for body in bodies:
+                await self.agent.post(f"{channel.url}/v1/messages", json=body, headers=headers)
+        finally:
+            await self.gateway.close_channel(channel)
+            await self.metering.receipts.flush(run, within_s=0)
+
+    async def compared(self) -> ReconciledWindow:
+        """Compare the hours around now."""
+        await self.delivery.aclose()
+        await self.calls.flush()
+        start = floor_to(datetime.now(UTC), HOUR) - HOUR
+        reports = self.simulator.reports
+        async with ProviderReports(base_url=self.simulator.url, admin_key=reports.admin_key) as provider:
+            reconciliation = Reconciliation(
+                self.database,
+                PriceList(),
+                provider,
+                config=ReconciliationConfig(run_key="sk-of-the-gateway"),
+                find_profiles=Accounts(self.database).find_provider_profiles,
+            )
+            window = Window(start, start + timedelta(hours=3))
+            found = [each async for each in reconciliation.compare(window)]
+        return ReconciledWindow(
+            window,
+            [hour for each in found for hour in each.hours],
+            [difference for each in found for difference in each.differences],
+            [price for each in found for price in each.prices],
+            prices_audited=True,
+            summary={},
+        )
+
+
+@asynccontextmanager
+async def a_shop(database: Database, directory: Path, *answers: Answer) -> AsyncIterator[Shop]:
+    prices, profiles = PriceList(), ProviderProfiles(Accounts(database))
+    journal, calls = Journal(directory, new_uuid()), CallCounter(database)
+    queue = ReceiptQueue(journal, prices)
+    await profiles.refresh()
+    async with (
+        Simulator(in_turn(*answers)) as simulator,
+        Upstream(base_url=simulator.url, api_key="sk-of-the-gateway") as provider,
+        Gateway(provider) as gateway,
+        httpx.AsyncClient(trust_env=False, timeout=20) as agent,
+    ):
+        metering = BilledMetering(
+            queue, CreditLedger(database), prices, calls=calls, find_profile=profiles.find
+        )
+        delivery = ReceiptDelivery(database, queue)
+        yield Shop(database, simulator, metering, gateway, agent, delivery, calls)
+    journal.close()
+
+
+def sent_headers(request: ApiRequest) -> tuple[str | None, str | None]:
+    return request.headers.get(PROFILE), request.headers.get("anthropic-beta")
+
+
+async def test_only_the_operator_chooses_the_profile_of_a_call(database: Database, tmp_path: Path) -> None:
+    key, other = await an_account(database), await an_account(database, "other")
+    await Accounts(database).set_provider_profile("acme", "uprof_acme")
+    reply = Reply([Text("hello")])
+    async with a_shop(database, tmp_path, reply, reply) as shop:
+        await shop.post(key, BODY, **{PROFILE: "uprof_forged", "anthropic-beta": "one-2026-01-01"})
+        await shop.post(other, BODY, **{"Anthropic-User-Profile-Id": "uprof_forged"})
+
+        assert [sent_headers(each) for each in shop.simulator.requests] == [
+            ("uprof_acme", "one-2026-01-01,user-profiles-2026-09-04"),
+            (None, None),
+        ]
+
+
+async def test_what_the_gateway_billed_is_what_the_provider_reports(
+    database: Database, tmp_path: Path
+) -> None:
+    key = await an_account(database)
+    replies: list[Answer] = [
+        Reply([Text("one two three")], usage=USAGE, final_usage={"output_tokens": 40}),
+        HttpError(529, "overloaded_error"),
+        Reply(
+            [Text("four")], usage=USAGE, final_usage={"output_tokens": 7}, model="claude-opus-4-8-20260301"
+        ),
+        Reply([Text("five six seven eight")], usage=USAGE, cut_after=5),
+    ]
+    async with a_shop(database, tmp_path, *replies) as shop:
+        await shop.post(key, STREAMED, BODY, BODY)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await shop.post(key, STREAMED)
+        result = await shop.compared()
+
+    assert {each.cause for each in result.differences} <= {"estimated", "shifted"}
+    assert not result.prices
+    assert sum(hour.receipts for hour in result.hours) == 3
+
+
+async def test_the_command_sets_and_removes_a_profile(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    key = await an_account(database)
+    await an_account(database, "other")
+    settings = Settings.load(_env_file=None, DATABASE_URL=database_url, RUNTALLY_DATA_DIR=tmp_path)
+    console, profiles = Console(file=io.StringIO()), ProviderProfiles(Accounts(database))
+
+    await set_profile(settings, console, "acme", "uprof_1")
+    await profiles.refresh()
+    assert profiles.find(key.account_id) == "uprof_1"
+    for account, profile in (("other", "uprof_1"), ("acme", "uprof 2"), ("acme", "profile")):
+        with pytest.raises(Invalid):
+            await set_profile(settings, console, account, profile)
+    with pytest.raises(AccountNotFound):
+        await set_profile(settings, console, "nobody", "uprof_2")
+
+    await set_profile(settings, console, "acme", "none")
+    await profiles.refresh()
+    assert profiles.find(key.account_id) is None

@@ -1,0 +1,193 @@
+"""Comparing again, comparing at once, and reports that cannot be read."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+
+from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
+from app.billing.reconciliation.records import Window
+from app.billing.reconciliation.service import ProviderKeyUnknown, ReconciliationRunning
+from app.db import Database
+from app.simulator.admin_reports import key_id
+from app.simulator.script import HttpError, in_turn
+from app.simulator.server import Simulator
+from tests.factories import an_account
+from tests.integration.bookkeeping import OTHER_KEY, RUN_KEY, Bookkeeping, bookkeeping
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+NOON = DAY + timedelta(hours=12)
+TODAY = Window(DAY, DAY + timedelta(days=1))
+
+
+@pytest_asyncio.fixture
+async def books(database: Database) -> AsyncIterator[Bookkeeping]:
+    async with bookkeeping(database, await an_account(database)) as kept:
+        # So that the provider knows the key.
+        kept.answered(DAY - timedelta(days=90))
+        yield kept
+
+
+async def rows(books: Bookkeeping, statement: str, **values: Any) -> list[Any]:
+    async with books.database.transaction() as tx:
+        return list(await tx.execute(text(statement), values))
+
+
+async def test_a_later_comparison_supersedes_and_keeps_the_earlier_one(books: Bookkeeping) -> None:
+    books.answered(NOON)
+    await books.compared(DAY)
+    await books.charged(NOON)
+    result = await books.compared(DAY)
+
+    assert not result.differences
+    found = await rows(books, "SELECT cause, superseded_by IS NULL FROM reconciliation_differences")
+    assert [tuple(row) for row in found] == [("unknown_caller", False)]
+    assert len(await rows(books, "SELECT 1 AS one FROM reconciliations WHERE state = 'complete'")) == 2
+    assert len(await rows(books, "SELECT 1 AS one FROM reconciled_usage")) == 1
+
+
+async def test_comparing_twice_changes_nothing(books: Bookkeeping) -> None:
+    books.answered(NOON)
+    books.answered(NOON, api_key=OTHER_KEY)
+
+    assert (await books.compared(DAY)).hours == (await books.compared(DAY)).hours
+    current = await rows(
+        books, "SELECT cause FROM reconciliation_differences WHERE superseded_by IS NULL ORDER BY 1"
+    )
+    assert [row.cause for row in current] == ["foreign_key", "unknown_caller"]
+
+
+async def test_one_process_at_a_time_compares(books: Bookkeeping) -> None:
+    running = books.reconciliation._claimed(TODAY)
+    async with running:
+        with pytest.raises(ReconciliationRunning):
+            await books.compared(DAY)
+        # The periodic job of another server leaves it to the one that runs.
+        assert await books.reconciliation.compare_due(now=NOON) == []
+
+
+async def test_the_claim_of_a_dead_process_expires(books: Bookkeeping) -> None:
+    await rows(
+        books,
+        "INSERT INTO reconciliations (id, window_start, window_end, state, started_at, lease_until)"
+        " VALUES (gen_random_uuid(), :start, :end, 'running', now() - interval '1 h', now() - interval '1 s')"
+        " RETURNING id",
+        **TODAY._asdict(),
+    )
+
+    await books.compared(DAY)
+
+    states = await rows(books, "SELECT state FROM reconciliations ORDER BY started_at")
+    assert [row.state for row in states] == ["failed", "complete"]
+
+
+async def test_the_job_compares_complete_hours_and_the_day_before_them(books: Bookkeeping) -> None:
+    late = NOON + timedelta(minutes=29)
+    first = await books.reconciliation.compare_due(now=late)
+    nothing = await books.reconciliation.compare_due(now=late)
+    second = await books.reconciliation.compare_due(now=late + timedelta(minutes=1))
+    after_a_week = await books.reconciliation.compare_due(now=late + timedelta(days=7))
+
+    def span(results: list[Any]) -> tuple[datetime, datetime]:
+        return results[0].window.start, results[-1].window.end
+
+    assert span(first) == (NOON - timedelta(hours=25), NOON - timedelta(hours=1))
+    assert nothing == []
+    assert span(second) == (NOON - timedelta(hours=24), NOON)
+    assert span(after_a_week) == (NOON, NOON + timedelta(days=7) - timedelta(hours=1))
+
+
+async def test_reports_are_read_over_pages_and_after_failures(books: Bookkeeping) -> None:
+    for minutes in range(0, 1440, 7):
+        await books.both(DAY + timedelta(minutes=minutes))
+    again = {"retry-after": "0"}
+    books.simulator.reports.failures += [
+        HttpError(429, "rate_limit_error", headers=again),
+        HttpError(529, "overloaded_error"),
+        HttpError(500),
+    ]
+
+    result = await books.compared(DAY)
+
+    assert not result.differences
+    assert books.simulator.reports.requests.count("usage_report/messages") > 4
+
+
+@pytest.mark.parametrize("failure", [HttpError(401), HttpError(500), HttpError(400), HttpError(403)])
+async def test_unreadable_reports_are_no_result(books: Bookkeeping, failure: HttpError) -> None:
+    await books.both(NOON)
+    await books.compared(DAY)
+    books.simulator.reports.failures += [failure] * 5
+
+    with pytest.raises(ReportsUnavailable) as raised:
+        await books.compared(DAY)
+
+    assert "secret upstream detail" not in raised.value.detail
+    assert books.simulator.reports.admin_key not in raised.value.detail
+    (last,) = await rows(books, "SELECT state, problem FROM reconciliations ORDER BY started_at DESC LIMIT 1")
+    assert (last.state, last.problem) == ("failed", raised.value.detail)
+    assert len(await rows(books, "SELECT 1 AS one FROM reconciled_usage")) == 1
+
+
+async def test_without_analytics_days_are_audited_by_the_cost_report(books: Bookkeeping) -> None:
+    await books.both(NOON)
+    books.answered(NOON)
+    books.simulator.reports.not_offered = frozenset({"analytics/usage", "analytics/cost"})
+
+    result = await books.compared(DAY)
+
+    assert (result.summary["costs"], result.summary["requests_reported"]) == ("cost_report", False)
+    (found,) = result.differences
+    assert found.cause == "no_receipt"
+    assert not result.prices
+
+
+async def test_without_any_costs_the_tokens_are_still_compared(books: Bookkeeping) -> None:
+    books.answered(NOON)
+    books.simulator.reports.not_offered = frozenset({"analytics/usage", "analytics/cost", "cost_report"})
+
+    result = await books.compared(DAY)
+
+    assert (len(result.differences), result.prices_audited) == (1, False)
+
+
+async def test_named_keys_are_ours_also_after_a_rotation(database: Database) -> None:
+    ids = (key_id(RUN_KEY), key_id(OTHER_KEY))
+    async with bookkeeping(database, await an_account(database), key_ids=ids, run_key=None) as books:
+        await books.both(NOON)
+        books.answered(NOON, api_key=OTHER_KEY)
+        await books.charged(NOON)
+
+        assert not (await books.compared(DAY)).differences
+
+
+async def test_an_unknown_key_is_an_error_and_no_foreign_usage(database: Database) -> None:
+    async with bookkeeping(database, await an_account(database), run_key="sk-ant-unused") as books:
+        books.answered(NOON)
+        with pytest.raises(ProviderKeyUnknown):
+            await books.compared(DAY)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"data": [], "has_more": True},
+        {"data": [], "has_more": True, "next_page": "1"},
+        {"data": {}},
+        {"data": ["row"]},
+        [],
+    ],
+)
+async def test_pages_that_lead_nowhere_are_refused(page: Any) -> None:
+    async with (
+        Simulator(in_turn()) as simulator,
+        ProviderReports(
+            base_url=simulator.url, admin_key=simulator.reports.admin_key, first_pause_s=0
+        ) as reports,
+    ):
+        simulator.reports.overridden = page
+        with pytest.raises(ReportsUnavailable):
+            await reports.usage(TODAY)
