@@ -23,14 +23,9 @@ from app.billing.reconciliation.statements.service import ReconciliationStatemen
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
-<<<<<<< HEAD
-from app.bootstrap.reconciliation import open_reconciliation
+from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
 from app.bootstrap.webhooks import open_webhooks
-=======
-from app.bootstrap.reconciliation import open_provider_accounting
-from app.bootstrap.storage import open_database, open_journal, open_log
->>>>>>> 971bbc1 (reconciliation: user profiles of accounts; tests of reports, claims and history)
 from app.concurrency.offload import Offload
 from app.conversations.history import ConversationHistory
 from app.conversations.prompt_store import PromptStore
@@ -223,14 +218,8 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(delivery.work)
-<<<<<<< HEAD
-    tasks.start_soon(calls.watch)
-    if reconciliation is not None:
-        tasks.start_soon(reconciliation.watch)
-    tasks.start_soon(chain.work)
-=======
     accounting.start(tasks)
->>>>>>> 971bbc1 (reconciliation: user profiles of accounts; tests of reports, claims and history)
+    tasks.start_soon(chain.work)
     memory = _open_memory(settings, tasks)
     return _Infrastructure(
         settings=settings,

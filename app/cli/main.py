@@ -220,7 +220,6 @@ def reconcile(
         raise typer.Exit(EXIT_FAILED)
 
 
-<<<<<<< HEAD
 @chain.command("keygen")
 def chain_keygen(
     path: Annotated[Path, typer.Argument(help="The file to write, for RUNTALLY_SEALING_KEY_FILE.")],
@@ -283,7 +282,8 @@ def verify(
         )
     if not unchanged:
         raise typer.Exit(EXIT_FAILED)
-=======
+
+
 @app.command("profile")
 def provider_profile(
     account: str,
@@ -294,7 +294,6 @@ def provider_profile(
 
     with explained():
         asyncio.run(set_profile(Settings.load(), console, account, profile))
->>>>>>> 971bbc1 (reconciliation: user profiles of accounts; tests of reports, claims and history)
 
 
 @app.command("run")
