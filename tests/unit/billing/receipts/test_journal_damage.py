@@ -5,6 +5,8 @@ import zlib
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from app.billing.receipts.journal_records import (
@@ -57,6 +59,49 @@ def test_any_flipped_bit_of_a_record_loses_nothing_and_is_noticed(number: int) -
         assert (facts, lost) == (FACTS, 0), bit
         # The two line ends after a copy, and the end of the file, are worth less than an alarm.
         assert is_damaged or data[bit // 8 : bit // 8 + 1] == b"\n", bit
+
+
+KINDS = st.sampled_from(["starts", "grows", "ends", "replaces", "done"])
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["starts", "grows", "ends", "replaces", "done"]), st.integers(0, 3)),
+    max_size=12,
+)
+
+
+@settings(max_examples=60)
+@given(steps=STEPS, data=st.data())
+def test_a_journal_that_ends_anywhere_is_as_it_was_after_one_of_its_records(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    journals = JournalDirectory(tmp_path_factory.mktemp("journal"))
+    journal = journals.journal(segment_bytes=10**6)
+    (segment,) = journals.segments()
+    states = {0: read(b"")[0]}
+    for step, (what, number) in enumerate(steps):
+        fact = a_fact(f"msg_{number}", output=step)
+        match what:
+            case "starts":
+                journal.start_message(fact)
+            case "grows":
+                journal.update_message(fact)
+            case "ends":
+                journal.complete_message(fact)
+            case "replaces":
+                journal.start_message(fact, replaces=a_fact(f"msg_{(number + 1) % 4}").key)
+            case _:
+                journal.acknowledge([fact.key])
+        written = segment.read_bytes()
+        states[len(written)] = read(written)[0]
+    journal.close()
+
+    end = data.draw(st.integers(0, len(written)) if steps else st.just(0))
+    facts, is_damaged, lost = read(written[:end] if steps else b"")
+
+    before = max(size for size in states if size <= end)
+    after = min(size for size in states if size >= end)
+    # The record at the end counts as soon as its first copy is there.
+    assert facts in (states[before], states[after])
+    assert (is_damaged, lost) == (False, 0)
 
 
 def test_what_both_copies_lost_is_counted_and_nothing_else_is_missing() -> None:
