@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal
+from uuid import UUID
 
 from app.ids import ApiKeyId, MessageId, RunKey
 
@@ -139,7 +141,7 @@ class UsageFact:
     @property
     def key(self) -> str:
         """Unique over all accounts; contains no space."""
-        return f"{self.run.account_id}/{self.source_reference}"
+        return f"{_text_of(self.run.account_id)}/{self.source_reference}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,11 @@ class Spent:
 
 
 NOTHING_SPENT = Spent()
+
+
+@lru_cache(maxsize=4096)
+def _text_of(account_id: UUID) -> str:
+    return str(account_id)
 
 
 def estimated_tokens(text: str) -> int:

@@ -1,10 +1,10 @@
 """Receipts per second through queue and delivery, compared with plain inserts into the same table.
 
-Runtally journals a fact, prices it, inserts the receipt, debits the account and updates the rollups. In
-alternation asyncpg inserts prepared rows into the same database without a debit: row by row with a
-transaction each, 500 rows per transaction by `executemany`, and 500 rows in one statement. The table's
-triggers fire for all of them. Then messages arrive at a steady rate, and each is timed from `record` until
-its receipt is committed.
+Runtally journals a fact, prices it, inserts the receipt, debits the account, updates the rollups and adds
+the entry to the account's hash chain. In alternation asyncpg inserts the same rows, prepared, into the same
+table, without debit and chain: row by row with a transaction each, 500 rows per transaction by
+`executemany`, and 500 rows in one statement. The table's triggers fire for all of them. Then messages arrive
+at a steady rate, and each is timed from `record` until its receipt is committed.
 
     .venv/bin/python -m benchmarks.receipts --rounds 5
 """
@@ -13,16 +13,20 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import json
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql import JSONB
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
@@ -31,6 +35,8 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.tables import charge_receipts
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.ids import MessageId, RunId, RunKey, new_uuid
@@ -44,24 +50,21 @@ AT_ONCE = 20
 MODELS = ("claude-sonnet-5-5", "claude-haiku-4-5")
 GRAPHS = ("claude_agents:assistant", "claude_agents:analyst")
 
-_COLUMNS = """
-    id, source_system, source_reference, run_id, attempt, usage_unit_id,
-    account_id, api_key_id, graph_id, executor_type, model,
-    input_tokens, output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
-    web_search_requests, cost_usd, charged_credits,
-    price_version, basis, output_estimated, origin, parent_tool_call_id, ingress_request_id, created_at
-"""
-_TYPES = (
-    *("uuid", "text", "text", "text", "int", "text"),
-    *("uuid", "uuid", "text", "text", "text"),
-    *("bigint", "bigint", "bigint", "bigint", "bigint"),
-    *("bigint", "numeric", "bigint"),
-    *("text", "text", "boolean", "text", "text", "text", "timestamptz"),
-)
+_TABLE = charge_receipts.c
+_DIALECT = registry.load("postgresql")()
+_COLUMNS = ", ".join(column.name for column in _TABLE)
+_TYPES = [column.type.compile(dialect=_DIALECT) for column in _TABLE]
 _PARAMETERS = ", ".join(f"${number + 1}" for number in range(len(_TYPES)))
 _ARRAYS = ", ".join(f"${number + 1}::{kind}[]" for number, kind in enumerate(_TYPES))
 INSERT = f"INSERT INTO charge_receipts ({_COLUMNS}) VALUES ({_PARAMETERS})"  # noqa: S608 - constants
 INSERT_MANY = f"INSERT INTO charge_receipts ({_COLUMNS}) SELECT * FROM unnest({_ARRAYS})"  # noqa: S608
+
+_REPORTED = {
+    "cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 200},
+    "inference_geo": "global",
+    "service_tier": "standard",
+    "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
+}
 
 _numbers = itertools.count()
 
@@ -108,6 +111,8 @@ def facts_of(key: KeyRecord, count: int) -> list[UsageFact]:
             attribution=Attribution(key.id, GRAPHS[number // 2 % 2], "req-1"),
             model=MODELS[number % 2],
             usage=TokenUsage(1000 + number, 100, 5000, 200),
+            reported={"input_tokens": 1000 + number, "output_tokens": 100, **_REPORTED},
+            stop_reason="end_turn",
             executor_type="claude_sdk",
         )
         for number in range(count)
@@ -115,23 +120,18 @@ def facts_of(key: KeyRecord, count: int) -> list[UsageFact]:
 
 
 def rows_of(facts: Sequence[UsageFact]) -> list[tuple[Any, ...]]:
-    """Their receipts as prepared rows."""
+    """Their receipts as prepared rows: the same columns with the same values."""
     prices = PriceList()
-    rows: list[tuple[Any, ...]] = []
-    for fact in facts:
-        usage, by = fact.usage, fact.attribution
-        charge = prices.charge(BilledUsage.of(fact), at=fact.at)
-        rows.append(
-            (
-                *(new_uuid(), "anthropic_sdk", fact.source_reference, fact.run.run_id, 0, fact.message_id),
-                *(fact.run.account_id, by.api_key_id, by.graph_id, fact.executor_type, fact.model),
-                *(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens),
-                *(usage.cache_write_5m_tokens, usage.cache_write_1h_tokens, usage.web_search_requests),
-                *(charge.cost_usd, charge.charged_credits, charge.price_version),
-                *(fact.basis, False, fact.origin, None, by.ingress_request_id, fact.at),
-            )
-        )
-    return rows
+    return [
+        tuple(_values(NewReceipt.of(fact, prices.charge(BilledUsage.of(fact), at=fact.at), "final"), fact.at))
+        for fact in facts
+    ]
+
+
+def _values(receipt: NewReceipt, at: datetime) -> Iterator[Any]:
+    for column in _TABLE:
+        value = at if column.name == "created_at" else getattr(receipt, column.name)
+        yield json.dumps(value) if isinstance(column.type, JSONB) and value is not None else value
 
 
 async def one_by_one(connection: asyncpg.Connection, rows: Sequence[tuple[Any, ...]]) -> None:

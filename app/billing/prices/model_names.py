@@ -6,17 +6,20 @@ provider's prefix, the release date, `-latest`, and the suffix of the long conte
 """
 
 import re
+from functools import lru_cache
 
 _PREFIX = re.compile(r"^anthropic/")
 _CONTEXT = re.compile(r"\[1m\]$")
 _RELEASE = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
+@lru_cache(maxsize=1024)
 def plain_name(model: str) -> str:
     """The name without the provider's prefix and the suffix of the long context."""
     return _CONTEXT.sub("", _PREFIX.sub("", model))
 
 
+@lru_cache(maxsize=1024)
 def undated_name(model: str) -> str:
     """The plain name without its release date."""
     return _RELEASE.sub("", plain_name(model))

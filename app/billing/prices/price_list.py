@@ -103,9 +103,10 @@ class PriceList:
     def charge(self, message: BilledUsage, *, at: datetime) -> Charge:
         """The charge for a message; what has no price is not charged but listed."""
         quoted = self.quote(message, at=at)
+        cost_usd = quoted.cost_usd
         return Charge(
-            cost_usd=rounded(quoted.cost_usd),
-            charged_credits=self.credits_for(quoted.cost_usd),
+            cost_usd=rounded(cost_usd),
+            charged_credits=self.credits_for(cost_usd),
             price_version=quoted.version,
             cache_savings_usd=rounded(quoted.cache_savings_usd),
             cache_miss_usd=rounded(quoted.cache_miss_usd),

@@ -133,7 +133,8 @@ def quote(message: BilledUsage, price_of: PriceOf, *, unknown_version: str) -> Q
             lines += [*tokens, *_factor_lines(part, tokens, factors)]
             savings += _savings(part, part_price, factors)
             # What follows in the same message reads what the first part has written.
-            missed += _miss_cost(part, part_price, factors, message.missed_tokens) if number == 0 else 0
+            if number == 0 and message.missed_tokens:
+                missed = _miss_cost(part, part_price, factors, message.missed_tokens)
     lines += _tool_lines(message.model, price, reading, unpriced)
     return Quote(tuple(lines), tuple(dict.fromkeys(unpriced)), version, savings, missed)
 

@@ -33,6 +33,7 @@ _SEARCHES = "web_search_requests"
 _READ = {*TOKEN_COUNTS, *DIMENSIONS, "cache_creation", "server_tool_use", "iterations"}
 _INFORMATIVE = {"output_tokens_details", "fallback_credit"}
 """Keys that describe other counts. A redeemed fallback credit does change the price: see `_credit`."""
+_KNOWN = _READ | _INFORMATIVE
 _OF_ITERATION = {*TOKEN_COUNTS, "type", "model", "cache_creation"}
 _NOTHING: tuple[Any, ...] = (None, 0, "", False, [], {})
 
@@ -67,7 +68,7 @@ def read_usage(model: str, usage: TokenUsage, reported: Reported) -> UsageReadin
     ]
     sampled, odd = _sampled_parts(model, usage, iterations)
     own = [_part(each, model) for each in iterations if each.get("type") in _OWN_PARTS]
-    tools = {**object_of(reported.get("server_tool_use"))}
+    tools, others = {**object_of(reported.get("server_tool_use"))}, _other_counters(reported)
     if usage.web_search_requests > (count_of(tools.get(_SEARCHES)) or 0):
         # Of a message that was cut off: searches that the provider had begun and not reported.
         tools[_SEARCHES] = usage.web_search_requests
@@ -76,10 +77,10 @@ def read_usage(model: str, usage: TokenUsage, reported: Reported) -> UsageReadin
         factors={name: text for name in DIMENSIONS if (text := factor_value(reported.get(name)))},
         server_tools={
             identifier(name): count
-            for name, value in {**tools, **_other_counters(reported)}.items()
+            for name, value in {**tools, **others}.items()
             if (count := count_of(value))
         },
-        unknown=(*_unknown_keys(reported, iterations), *odd),
+        unknown=(*_unknown_keys(reported, iterations, others), *odd),
     )
 
 
@@ -130,16 +131,16 @@ def _part(iteration: Reported, model: str) -> PricedPart:
 
 def _other_counters(reported: Reported) -> dict[str, int]:
     """Counters beside those that are read; one that has the name of a tool's counter could be anything."""
-    names = reported.keys() - _READ - _INFORMATIVE - object_of(reported.get("server_tool_use")).keys()
+    names = reported.keys() - _KNOWN - object_of(reported.get("server_tool_use")).keys()
     return {name: count for name in sorted(names) if (count := count_of(reported[name]))}
 
 
-def _unknown_keys(reported: Reported, iterations: list[Reported]) -> Iterator[str]:
-    read = {*_READ, *_INFORMATIVE, *_other_counters(reported)}
+def _unknown_keys(reported: Reported, iterations: list[Reported], others: Mapping[str, int]) -> Iterator[str]:
+    """What is not read; `others` are the counters that may have a price."""
     for name, value in reported.items():
         if name in TOKEN_COUNTS:
             yield from _invalid(name, value)
-        elif name not in read and value not in _NOTHING:
+        elif name not in _KNOWN and name not in others and value not in _NOTHING:
             yield f"{identifier(name)}={shown(value)}"
     yield from _nested_unknown("cache_creation", reported.get("cache_creation"), set(CACHE_WRITES))
     yield from _nested_unknown("server_tool_use", reported.get("server_tool_use"), None)

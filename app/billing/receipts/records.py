@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -206,7 +207,8 @@ class UnpricedReceipts:
     newest: Sequence[Receipt]
 
 
-def _field_names(record: type[NewReceipt | TokenUsage]) -> tuple[str, ...]:
+@cache
+def _field_names(record: type) -> tuple[str, ...]:
     return tuple(each.name for each in fields(record))
 
 
@@ -240,4 +242,5 @@ def _negated(number: str) -> str:
 
 
 def _values(record: TokenUsage | Attribution | ProviderCall | Charge) -> dict[str, Any]:
-    return {each.name: getattr(record, each.name) for each in fields(record)}
+    kind: type = type(record)
+    return {name: getattr(record, name) for name in _field_names(kind)}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -44,7 +45,7 @@ _INSERT = text(
 
 async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> set[UUID]:
     """Insert receipts and debit them; returns the ids of those that were new."""
-    arrays = {column.name: [_stored(column, receipt) for receipt in receipts] for column in _INSERTED}
+    arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
     inserted = await tx.execute(_INSERT, arrays)
     return set(inserted.scalars())
 
@@ -120,9 +121,11 @@ def adjustment_exists(source_system: str) -> Exists:
     )
 
 
-def _stored(column: Column[Any], receipt: NewReceipt) -> Any:
-    value = getattr(receipt, column.name)
-    return json.dumps(value) if isinstance(column.type, JSONB) and value is not None else value
+def _stored(column: Column[Any], receipts: Sequence[NewReceipt]) -> list[Any]:
+    values = list(map(attrgetter(column.name), receipts))
+    if not isinstance(column.type, JSONB):
+        return values
+    return [None if value is None else json.dumps(value) for value in values]
 
 
 def receipt_of(row: RowMapping) -> Receipt:
