@@ -1,5 +1,6 @@
 """Comparing again, comparing at once, and reports that cannot be read."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -58,6 +59,21 @@ async def test_comparing_twice_changes_nothing(books: Bookkeeping) -> None:
         books, "SELECT cause FROM reconciliation_differences WHERE superseded_by IS NULL ORDER BY 1"
     )
     assert [row.cause for row in current] == ["foreign_key", "unknown_caller"]
+    assert len(await rows(books, "SELECT 1 AS one FROM reconciliation_differences")) == 2
+
+
+async def test_a_clock_that_jumped_ahead_does_not_stop_the_job(books: Bookkeeping) -> None:
+    await books.reconciliation.compare_due(now=NOON + timedelta(days=400))
+
+    (first, *_) = await books.reconciliation.compare_due(now=NOON)
+
+    assert first.window.start == NOON - timedelta(hours=25)
+
+
+async def test_of_servers_that_try_at_once_one_compares(books: Bookkeeping) -> None:
+    found = await asyncio.gather(*(books.reconciliation.compare_due(now=NOON) for _ in range(4)))
+
+    assert sorted(map(len, found)) == [0, 0, 0, 2]
 
 
 async def test_one_process_at_a_time_compares(books: Bookkeeping) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from app.billing.prices.model_names import undated_name
+from app.billing.prices.price_list import rounded
 from app.ids import AccountId, new_uuid
 from app.usage import TokenUsage
 
@@ -233,6 +234,12 @@ class Difference:
     id: UUID = field(default_factory=new_uuid)
 
     @property
+    def identity(self) -> object:
+        """Equal for the same difference, found by different comparisons."""
+        place = self.starting_at, self.ending_at, self.dimensions, self.api_key_id, self.account_id
+        return place, self.cause, self.counts, self.amount_usd
+
+    @property
     def is_explained(self) -> bool:
         """Whether it needs nobody's attention."""
         return self.cause in EXPLAINED
@@ -254,6 +261,12 @@ class PriceDifference:
     """The proposed adjustment: these tokens at the provider's price minus at ours."""
     source: CostSource
     id: UUID = field(default_factory=new_uuid)
+
+    @property
+    def identity(self) -> object:
+        """Equal for the same difference, found by different comparisons."""
+        place = self.starting_at, self.ending_at, self.dimensions, self.kind, self.source
+        return place, self.tokens, self.own_unit_usd, self.price_version, rounded(self.amount_usd)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """SQL for reconciliations: what receipts record, and what comparisons found."""
 
+from collections.abc import Collection
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -175,8 +176,8 @@ async def fail(tx: Transaction, id_: UUID, problem: str) -> None:
     )
 
 
-async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow) -> bool:
-    """Store a result over earlier ones of the same time; False if the claim was lost."""
+async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow, *, gone: Collection[UUID]) -> bool:
+    """Store what is new, and that differences are `gone`; False if the claim was lost."""
     ended = await tx.execute(
         update(reconciliations)
         .where(_runs.id == id_, _runs.state == "running")
@@ -185,19 +186,8 @@ async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow) -> bool
     if ended.rowcount != 1:
         return False
     window = result.window
-    tables = [reconciliation_differences]
-    if result.prices_audited:
-        tables.append(price_differences)
-    for table in tables:
-        await tx.execute(
-            update(table)
-            .where(
-                table.c.superseded_by.is_(None),
-                table.c.starting_at >= window.start,
-                table.c.starting_at < window.end,
-            )
-            .values(superseded_by=id_)
-        )
+    for table in (reconciliation_differences, price_differences):
+        await tx.execute(update(table).where(table.c.id.in_(gone)).values(superseded_by=id_))
     await tx.execute(delete(reconciled_usage).where(_hours.hour >= window.start, _hours.hour < window.end))
     await _insert(tx, reconciled_usage, [{**asdict(each), "reconciliation_id": id_} for each in result.hours])
     await _insert(tx, reconciliation_differences, [_row(id_, each) for each in result.differences])
@@ -205,9 +195,9 @@ async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow) -> bool
     return True
 
 
-async def find_last_end(reader: Reader) -> datetime | None:
-    """Until when everything was compared at least once."""
-    statement = select(func.max(_runs.window_end)).where(_runs.state == "complete")
+async def find_last_end(reader: Reader, *, until: datetime) -> datetime | None:
+    """The latest end of a comparison; later ones than `until` are from a clock that was wrong."""
+    statement = select(func.max(_runs.window_end)).where(_runs.state == "complete", _runs.window_end <= until)
     found: datetime | None = (await reader.execute(statement)).scalar()
     return found
 

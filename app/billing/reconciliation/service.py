@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import anyio
 import structlog
 
 from app.background import forever
@@ -16,7 +17,7 @@ from app.billing.reconciliation.comparing.alignment import REACH, best_moment
 from app.billing.reconciliation.comparing.comparison import compare
 from app.billing.reconciliation.comparing.price_audit import audit_prices
 from app.billing.reconciliation.comparing.receipt_parts import recorded_parts
-from app.billing.reconciliation.comparing.summary import hours_of, log_new
+from app.billing.reconciliation.comparing.summary import hours_of, log_new, superseded_by, without_known
 from app.billing.reconciliation.comparing.unit_prices import UnitPrices
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportNotOffered, ReportsUnavailable
 from app.billing.reconciliation.records import (
@@ -56,6 +57,7 @@ REPEATED = timedelta(hours=24)
 
 _MOST = timedelta(days=31)
 _LEASE = timedelta(minutes=15)
+_RELEASE_S = 3.0
 _MARGIN = 2 * REACH
 _CALLS_KEPT = timedelta(days=400)
 _SLICE = 1000
@@ -109,7 +111,7 @@ class Reconciliation:
         """Compare the hours that are complete and were not compared, and the day before them again."""
         end = self.latest_end(now)
         async with self._database.snapshot() as reader:
-            compared_to = await find_last_end(reader)
+            compared_to = await find_last_end(reader, until=end)
         if compared_to is not None and compared_to >= end:
             return []
         start = end - REPEATED if compared_to is None else min(compared_to, end - REPEATED)
@@ -132,9 +134,10 @@ class Reconciliation:
             async with self._claimed(part) as id_:
                 result = await self._compared(part)
                 async with self._database.transaction() as tx:
-                    known = await find_differences(tx, part, explained=False)
+                    known = await find_differences(tx, part)
                     known_prices = await find_price_differences(tx, part)
-                    if not await complete(tx, id_, result):
+                    new = without_known(result, known, known_prices)
+                    if not await complete(tx, id_, new, gone=superseded_by(result, known, known_prices)):
                         raise ReconciliationRunning
             log_new(result, known=known, known_prices=known_prices)
             yield result
@@ -153,10 +156,12 @@ class Reconciliation:
                 yield id_
         except BaseException as error:
             reason = error.detail if isinstance(error, AppError) else type(error).__name__
-            if not isinstance(error, ReconciliationRunning):
+            if isinstance(error, Exception) and not isinstance(error, ReconciliationRunning):
                 log.error("reconciliation.failed", reason=reason, start=window.start.isoformat())  # noqa: TRY400
-            async with self._database.transaction() as tx:
-                await fail(tx, id_, reason)
+            # Also while the server stops: otherwise the claim would last until it expires.
+            with anyio.move_on_after(_RELEASE_S, shield=True):
+                async with self._database.transaction() as tx:
+                    await fail(tx, id_, reason)
             raise
 
     async def _compared(self, window: Window) -> ReconciledWindow:
@@ -172,21 +177,21 @@ class Reconciliation:
             own_keys=own_keys,
             profiles=await self._find_profiles(),
         )
-        prices = UnitPrices(self._prices, books.recorded)
-        differences = await self._with_receipts(compare(books, prices))
+        # In a thread: a busy day takes seconds.
+        prices = await asyncio.to_thread(UnitPrices, self._prices, books.recorded)
+        differences = await self._with_receipts(await asyncio.to_thread(compare, books, prices))
         costs, source = await self._costs(window)
-        audited = audit_prices(costs, prices, window=window, source=source or "analytics")
+        listed = costs if source == "analytics" else []
         return ReconciledWindow(
             window,
-            hours=hours_of(books, differences, costs if source == "analytics" else [], prices=prices),
+            hours=await asyncio.to_thread(hours_of, books, differences, listed, prices=prices),
             differences=differences,
-            prices=audited,
+            prices=audit_prices(costs, prices, window=window, source=source or "analytics"),
             prices_audited=source is not None,
             summary={
                 "moment": best_moment(books.own_reported, books.recorded),
                 "requests_reported": requests is not None,
                 "costs": source,
-                "price_differences": len(audited),
             },
         )
 

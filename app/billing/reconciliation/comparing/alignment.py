@@ -7,7 +7,7 @@ as narrowly as possible.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -32,6 +32,9 @@ Series = Mapping[datetime, Counts]
 REACH = timedelta(minutes=10)
 """How far apart the two sides may put a message: about as long as a message takes at most."""
 
+FEW = 20
+"""Differing minutes in a row of which one may still be found that explains them."""
+
 LONGEST_RUN = timedelta(hours=1)
 """Differences further apart are never the same messages, even if there is one in every minute between."""
 
@@ -44,6 +47,9 @@ class Entry:
     end: datetime
     """The start of its last minute."""
     counts: Counts
+    is_dense: bool = False
+    """Too many minutes differ to locate anything: messages are under way at each of their borders, and those
+    at the first and the last border are part of the counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +93,19 @@ def align(series: Series) -> Aligned:
     """Cancel what neighbouring minutes have in common."""
     shifted: list[Entry] = []
     left: list[Entry] = []
-    for cluster in _clusters(series):
+    for cluster in _clusters([Entry(at, at, series[at]) for at in sorted(series)]):
         remaining = _without_zero_sums(_without_pairs(cluster, shifted), shifted)
-        if remaining:
-            left += _located(remaining, shifted)
+        # Again: what has cancelled no longer connects what remains.
+        for rest in _clusters(remaining):
+            left += _located(rest, shifted)
     return Aligned(shifted, left)
 
 
-def _clusters(series: Series) -> list[list[Entry]]:
+def _clusters(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Entries that may be the same messages, in the order of time."""
     clusters: list[list[Entry]] = []
-    for at in sorted(series):
-        entry = Entry(at, at, series[at])
-        if clusters and at - clusters[-1][-1].end <= REACH:
+    for entry in entries:
+        if clusters and entry.start - clusters[-1][-1].end <= REACH:
             clusters[-1].append(entry)
         else:
             clusters.append([entry])
@@ -142,6 +149,8 @@ def _without_zero_sums(entries: list[Entry], shifted: list[Entry]) -> list[Entry
 def _located(entries: list[Entry], shifted: list[Entry]) -> list[Entry]:
     """What remains of a cluster: in the one minute that it equals, else in all of them."""
     rest = total([each.counts for each in entries])
+    if len(entries) > FEW:
+        return [replace(_span(entries, rest), is_dense=True)]
     if rest == NOTHING:
         # Opposite differences that are too far apart to be the same messages.
         return entries

@@ -1,8 +1,11 @@
 """Why a located difference exists, from what else is known of its minutes; pure."""
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 from app.billing.reconciliation.comparing.alignment import REACH, Entry, end_of
 from app.billing.reconciliation.records import (
@@ -12,6 +15,7 @@ from app.billing.reconciliation.records import (
     Counts,
     Dimensions,
     RecordedUsage,
+    ReportedRequests,
     Window,
     minus,
     total,
@@ -21,6 +25,46 @@ from app.ids import AccountId
 _OUTPUT = KINDS.index("output")
 _SMALL = 256
 """Tokens that an estimate may be wrong by, however small it is."""
+
+
+Row = TypeVar("Row")
+
+
+class TimeIndex(Generic[Row]):
+    """Rows by model, in the order of time: a day may have many rows and many differences."""
+
+    def __init__(self, rows: Iterable[Row], key: Callable[[Row], tuple[str | None, datetime]]) -> None:
+        """`key`: model and time of a row."""
+        self._rows: dict[str | None, list[tuple[datetime, Row]]] = defaultdict(list)
+        for row in rows:
+            model, at = key(row)
+            self._rows[model].append((at, row))
+        for placed in self._rows.values():
+            placed.sort(key=_time_of)
+
+    def near(self, model: str | None, window: Window) -> list[Row]:
+        """The rows of a model in a window."""
+        placed = self._rows.get(model, [])
+        first = bisect_left(placed, window.start, key=_time_of)
+        last = bisect_left(placed, window.end, key=_time_of)
+        return [row for _, row in placed[first:last]]
+
+
+def _time_of(placed: tuple[datetime, object]) -> datetime:
+    return placed[0]
+
+
+class IndexedBooks:
+    """Books whose rows are found by model and time."""
+
+    def __init__(self, books: Books) -> None:
+        self.profiles = books.profiles
+        self.recorded = TimeIndex(books.recorded, lambda row: (row.dimensions.model, row.began))
+        self.calls = TimeIndex(books.calls, lambda row: (row.model, row.at))
+        self.all_calls = TimeIndex(books.calls, lambda row: (None, row.at))
+        self.unbilled = TimeIndex(books.unbilled, lambda row: (row.model, row.at))
+        own = [row for row in books.requests or () if row.api_key_id in books.own_keys]
+        self.requests = None if books.requests is None else TimeIndex(own, lambda row: (row.model, row.at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +85,22 @@ class Evidence:
     """The account whose user profile has exactly this difference."""
 
     @classmethod
-    def of(cls, books: Books, dimensions: Dimensions, entry: Entry) -> "Evidence":
+    def of(cls, books: "IndexedBooks", dimensions: Dimensions, entry: Entry) -> "Evidence":
         """Collect what the books have about a difference."""
         near = Window(entry.start, end_of(entry)).widened(REACH)
         model = dimensions.model
-        receipts = [
-            each for each in books.recorded if each.dimensions.model == model and near.contains(each.began)
-        ]
-        counted = any(near.contains(each.at) for each in books.calls)
+        receipts = books.recorded.near(model, near)
+        calls = books.calls.near(model, near)
+        are_counted = bool(books.all_calls.near(None, near)) or not receipts
+        rows = None if books.requests is None else books.requests.near(model, near)
         return cls(
             receipts=sum(each.receipts for each in receipts if not each.refused),
-            requests=None if books.requests is None else _requests(books, model, near),
-            calls=sum(
-                each.sent - each.refused
-                for each in books.calls
-                if each.model == model and near.contains(each.at)
-            )
-            if counted or not receipts
-            else None,
+            requests=None if rows is None else sum(row.requests for row in rows),
+            calls=sum(each.sent - each.refused for each in calls) if are_counted else None,
             estimates=[each for each in receipts if _is_estimate_of(each, dimensions)],
             refused=[each.counts for each in receipts if each.refused],
-            unbilled=[
-                each.counts for each in books.unbilled if each.model == model and near.contains(each.at)
-            ],
-            account_id=_account(books, receipts, near, model=model, counts=entry.counts),
+            unbilled=[each.counts for each in books.unbilled.near(model, near)],
+            account_id=_account(books.profiles, rows or (), receipts, counts=entry.counts),
         )
 
     @property
@@ -131,24 +167,15 @@ def _is_estimate_of(receipts: RecordedUsage, dimensions: Dimensions) -> bool:
     return receipts.unanswered or (receipts.estimated_output and receipts.dimensions == dimensions)
 
 
-def _requests(books: Books, model: str, near: Window) -> int:
-    return sum(
-        row.requests
-        for row in books.requests or ()
-        if row.model == model and row.api_key_id in books.own_keys and near.contains(row.at)
-    )
-
-
 def _account(
-    books: Books, receipts: Sequence[RecordedUsage], near: Window, *, model: str, counts: Counts
+    profiles: Mapping[str, AccountId],
+    rows: Sequence[ReportedRequests],
+    receipts: Sequence[RecordedUsage],
+    *,
+    counts: Counts,
 ) -> AccountId | None:
-    rows = [
-        row
-        for row in books.requests or ()
-        if row.model == model and row.api_key_id in books.own_keys and near.contains(row.at)
-    ]
     found = []
-    for profile, account_id in books.profiles.items():
+    for profile, account_id in profiles.items():
         reported = total([row.counts for row in rows if row.profile_id == profile])
         recorded = total([each.counts for each in receipts if each.account_id == account_id])
         if minus(reported, recorded) == counts:

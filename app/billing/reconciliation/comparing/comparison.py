@@ -2,30 +2,36 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from app.billing.prices.price_list import rounded
 from app.billing.reconciliation.comparing.alignment import (
     REACH,
     Entry,
+    Moment,
     align,
     best_moment,
     differences,
     end_of,
 )
-from app.billing.reconciliation.comparing.causes import Evidence, find_cause
+from app.billing.reconciliation.comparing.causes import Evidence, IndexedBooks, find_cause
 from app.billing.reconciliation.comparing.unit_prices import UnitPrices
 from app.billing.reconciliation.records import (
     HOUR,
+    MINUTE,
     NOTHING,
     Books,
     Counts,
     Difference,
     Dimensions,
     RecordedUsage,
+    Window,
     floor_to,
     minus,
     plus,
+    total,
 )
 from app.ids import AccountId
 
@@ -42,11 +48,16 @@ def compare(books: Books, prices: UnitPrices) -> list[Difference]:
     for dimensions, series in differences(own, books.recorded, moment=moment).items():
         aligned = align(series)
         found += [_shifted(dimensions, entry) for entry in aligned.shifted]
-        left += [(dimensions, entry) for entry in aligned.left]
+        for entry in aligned.left:
+            if entry.is_dense and _is_under_way(books, dimensions, entry, moment=moment):
+                found.append(_shifted(dimensions, entry))
+            else:
+                left.append((dimensions, _clipped(entry, books.window)))
     pairs, rest = _relabelled(left)
     found += [_other_dimension(reported, recorded, prices) for reported, recorded in pairs]
+    indexed = IndexedBooks(books)
     for dimensions, entry in rest:
-        evidence = Evidence.of(books, dimensions, entry)
+        evidence = Evidence.of(indexed, dimensions, entry)
         priced = prices.difference(dimensions, entry.counts, at=entry.start)
         found.append(
             Difference(
@@ -64,6 +75,24 @@ def compare(books: Books, prices: UnitPrices) -> list[Difference]:
     found += [*_foreign(books, prices), *_charged(books, prices)]
     inside = [each for each in found if books.window.contains(each.starting_at)]
     return sorted(inside, key=lambda each: (each.starting_at, each.dimensions, each.cause))
+
+
+def _is_under_way(books: Books, dimensions: Dimensions, entry: Entry, *, moment: Moment) -> bool:
+    """Whether messages of its first and last minutes can explain a dense difference."""
+    edges = {entry.start, entry.end}
+    reported = [row.counts for row in books.own_reported if row.dimensions == dimensions and row.at in edges]
+    recorded = [
+        row.counts for row in books.recorded if row.dimensions == dimensions and getattr(row, moment) in edges
+    ]
+    most = total([*reported, *recorded])
+    return all(abs(count) <= bound for count, bound in zip(entry.counts, most, strict=True))
+
+
+def _clipped(entry: Entry, window: Window) -> Entry:
+    """A dense difference belongs to every window that it overlaps."""
+    if not entry.is_dense or entry.end < window.start or entry.start >= window.end:
+        return entry
+    return replace(entry, start=max(entry.start, window.start), end=min(entry.end, window.end - MINUTE))
 
 
 def _shifted(dimensions: Dimensions, entry: Entry) -> Difference:
@@ -157,7 +186,7 @@ def _charged(books: Books, prices: UnitPrices) -> Iterator[Difference]:
         if len(known) < len(expected):
             continue
         charged = sum((each.cost_usd for each in receipts), Decimal(0))
-        amount = sum(known, Decimal(0)) - charged
+        amount = rounded(sum(known, Decimal(0)) - charged)
         unpriced = any(each.unpriced for each in receipts)
         number = sum(each.receipts for each in receipts)
         if abs(amount) > _CHARGE_TOLERANCE * max(1, number):

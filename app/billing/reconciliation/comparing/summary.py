@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from uuid import UUID
 
 import structlog
 
@@ -89,13 +90,36 @@ def _hour(hour: datetime, model: str, held: _Sums) -> ReconciledHour:
     )
 
 
+def without_known(
+    result: ReconciledWindow, known: Sequence[Difference], known_prices: Sequence[PriceDifference]
+) -> ReconciledWindow:
+    """The result without what an earlier comparison has found as well."""
+    same, same_prices = {each.identity for each in known}, {each.identity for each in known_prices}
+    return replace(
+        result,
+        differences=[each for each in result.differences if each.identity not in same],
+        prices=[each for each in result.prices if each.identity not in same_prices],
+    )
+
+
+def superseded_by(
+    result: ReconciledWindow, known: Sequence[Difference], known_prices: Sequence[PriceDifference]
+) -> set[UUID]:
+    """What an earlier comparison has found and this one has not; if no costs were read, prices stay."""
+    found, prices = {each.identity for each in result.differences}, {each.identity for each in result.prices}
+    gone = {each.id for each in known if each.identity not in found}
+    if result.prices_audited:
+        gone |= {each.id for each in known_prices if each.identity not in prices}
+    return gone
+
+
 def log_new(
     result: ReconciledWindow, *, known: Sequence[Difference], known_prices: Sequence[PriceDifference]
 ) -> None:
     """Log what no earlier comparison of this time has found."""
-    seen = {_identity(each) for each in known}
+    seen = {each.identity for each in known}
     for each in result.differences:
-        if not each.is_explained and _identity(each) not in seen:
+        if not each.is_explained and each.identity not in seen:
             log.error(
                 "reconciliation.unexplained",
                 cause=each.cause,
@@ -121,10 +145,6 @@ def log_new(
         differences=len(result.differences),
         unexplained=sum(not each.is_explained for each in result.differences),
     )
-
-
-def _identity(each: Difference) -> object:
-    return each.starting_at, each.dimensions, each.cause, each.counts, each.amount_usd
 
 
 def _price_identity(each: PriceDifference) -> object:

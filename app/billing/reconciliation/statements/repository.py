@@ -41,7 +41,9 @@ _ACCOUNT = text(
 
 async def find_compared_until(reader: Reader) -> datetime | None:
     """Until when everything was compared at least once."""
-    statement = select(func.max(_runs.window_end)).where(_runs.state == "complete")
+    statement = select(func.max(_runs.window_end)).where(
+        _runs.state == "complete", _runs.window_end <= func.clock_timestamp()
+    )
     found: datetime | None = (await reader.execute(statement)).scalar()
     return found
 

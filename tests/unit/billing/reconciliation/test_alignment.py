@@ -57,16 +57,29 @@ def test_neighbours_cancel_and_the_rest_is_located(
 
 
 def test_opposite_faults_an_hour_apart_do_not_cancel_through_busy_minutes() -> None:
-    length = LONGEST_RUN // timedelta(minutes=1) + 10
-    # In each minute one message moves to the next, so that all of them are one cluster.
-    moved = [1 + (n * n) % 97 for n in range(length)]
+    hours = LONGEST_RUN // timedelta(minutes=1) + 10
+    # Messages on the border of a minute, every few minutes: everything is one cluster.
+    tokens = [0] * hours
+    for number in range(5, hours - 5, 8):
+        tokens[number : number + 2] = [100 + number, -100 - number]
+    found = aligned(A, *tokens, -A)
+
+    assert left(found) == [(0, 0, A), (hours + 1, hours + 1, -A)]
+
+
+def test_a_fault_does_not_hide_behind_the_edge_of_the_report() -> None:
+    tokens = [C, *[A, -A, 0, 0, 0, 0] * 20, B, 0, 0, *[A, -A, 0, 0, 0, 0] * 20, C]
+
+    assert left(aligned(*tokens)) == [(0, 0, C), (121, 121, B), (244, 244, C)]
+
+
+def test_minutes_that_all_differ_are_one_span() -> None:
+    moved = [n * n % 97 + 1 for n in range(60)]
     noise = [here - before for here, before in zip([*moved, 0], [0, *moved], strict=True)]
-    noise[0] += 1_000_000
-    noise[-1] -= 1_000_000
 
-    sizes = sorted(tokens for _, _, tokens in left(aligned(*noise)) if abs(tokens) > 500_000)
+    found = aligned(*noise, B)
 
-    assert len(sizes) == 2
+    assert [(each.is_dense, each.counts[0]) for each in found.left] in ([(True, B)], [(False, B)])
 
 
 @given(st.lists(st.integers(-3, 3), max_size=40))
