@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NewType, Self, TypeAlias
 
@@ -172,6 +173,12 @@ class Database:
         """Raise `DatabaseUnavailable` if the database does not respond."""
         async with self.snapshot() as reader:
             await reader.execute(text("SELECT 1"))
+
+    async def time(self) -> datetime:
+        """The database's clock."""
+        async with self.snapshot() as reader:
+            moment: datetime = (await reader.execute(text("SELECT clock_timestamp()"))).scalar_one()
+            return moment
 
     def connections_in_use(self) -> int:
         """How many connections are in use."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from app.clock import Clock
 from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
@@ -49,12 +50,13 @@ async def open_agent(
     workspaces: Workspaces,
     schemas: SchemaChecker,
     cli: Cli | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Agent]:
     """Open the executor of `claude_agents` while the body runs."""
     cli = cli or Cli(bundled_cli())
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(server_directory(settings.data_dir.absolute() / "runs"))
-        auth = await stack.enter_async_context(open_auth(settings, cli, directory))
+        auth = await stack.enter_async_context(open_auth(settings, cli, directory, clock=clock))
         sandbox_probe = SandboxProbe(behind_gateway=auth.login is None)
         starter = CliStarter(cli, directory, auth, sessions, pool_size=settings.warm_pool)
         stack.push_async_callback(starter.aclose)
@@ -73,7 +75,9 @@ async def open_agent(
 
 
 @asynccontextmanager
-async def open_auth(settings: Settings, cli: Cli, directory: Path) -> AsyncIterator[ModelAuth]:
+async def open_auth(
+    settings: Settings, cli: Cli, directory: Path, *, clock: Clock | None = None
+) -> AsyncIterator[ModelAuth]:
     """How the CLI authenticates at its model, chosen by RUNTALLY_CLAUDE_AUTH."""
     if settings.claude_auth == "local_session":
         yield LoginAuth(cli, Login.of(settings.claude_config_dir), directory)
@@ -81,7 +85,9 @@ async def open_auth(settings: Settings, cli: Cli, directory: Path) -> AsyncItera
     key = settings.anthropic_api_key
     async with (
         Upstream(
-            base_url=settings.anthropic_base_url, api_key=None if key is None else key.get_secret_value()
+            base_url=settings.anthropic_base_url,
+            api_key=None if key is None else key.get_secret_value(),
+            clock=clock,
         ) as provider,
         Gateway(provider) as gateway,
     ):

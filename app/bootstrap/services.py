@@ -23,6 +23,7 @@ from app.billing.reconciliation.statements.service import ReconciliationStatemen
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
+from app.bootstrap.clock import open_clock, watch_clock
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
 from app.bootstrap.webhooks import open_webhooks
@@ -196,12 +197,18 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     process_id = new_uuid()
     journal = open_journal(settings, process_id)
     receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
-    ledger, sessions = CreditLedger(database), PostgresSessionStore(database)
+    clock = await open_clock(database)
+    ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
     metering = BilledMetering(
-        receipts, ledger, planner.prices, calls=accounting.calls, find_profile=accounting.profiles.find
+        receipts,
+        ledger,
+        planner.prices,
+        calls=accounting.calls,
+        clock=clock,
+        find_profile=accounting.profiles.find,
     )
     agent = await stack.enter_async_context(
         open_agent(
@@ -212,6 +219,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
             workspaces=workspaces,
             schemas=schemas,
             cli=cli,
+            clock=clock,
         )
     )
     event_log = await open_log(settings, stack)
@@ -220,6 +228,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     tasks.start_soon(delivery.work)
     accounting.start(tasks)
     tasks.start_soon(chain.work)
+    tasks.start_soon(watch_clock, clock, database)
     memory = _open_memory(settings, tasks)
     return _Infrastructure(
         settings=settings,
@@ -244,8 +253,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
 
 
 def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
-    most = settings.max_memory_mb
-    memory = MemoryCeiling(None if most is None else most * 2**20)
+    memory = MemoryCeiling(None if settings.max_memory_mb is None else settings.max_memory_mb * 2**20)
     tasks.start_soon(memory.watch)
     return memory
 

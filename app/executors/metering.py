@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import Protocol
@@ -15,6 +14,7 @@ from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.calls.counter import CallCounter
+from app.clock import Clock
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
@@ -42,6 +42,7 @@ class BilledMetering:
     ledger: CreditLedger
     prices: PriceList
     calls: CallCounter | None = None
+    clock: Clock = field(default_factory=Clock)
     ledger_wait_s: float = LEDGER_WAIT_S
     """How long a call waits for a ledger that does not answer."""
     find_profile: Callable[[AccountId], str | None] = lambda _: None
@@ -76,6 +77,7 @@ class BilledMetering:
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
             on_void=on_void,
             profile_id=self.find_profile(plan.run.account_id),
+            now=self.clock.now,
         )
 
     def _cost_of(self, plan: RunPlan, message: MessageUsage) -> Decimal:
@@ -96,7 +98,7 @@ class BilledMetering:
         )
 
     def _most_cost_of(self, plan: RunPlan, model: str, usage: TokenUsage, speed: str | None) -> Decimal:
-        now = datetime.now(UTC)
+        now = self.clock.now()
         try:
             return self.prices.most(model, usage, at=now, speed=speed)
         except UnknownPrice:

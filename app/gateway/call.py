@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
 import structlog
 
+from app.clock import host_time
 from app.gateway.estimate import CallSize
 from app.gateway.wire import UNNAMED, MessageUsage
 from app.ids import MessageId
@@ -62,6 +64,8 @@ class MeteringHooks:
     """A message that was started costs nothing."""
     profile_id: str | None = None
     """The user profile that the provider reports the calls under."""
+    now: Callable[[], datetime] = host_time
+    """The time by which messages are charged."""
 
 
 @dataclass(slots=True)
@@ -138,6 +142,7 @@ class Call:
     _cache_miss: CacheMiss | None = None
     _unanswered: MessageUsage | None = None
     _own_id: MessageId | None = None
+    _began_at: datetime | None = None
 
     @property
     def unanswered(self) -> bool:
@@ -164,6 +169,7 @@ class Call:
             call=ProviderCall(requested_model=self.size.model),
             output_estimated=True,
             note=ESTIMATED,
+            at=self.hooks.now(),
         )
         self.hooks.on_start(self._unanswered, None)
 
@@ -176,14 +182,15 @@ class Call:
     def on_start(self, message: MessageUsage) -> None:
         """The answer has begun."""
         instead_of, self._unanswered = self._unanswered, None
-        self.hooks.on_start(self._with_own_id(message), instead_of)
+        self.hooks.on_start(self._with_own_id(self._timed(message)), instead_of)
 
     def on_progress(self, message: MessageUsage) -> None:
         """More of the answer has arrived."""
-        self.hooks.on_progress(self._with_own_id(message))
+        self.hooks.on_progress(self._with_own_id(self._timed(message)))
 
     def on_usage(self, message: MessageUsage) -> None:
         """The answer's usage is known."""
+        message = self._timed(message)
         if self._unanswered is not None:
             self.on_start(message)
         self.close_message(self._with_own_id(self._with_cache_miss(message)))
@@ -213,6 +220,11 @@ class Call:
             message = replace(message, usage=usage, note=note)
         if message is not None:
             self.close_message(message)
+
+    def _timed(self, message: MessageUsage) -> MessageUsage:
+        """The message with the time of its beginning."""
+        self._began_at = self._began_at or self.hooks.now()
+        return replace(message, at=self._began_at)
 
     def _with_cache_miss(self, message: MessageUsage) -> MessageUsage:
         sent, self.prompt = self.prompt, None

@@ -3,12 +3,15 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 import structlog
 
+from app.clock import Clock
 from app.concurrency.time_slice import TimeSlice
 from app.provider_usage import MOST_TOKENS
 from app.tls import tls_context
@@ -45,7 +48,9 @@ _REPLACED_HEADERS = {
 class Upstream:
     """`async with Upstream(...) as provider:` keeps connections open between runs."""
 
-    def __init__(self, *, base_url: str, api_key: str | None) -> None:
+    def __init__(self, *, base_url: str, api_key: str | None, clock: Clock | None = None) -> None:
+        """`clock` is told the time of every response."""
+        self._clock = clock
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
         self._overheads: dict[str, int] = {}
@@ -128,7 +133,10 @@ class Upstream:
 
     async def send(self, request: httpx.Request) -> httpx.Response:
         """Send a request; the caller must read and close the response's body."""
-        return await self._client.send(request, stream=True)
+        response = await self._client.send(request, stream=True)
+        if self._clock is not None and (at := _date_of(response)) is not None:
+            self._clock.observe("provider", at)
+        return response
 
     async def count(self, model: str, text: str) -> int | None:
         """The number of tokens of a text, counted by the provider; None if it cannot be reached."""
@@ -182,6 +190,14 @@ def _with_profile(headers: list[tuple[bytes, bytes]], profile_id: str) -> list[t
     betas = [value for name, value in headers if name.lower() == _BETAS]
     others = [(name, value) for name, value in headers if name.lower() != _BETAS]
     return [*others, (_BETAS, b",".join([*betas, _PROFILES_BETA])), (_PROFILE, profile_id.encode())]
+
+
+def _date_of(response: httpx.Response) -> datetime | None:
+    """The provider's time; None if it sends none that can be read."""
+    try:
+        return parsedate_to_datetime(response.headers.get("date", "")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _trace(sent: Callable[[], None]) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:

@@ -11,6 +11,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
+from app.clock import JumpDetector, boot_time
 from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
 from app.errors import AppError, Unavailable
@@ -39,6 +40,9 @@ log = structlog.get_logger(__name__)
 HEARTBEAT_S = 5.0
 HEARTBEAT_TIMEOUT_S = 20.0
 """A run without a heartbeat for this long is recovered, so its readers get its end within 30 s."""
+
+_CLOCK_TOLERANCE_S = 10.0
+"""By how much the database's clock may differ between two heartbeats from the time that has passed."""
 
 MAX_ATTEMPTS = 3
 """Limits how many processes can be crashed by one run."""
@@ -74,12 +78,14 @@ class RunRecovery:
         self._reports = reports
         self._codec = codec
         self._process_id = process_id
+        self._jumps = JumpDetector(_CLOCK_TOLERANCE_S)
+        self._recover_from = 0.0
         self._claimed: list[RunRecord] = []
         """Runs of this process that have not been resumed yet."""
 
     async def watch(self) -> None:
         """Send heartbeats and recover runs until cancelled."""
-        await forever(self._beat_and_recover, HEARTBEAT_S, name="run recovery")
+        await forever(self.beat, HEARTBEAT_S, name="run recovery")
 
     async def recover(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> int:
         """Resume or fail the runs without a heartbeat for `timeout_s`; returns how many there were.
@@ -101,10 +107,16 @@ class RunRecovery:
         await self._resume_claimed()
         return len(orphans)
 
-    async def _beat_and_recover(self) -> None:
+    async def beat(self) -> None:
+        """Send heartbeats and recover runs, unless the database's clock has just jumped."""
         async with self._database.transaction() as tx:
-            await record_heartbeat(tx, self._process_id, self._own_runs())
-        await self.recover()
+            now = await record_heartbeat(tx, self._process_id, self._own_runs())
+        if self._jumps.has_jumped(now):
+            log.critical("clock.jumped", clock="database", reading=now)
+            # Until every living process has sent a heartbeat by the new time.
+            self._recover_from = boot_time() + HEARTBEAT_TIMEOUT_S
+        if boot_time() >= self._recover_from:
+            await self.recover()
 
     def _own_runs(self) -> list[RunKey]:
         return [*self._supervisor.active_runs(), *(run.key for run in self._claimed)]
@@ -156,7 +168,8 @@ class RunRecovery:
         await self._receipts.recover_run(run.key, within_s=_RECEIPTS_WAIT_S)
         plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         started_at = run.started_at or datetime.now(UTC)
-        remaining = max(timedelta(), plan.timeout - (datetime.now(UTC) - started_at))
+        # The clocks of two machines: a run never gets more time than it had.
+        remaining = min(plan.timeout, max(timedelta(), plan.timeout - (datetime.now(UTC) - started_at)))
         if conversation is not None:
             conversation = replace(conversation, turns=run.turn or conversation.turns)
         return replace(

@@ -19,6 +19,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     null,
+    or_,
     select,
     text,
     true,
@@ -225,8 +226,8 @@ async def stored_events(
     return [StoredEvents(row.position, row.last_position, row.data) for row in rows]
 
 
-async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> None:
-    """Set the heartbeat of these runs of this process to now."""
+async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> datetime:
+    """Set the heartbeat of these runs of this process to now; returns the database's time."""
     await tx.execute(
         update(runs)
         .where(
@@ -236,18 +237,24 @@ async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Seque
         )
         .values(heartbeat_at=func.now()),
     )
+    now: datetime = (await tx.execute(select(func.now()))).scalar_one()
+    return now
 
 
 async def runs_without_heartbeat(
     tx: Transaction, *, timeout_s: float, besides: Sequence[RunKey]
 ) -> list[RunRecord]:
-    """Unfinished runs except `besides` without a heartbeat for `timeout_s`; locks their rows."""
+    """Unfinished runs except `besides` without a heartbeat for `timeout_s`; locks their rows.
+
+    A heartbeat in the future is from before the database's clock was set back.
+    """
+    timeout = func.make_interval(0, 0, 0, 0, 0, 0, timeout_s)
     statement = (
         select(*_COLUMNS)
         .where(
             runs.c.status.in_(UNFINISHED),
             tuple_(runs.c.account_id, runs.c.run_id).not_in(besides),
-            runs.c.heartbeat_at <= func.now() - func.make_interval(0, 0, 0, 0, 0, 0, timeout_s),
+            or_(runs.c.heartbeat_at <= func.now() - timeout, runs.c.heartbeat_at > func.now() + timeout),
         )
         .with_for_update(skip_locked=True)
     )

@@ -6,7 +6,56 @@ UNREADABLE = ("tests/integration/test_gateway_unreadable.py",)
 
 LIMITS = ("tests/integration/test_spending_limits.py",)
 
+JUMPS = ("tests/integration/test_clocks_that_jump.py",)
+
 GATEWAY = (
+    # Clocks.
+    Mutant(
+        "a jump of the host is believed",
+        "app/clock.py",
+        "return host if abs(host - agreed) <= TOLERANCE else agreed",
+        "return host",
+    ),
+    Mutant(
+        "of two clocks the later is believed",
+        "app/clock.py",
+        "(len(readings) - 1) // 2",
+        "len(readings) // 2",
+    ),
+    Mutant(
+        "a host that has the database outweighs all others",
+        "app/clock.py",
+        '"provider": 2}',
+        '"provider": 1}',
+    ),
+    Mutant(
+        "a message has the time of the host",
+        "app/gateway/call.py",
+        "return replace(message, at=self._began_at)",
+        "return message",
+        JUMPS,
+    ),
+    Mutant(
+        "the month is that of the host",
+        "app/billing/credit/ledger.py",
+        "pending=pending, now=self._clock.now()",
+        "pending=pending, now=self._clock.host()",
+        JUMPS,
+    ),
+    Mutant(
+        "a jump of the database ends runs of living processes",
+        "app/runs/recovery.py",
+        "if boot_time() >= self._recover_from:",
+        "if True:",
+        JUMPS,
+    ),
+    Mutant(
+        "a run whose last heartbeat is in the future lives for ever",
+        "app/runs/repository.py",
+        "or_(runs.c.heartbeat_at <= func.now() - timeout, runs.c.heartbeat_at > func.now() + timeout)",
+        "runs.c.heartbeat_at <= func.now() - timeout",
+        JUMPS,
+    ),
     # Credit and budgets.
     Mutant(
         "no answer about the credit is no limit",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from app.billing.credit.payment_mode import PaymentMode
@@ -18,6 +17,7 @@ from app.billing.credit.repository import (
     update_terms,
 )
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
+from app.clock import Clock
 from app.db import Database, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
@@ -58,8 +58,10 @@ class AccountTerms:
 class CreditLedger:
     """Grants, adjusts and reserves credit; debits are inserted with receipts."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        """`clock` decides which month it is."""
         self._database = database
+        self._clock = clock or Clock()
 
     async def balance(self, account_id: AccountId) -> CreditBalance:
         """Credits granted, spent, reserved and available."""
@@ -103,7 +105,7 @@ class CreditLedger:
 
         Raises `InsufficientCredits` if none are available.
         """
-        now = datetime.now(UTC)
+        now = self._clock.now()
         if (await find_balance(tx, run.account_id)).available(now) is None:
             return None
         balance = await lock_balance(tx, run.account_id)
@@ -136,7 +138,7 @@ class CreditLedger:
         floor = requested if minimum is None else minimum
         async with self._database.transaction() as tx:
             return await resize_reservation(
-                tx, run, requested, minimum=floor, pending=pending, now=datetime.now(UTC)
+                tx, run, requested, minimum=floor, pending=pending, now=self._clock.now()
             )
 
     async def _add(

@@ -1,0 +1,137 @@
+"""Clocks that jump: of the host, and of a real PostgreSQL, whose functions are replaced by planted ones."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.records import month_of
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.clock import Clock
+from app.db import Database
+from app.executors.metering import BilledMetering
+from app.gateway.channel import CallRefused, Channel, ChannelLimits
+from app.gateway.estimate import CallSize
+from app.gateway.wire import MessageUsage
+from app.ids import MessageId, RunId, RunKey, new_uuid
+from app.runs.recovery import HEARTBEAT_TIMEOUT_S
+from app.usage import Attribution, TokenUsage
+from tests.factories import a_plan, an_account
+from tests.integration.run_service import ONCE, a_core
+from tests.integration.test_run_recovery import a_lost_run
+
+MODEL = "claude-sonnet-4-6"
+USED = TokenUsage(input_tokens=1_000_000)
+MESSAGE = 30_000_000
+"""Its credits."""
+
+JUMPS = [timedelta(days=62), timedelta(days=-62)]
+
+
+class Host:
+    """A host whose clock can be set."""
+
+    off = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.off
+
+
+async def plant(url: str, off: timedelta) -> None:
+    """Set the clock of a database, for connections that are opened or have been since it was set first."""
+    admin = await asyncpg.connect(url)
+    for function in ("now", "clock_timestamp"):
+        await admin.execute(
+            f"CREATE OR REPLACE FUNCTION public.{function}() RETURNS timestamptz LANGUAGE sql VOLATILE AS "
+            f"$$ SELECT pg_catalog.{function}() + interval '{off.total_seconds()} seconds' $$"
+        )
+    await admin.execute(f"ALTER DATABASE {url.rpartition('/')[2]} SET search_path = public, pg_catalog")
+    await admin.close()
+
+
+@asynccontextmanager
+async def planted_time(url: str, off: timedelta) -> AsyncIterator[Database]:
+    """A database whose clock is off, for connections that are opened now."""
+    await plant(url, off)
+    database = await Database.open(url)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+@asynccontextmanager
+async def billing(database: Database, directory: Path, clock: Clock) -> AsyncIterator[BilledMetering]:
+    journal = Journal(directory, new_uuid())
+    queue = ReceiptQueue(journal, PriceList())
+    delivering = asyncio.create_task(ReceiptDelivery(database, queue).work())
+    try:
+        yield BilledMetering(queue, CreditLedger(database, clock), PriceList(), clock=clock)
+    finally:
+        delivering.cancel()
+        await asyncio.wait({delivering})
+        journal.close()
+
+
+async def use(channel: Channel, number: int) -> None:
+    """One message of a run."""
+    size = CallSize(MODEL, USED, TokenUsage(input_tokens=1))
+    async with channel.call(size) as call:
+        call.on_usage(MessageUsage(MessageId(f"msg_{number}"), MODEL, USED, complete=True))
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+@pytest.mark.parametrize("whose", ["host", "database"])
+async def test_a_jump_neither_opens_a_budget_nor_charges_to_another_month(
+    database: Database, database_url: str, tmp_path: Path, whose: str, jump: timedelta
+) -> None:
+    key, host = await an_account(database), Host()
+    run = RunKey(key.account_id, RunId("run-1"))
+    async with planted_time(database_url, jump if whose == "database" else timedelta()) as planted:
+        clock = Clock(host.now)
+        clock.observe("provider", datetime.now(UTC))
+        clock.observe("database", await planted.time())
+        async with billing(planted, tmp_path, clock) as metering:
+            await metering.ledger.change_terms(
+                key.account_id, lambda _: AccountTerms("postpaid", 2 * MESSAGE)
+            )
+            plan = a_plan(run=run, model=MODEL, attribution=Attribution(key.id, "a:b", None))
+            hooks = metering.hooks_for(plan, executor_type="claude_sdk")
+            deadline = asyncio.get_running_loop().time() + 60
+            channel = Channel("run-1", "t", "u", ChannelLimits(deadline), hooks)
+            await use(channel, 1)
+            host.off = jump if whose == "host" else timedelta()
+            await use(channel, 2)
+            with pytest.raises(CallRefused, match="credit"):
+                await use(channel, 3)
+            await metering.receipts.flush(run, within_s=20)
+            credit = await metering.ledger.balance(key.account_id)
+
+    assert credit.spent_by_month == {month_of(datetime.now(UTC)): 2 * MESSAGE}
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
+    database_url: str, tmp_path: Path, jump: timedelta
+) -> None:
+    """All heartbeats are from before it, until each process has sent another."""
+    async with planted_time(database_url, timedelta()) as planted, a_core(planted, tmp_path) as core:
+        run = await a_lost_run(planted, core, ONCE)
+        await core.recovery.beat()
+        await plant(database_url, jump)
+        await core.recovery.beat()
+        await core.recovery.beat()
+        waiting = (await core.service.get(run)).status
+        # One that sends none is found all the same, even if its last one is in the future now.
+        await core.recovery.recover(timeout_s=HEARTBEAT_TIMEOUT_S)
+        found = (await core.service.get(run)).status
+
+    assert (waiting, found) == ("queued", "failed")
