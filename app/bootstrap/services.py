@@ -202,14 +202,8 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
-    metering = BilledMetering(
-        receipts,
-        ledger,
-        planner.prices,
-        calls=accounting.calls,
-        clock=clock,
-        find_profile=accounting.profiles.find,
-    )
+    profile = accounting.profiles.find
+    metering = BilledMetering(receipts, ledger, planner.prices, accounting.calls, clock, find_profile=profile)
     agent = await stack.enter_async_context(
         open_agent(
             settings,

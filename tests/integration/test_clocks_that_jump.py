@@ -27,6 +27,7 @@ from app.usage import Attribution, TokenUsage
 from tests.factories import a_plan, an_account
 from tests.integration.run_service import ONCE, a_core
 from tests.integration.test_run_recovery import a_lost_run
+from tests.integration.webhook_seam import charge, payloads, register
 
 MODEL = "claude-sonnet-4-6"
 USED = TokenUsage(input_tokens=1_000_000)
@@ -135,3 +136,17 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
         found = (await core.service.get(run)).status
 
     assert (waiting, found) == ("queued", "failed")
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_webhooks_are_notified_of_the_month_that_was_charged(
+    database: Database, database_url: str, jump: timedelta
+) -> None:
+    key = await an_account(database)
+    await register(database, key, events=["budget.threshold"])
+    async with planted_time(database_url, jump) as planted:
+        await CreditLedger(planted).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
+        await charge(planted, key, "msg_1", credits_=500)
+        sent = [payload["data"] for payload in await payloads(planted)]
+
+    assert [(each["month"], each["percent"]) for each in sent] == [(month_of(datetime.now(UTC)), 50)]

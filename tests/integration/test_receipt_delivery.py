@@ -17,6 +17,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import DeliveryState, ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.repository import find_run_receipts
 from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.executors.metering import BilledMetering
@@ -48,6 +49,23 @@ ANSWER = """
     CREATE TRIGGER answer BEFORE INSERT ON charge_receipts FOR EACH ROW EXECUTE FUNCTION answer();
 """
 """Inserts of receipts fail with the SQLSTATE in the table, and are counted."""
+
+
+async def test_what_a_stored_message_used_more_is_charged_once(database: Database, tmp_path: Path) -> None:
+    key = await an_account(database)
+    lower, higher = (a_fact(key, usage=TokenUsage(input_tokens=10, output_tokens=n)) for n in (5, 9))
+    # Each by another process, the last one after a crash.
+    for number, fact in enumerate((lower, higher, lower, higher)):
+        async with a_delivery(database, tmp_path / str(number)) as (queue, _):
+            queue.record(fact)
+            async with asyncio.timeout(TIMEOUT_S):
+                await queue.flush(fact.run, within_s=TIMEOUT_S)
+
+    async with database.snapshot() as reader:
+        receipts = await find_run_receipts(reader, lower.run)
+    used = {each.usage_unit_id: (each.input_tokens, each.output_tokens) for each in receipts}
+    assert used == {"msg_1": (10, 5), "msg_1~more": (0, 4)}
+    assert sum(each.cost_usd for each in receipts) == (10 * 3 + 9 * 15) / Decimal(1_000_000)
 
 
 @asynccontextmanager

@@ -56,6 +56,20 @@ GATEWAY = (
         "runs.c.heartbeat_at <= func.now() - timeout",
         JUMPS,
     ),
+    # Messages that are reported twice.
+    Mutant(
+        "a second report with other numbers is dropped",
+        "app/billing/receipts/queue.py",
+        "self.charge_excess(fact, charged=known.fact.usage)",
+        "pass",
+    ),
+    Mutant(
+        "what a stored message used more is dropped",
+        "app/billing/receipts/delivery.py",
+        "self._queue.charge_excess(each.fact, charged=charged[each.receipt.source])",
+        "pass",
+        ("tests/integration/test_receipt_delivery.py",),
+    ),
     # Credit and budgets.
     Mutant(
         "no answer about the credit is no limit",

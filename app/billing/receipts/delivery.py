@@ -10,7 +10,7 @@ import structlog
 
 from app.background import forever
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
-from app.billing.receipts.repository import insert_receipts
+from app.billing.receipts.repository import find_usage, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
 from app.ids import RunKey
@@ -144,12 +144,17 @@ class ReceiptDelivery:
     async def _insert(self, batch: Sequence[PendingReceipt]) -> None:
         try:
             async with self._database.transaction() as tx:
-                await insert_receipts(tx, [each.receipt for each in batch])
+                inserted = await insert_receipts(tx, [each.receipt for each in batch])
+                known = [each for each in batch if each.receipt.id not in inserted]
+                charged = await find_usage(tx, [each.receipt for each in known])
         except StatementFailed as error:
             if error.by_values:
                 raise
             # Nothing is wrong with the receipts.
             raise DatabaseUnavailable.because(str(error)) from error
+        for each in known:
+            # Before it is acknowledged: otherwise the journal would no longer have it.
+            self._queue.charge_excess(each.fact, charged=charged[each.receipt.source])
 
     def _note_problem(self, problem: str | None) -> None:
         if problem is not None and problem != self.problem:

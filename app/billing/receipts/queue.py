@@ -12,10 +12,11 @@ import structlog
 
 from app.billing.prices.price_list import Charge, PriceList
 from app.billing.prices.quote import BilledUsage
+from app.billing.receipts.conflicts import excess_of
 from app.billing.receipts.journal import Journal, JournalUnavailable
 from app.billing.receipts.records import NewReceipt
 from app.ids import AccountId, RunKey
-from app.usage import UsageFact
+from app.usage import TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
 
@@ -184,6 +185,17 @@ class ReceiptQueue:
             if each.fact.run == run:
                 yield each
 
+    def charge_excess(self, fact: UsageFact, *, charged: TokenUsage) -> None:
+        """A charged message is reported again: what it used more gets a receipt of its own."""
+        if fact.usage == charged:
+            return
+        log.error(
+            "receipt.conflict", source_reference=fact.source_reference, charged=charged, reported=fact.usage
+        )
+        if (more := excess_of(fact, charged)) is not None:
+            self._journal.complete_message(more)
+            self._enqueue(more)
+
     async def wait_delivered(self, account_id: AccountId, *, within_s: float) -> None:
         """Wait until no receipt with a charge is queued for an account, `within_s` at most."""
         with suppress(TimeoutError):
@@ -235,7 +247,9 @@ class ReceiptQueue:
         return self._unreported.get(fact.run, {}).pop(fact.key, None)
 
     def _enqueue(self, fact: UsageFact) -> None:
-        if fact.key in self._pending or fact.key in self._refused:
+        known = self._pending.get(fact.key) or self._refused.get(fact.key)
+        if known is not None:
+            self.charge_excess(fact, charged=known.fact.usage)
             return
         charge = self._charge(fact)
         if charge.unpriced:

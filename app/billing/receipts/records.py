@@ -131,6 +131,11 @@ class NewReceipt:
         return 0 if miss is None else miss["expected_tokens"] - miss["read_tokens"]
 
     @property
+    def source(self) -> tuple[UUID, str, str]:
+        """What identifies the charge of a message: unique."""
+        return (self.account_id, self.source_system, self.source_reference)
+
+    @property
     def usage(self) -> TokenUsage:
         """The token counts."""
         return TokenUsage(**{name: getattr(self, name) for name in _field_names(TokenUsage)})

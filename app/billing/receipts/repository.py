@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -16,6 +17,7 @@ from app.billing.receipts.records import NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
+from app.usage import TokenUsage
 
 _receipts = charge_receipts.c
 
@@ -48,6 +50,25 @@ async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> se
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
     inserted = await tx.execute(_INSERT, arrays)
     return set(inserted.scalars())
+
+
+async def find_usage(
+    reader: Reader, receipts: Sequence[NewReceipt]
+) -> dict[tuple[UUID, str, str], TokenUsage]:
+    """The stored counts of the messages that these receipts charge, by `NewReceipt.source`."""
+    if not receipts:
+        return {}
+    key = (_receipts.account_id, _receipts.source_system, _receipts.source_reference)
+    counts = [each.name for each in fields(TokenUsage)]
+    statement = select(*key, *(_receipts[name] for name in counts)).where(
+        tuple_(*key).in_([receipt.source for receipt in receipts])
+    )
+    return {
+        (row.account_id, row.source_system, row.source_reference): TokenUsage(
+            **{name: getattr(row, name) for name in counts}
+        )
+        for row in await reader.execute(statement)
+    }
 
 
 async def find_unadjusted(

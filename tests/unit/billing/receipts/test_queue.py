@@ -37,6 +37,22 @@ async def test_a_message_recorded_twice_is_queued_once(queue: ReceiptQueue) -> N
     assert queued(queue) == [("msg_1", "final")]
 
 
+async def test_a_message_with_other_numbers_is_charged_for_what_it_used_more(queue: ReceiptQueue) -> None:
+    queue.record(a_fact(output=5))
+    with capture_logs() as logs:
+        queue.record(a_fact(output=5))
+        queue.record(a_fact(output=3))
+        queue.record(a_fact(output=9))
+        queue.record(a_fact(output=9))
+
+    assert [(each.fact.message_id, each.receipt.output_tokens) for each in queue.first(9)] == [
+        ("msg_1", 5),
+        ("msg_1~more", 4),
+    ]
+    assert queue.first(9)[1].receipt.input_tokens == 0
+    assert {entry["event"] for entry in logs} == {"receipt.conflict"}
+
+
 async def test_messages_that_no_executor_reported_are_queued_when_the_run_is_flushed(
     queue: ReceiptQueue,
 ) -> None:
