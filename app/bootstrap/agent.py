@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from app.clock import Clock
+from app.clock.clock import Clock
 from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth

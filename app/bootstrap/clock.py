@@ -4,7 +4,7 @@ from functools import partial
 from typing import NoReturn
 
 from app.background import forever
-from app.clock import Clock
+from app.clock.clock import Clock
 from app.db import Database
 
 INTERVAL_S = 30.0

@@ -14,7 +14,7 @@ from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.calls.counter import CallCounter
-from app.clock import Clock
+from app.clock.clock import Clock
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks

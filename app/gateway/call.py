@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import structlog
 
-from app.clock import host_time
+from app.clock.clock import host_time
 from app.gateway.estimate import CallSize
 from app.gateway.wire import UNNAMED, MessageUsage
 from app.ids import MessageId

@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 import structlog
 
-from app.clock import Clock
+from app.clock.clock import Clock
 from app.concurrency.time_slice import TimeSlice
 from app.provider_usage import MOST_TOKENS
 from app.tls import tls_context

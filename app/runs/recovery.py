@@ -11,7 +11,8 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
-from app.clock import JumpDetector, boot_time
+from app.clock.boot_time import boot_time
+from app.clock.jumps import JumpDetector
 from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
 from app.errors import AppError, Unavailable

@@ -15,7 +15,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.clock import Clock
+from app.clock.clock import Clock
 from app.db import Database
 from app.executors.metering import BilledMetering
 from app.gateway.channel import CallRefused, Channel, ChannelLimits

@@ -17,7 +17,7 @@ from app.billing.credit.repository import (
     update_terms,
 )
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.clock import Clock
+from app.clock.clock import Clock
 from app.db import Database, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey

@@ -4,13 +4,14 @@ A message is charged for ever to the month in which it began, so one clock must 
 clock is compared with the time that has passed since the start, with the database and with the provider.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import structlog
+
+from app.clock.boot_time import boot_time
 
 log = structlog.get_logger(__name__)
 
@@ -26,12 +27,6 @@ _WEIGHTS: dict[Witness, int] = {"start": 1, "database": 1, "provider": 2}
 def host_time() -> datetime:
     """The host's clock."""
     return datetime.now(UTC)
-
-
-def boot_time() -> float:
-    """Seconds that never jump; where the system can tell, including those in which it was suspended."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
 
 
 @dataclass(slots=True)
@@ -77,24 +72,6 @@ class Clock:
         elif name not in self._disagreeing:
             self._disagreeing.add(name)
             log.critical("clock.disagrees", clock=name, reading=reading, used=agreed)
-
-
-@dataclass(slots=True)
-class JumpDetector:
-    """Notices that a clock has jumped: less or more time has passed than it says."""
-
-    tolerance_s: float
-    elapsed_s: Callable[[], float] = boot_time
-    _before: tuple[datetime, float] | None = None
-
-    def has_jumped(self, at: datetime) -> bool:
-        """Whether the clock, which says `at` now, has jumped since it was read last."""
-        before, now = self._before, self.elapsed_s()
-        self._before = (at, now)
-        if before is None:
-            return False
-        said, passed = (at - before[0]).total_seconds(), now - before[1]
-        return abs(said - passed) > self.tolerance_s
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,7 +6,8 @@ from itertools import permutations
 import pytest
 from structlog.testing import capture_logs
 
-from app.clock import TOLERANCE, Clock, JumpDetector, Witness
+from app.clock.clock import TOLERANCE, Clock, Witness
+from app.clock.jumps import JumpDetector
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BOTH: tuple[Witness, Witness] = ("database", "provider")

@@ -1,0 +1,1 @@
+"""The time by which messages are charged, and clocks that jump."""
