@@ -220,6 +220,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     tasks.start_soon(delivery.work)
+    tasks.start_soon(delivery.keep_synced)
     accounting.start(tasks)
     tasks.start_soon(chain.work)
     tasks.start_soon(watch_clock, clock, database)

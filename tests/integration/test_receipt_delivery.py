@@ -199,6 +199,23 @@ async def _is_alone(directory: Path, queue: ReceiptQueue) -> bool:
     return queue.refused + len(queue) == 1 and len(segments) <= 3
 
 
+async def test_the_journal_is_synced_without_anybody_waiting(database: Database, tmp_path: Path) -> None:
+    journal = Journal(tmp_path, new_uuid())
+    queue = ReceiptQueue(journal, PriceList())
+    syncing = asyncio.create_task(ReceiptDelivery(database, queue).keep_synced())
+
+    async def is_synced() -> bool:
+        return journal.unsynced_bytes == 0
+
+    for number in range(2):
+        queue.start_message(a_fact(await an_account(database, f"account-{number}")))
+        assert journal.unsynced_bytes > 0
+        await until(is_synced)
+    syncing.cancel()
+    await asyncio.wait({syncing})
+    journal.close()
+
+
 async def test_the_state_of_the_delivery_is_known(
     database: Database, key: KeyRecord, admin: asyncpg.Connection, tmp_path: Path
 ) -> None:

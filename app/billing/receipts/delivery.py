@@ -29,6 +29,9 @@ _RECOVERY_INTERVAL_S = 15.0
 REFUSED_INTERVAL_S = 300.0
 """How often receipts that the database refuses are tried again."""
 
+SYNC_INTERVAL_S = 1.0
+"""How often the journal is synced to disk: a power failure loses no more than what it recorded since."""
+
 _MOST_FAILURES = 3
 """Receipts that are tried one by one: after so many failures, the others would fail, too."""
 
@@ -73,6 +76,10 @@ class ReceiptDelivery:
         self._next_recovery = asyncio.get_running_loop().time()
         self._next_retry = self._next_recovery + self._refused_interval_s
         await forever(self._deliver_next, 0, name="receipts.deliver")
+
+    async def keep_synced(self) -> None:
+        """Sync the journal now and then, until cancelled."""
+        await forever(self._queue.sync, SYNC_INTERVAL_S, name="receipts.sync")
 
     async def aclose(self) -> None:
         """Deliver once more; the remaining receipts stay in the journal for the next process."""

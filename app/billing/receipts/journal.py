@@ -91,6 +91,11 @@ class Journal:
             raise JournalFailed(message) from error
 
     @property
+    def unsynced_bytes(self) -> int:
+        """How much of what was written a power failure would lose; `sync` makes it 0."""
+        return self._written - self._synced
+
+    @property
     def damaged_files(self) -> int:
         """How many damaged files are kept."""
         return len(list(self._directory.glob(f"{_DAMAGED}/*")))

@@ -208,11 +208,12 @@ async def test_a_sync_returns_with_everything_on_disk(journals: JournalDirectory
     for number in range(50):
         journal.complete_message(a_fact(f"msg_{number}"))
 
+    assert journal.unsynced_bytes > 0
     async with asyncio.timeout(TIMEOUT_S):
         await asyncio.gather(*(journal.sync() for _ in range(20)))
         await journal.sync()
 
-    assert journal.problem is None
+    assert (journal.unsynced_bytes, journal.problem) == (0, None)
     journal.close()
 
 

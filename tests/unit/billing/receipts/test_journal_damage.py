@@ -62,10 +62,7 @@ def test_any_flipped_bit_of_a_record_loses_nothing_and_is_noticed(number: int) -
 
 
 KINDS = st.sampled_from(["starts", "grows", "ends", "replaces", "done"])
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["starts", "grows", "ends", "replaces", "done"]), st.integers(0, 3)),
-    max_size=12,
-)
+STEPS = st.lists(st.tuples(KINDS, st.integers(0, 3)), max_size=12)
 
 
 @settings(max_examples=60)
