@@ -36,14 +36,14 @@ from app.pagination import PageRequest
 from app.requests import GraphFinal, RunStatus
 from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
-from app.usage import Meters
+from app.usage import CostComparison, Meters
 
 QUESTION_CHARS = 16 * 1024
 """How much of the last message is stored as the run's question, beside the request, which may be large."""
 
 STORED_BYTES = 256 * 1024
 """How much of a run's stored events is read at once."""
-_METERS = TypeAdapter(Meters)
+_COSTS = TypeAdapter(CostComparison | None)
 
 _ROWS = 500
 
@@ -112,7 +112,7 @@ async def drifted_runs(
         true() if until is None else runs.c.ended_at < until,
     )
     drift = func.coalesce(func.sum(literal_column("(meters ->> 'drift')::int", Integer)), 0)
-    difference = literal_column("abs((meters #>> '{cost,drift_usd}')::numeric)", Numeric)
+    difference = literal_column("abs((cost_comparison ->> 'drift_usd')::numeric)", Numeric)
     dollars = func.coalesce(func.sum(difference), 0)
     counted = select(func.count().label("runs"), drift.label("messages"), dollars.label("cost_usd")).where(
         within
@@ -174,7 +174,8 @@ async def finish_run(
         .where(_is(key), runs.c.status.in_(UNFINISHED), runs.c.attempt == attempt)
         .values(
             status=_status(final),
-            meters=None if report is None else _METERS.dump_python(report.meters, mode="json"),
+            meters=None if report is None else _counts(report.meters),
+            cost_comparison=None if report is None else _COSTS.dump_python(report.meters.cost, mode="json"),
             tool_failures=None if report is None else report.tool_failures,
             final=final.model_dump(mode="json", by_alias=True),
             # A run that called no model costs nothing, so its request is not stored for it.
@@ -301,6 +302,7 @@ _COLUMNS = (
     runs.c.ended_at,
     runs.c.final,
     runs.c.meters,
+    runs.c.cost_comparison,
     runs.c.tool_failures,
     runs.c.contents_deleted_at,
 )
@@ -323,11 +325,16 @@ def _is(key: RunKey) -> Any:
     return and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
 
 
+def _counts(meters: Meters) -> dict[str, int]:
+    """Without the costs, which have a column of their own: older servers do not know them."""
+    return {"sdk": meters.sdk, "gateway": meters.gateway, "drift": meters.drift}
+
+
 def _record(row: Any) -> RunRecord:
     columns = row._asdict()
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
     final = columns.pop("final")
     columns["final"] = None if final is None else GraphFinal.model_validate(final)
-    meters = columns.pop("meters")
-    columns["meters"] = None if meters is None else _METERS.validate_python(meters)
+    meters, cost = columns.pop("meters"), _COSTS.validate_python(columns.pop("cost_comparison"))
+    columns["meters"] = None if meters is None else Meters(**meters, cost=cost)
     return RunRecord(key=key, **columns)

@@ -38,6 +38,7 @@ runs = Table(
     Column("interruption", Json(none_as_null=True), comment="How far a wish to stop it has come"),
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
+    Column("cost_comparison", Json(none_as_null=True), comment="What it cost by both meters"),
     Column("tool_failures", Integer, comment="How many tool calls failed"),
     Column("process_id", Uuid, nullable=False, comment="The server process that carries it"),
     Column("heartbeat_at", UtcDateTime, nullable=False, comment="When that process last beat"),
@@ -66,7 +67,7 @@ Index(
     postgresql_where=text("contents_deleted_at IS NULL"),
 )
 
-DRIFTED = "(meters ->> 'drift')::int > 0 OR (meters #>> '{cost,drift_usd}')::numeric <> 0"
+DRIFTED = "(meters ->> 'drift')::int > 0 OR (cost_comparison ->> 'drift_usd')::numeric <> 0"
 """Whether the meters of a run disagree, on messages or on the cost."""
 
 Index(

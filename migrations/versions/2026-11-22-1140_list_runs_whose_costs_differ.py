@@ -1,4 +1,4 @@
-"""runs whose meters disagree on the cost are alarms, too."""
+"""compare the costs of runs; those whose meters disagree on the cost are alarms, too."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ down_revision: str | None = "a3c71f5d08e2"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
-_DRIFTED = "(meters ->> 'drift')::int > 0 OR (meters #>> '{cost,drift_usd}')::numeric <> 0"
+_DRIFTED = "(meters ->> 'drift')::int > 0 OR (cost_comparison ->> 'drift_usd')::numeric <> 0"
 
 
 def upgrade() -> None:
@@ -19,6 +19,10 @@ def upgrade() -> None:
     Their condition implies the new one, so they use the index, too.
     """
     op.execute("SET LOCAL lock_timeout = '5s'")
+    op.add_column(
+        "runs",
+        sa.Column("cost_comparison", sa.JSON(), nullable=True, comment="What it cost by both meters"),
+    )
     op.drop_index("ix_runs_drifted", "runs")
     op.create_index(
         "ix_runs_drifted",

@@ -35,14 +35,12 @@ _OF_WEEKS = text(
                + interval '1 s' * n AS moment) AS used
     """
 )
-_DISAGREE = text("UPDATE runs SET meters = :meters WHERE run_id = :run")
-_METERS = """{
-    "sdk": 2, "gateway": 3, "drift": 1,
-    "cost": {"measured_usd": "0.0117", "sdk_usd": "0.0201", "explained_usd": "-0.0099", "drift_usd": "0.0015",
-             "notes": ["service tier batch"]}
+_DISAGREE = text("UPDATE runs SET meters = :meters, cost_comparison = :cost WHERE run_id = :run")
+_METERS = '{"sdk": 2, "gateway": 3, "drift": 1}'
+_COST = """{
+    "measured_usd": "0.0117", "sdk_usd": "0.0201", "explained_usd": "-0.0099", "drift_usd": "0.0015",
+    "notes": ["service tier batch"]
 }"""
-
-
 EVERYTHING = UsageObject(
     TokenCounts(input=300, output=20, cache_read=9_000, cache_write_5m=400),
     inference_geo="us",
@@ -85,7 +83,7 @@ async def opened(site: Site) -> Books:
         )
         runs = [await _run(http, prompt) for prompt in ("What time is it in Tokyo?", "And who are you?")]
     async with services.database.transaction() as tx:
-        await tx.execute(_DISAGREE, {"run": runs[0], "meters": _METERS})
+        await tx.execute(_DISAGREE, {"run": runs[0], "meters": _METERS, "cost": _COST})
     return Books(key, *runs)
 
 

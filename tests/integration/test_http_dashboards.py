@@ -22,7 +22,7 @@ from app.billing.receipts.repricing import reprice
 from app.executors.scripted import WriteMessage
 from app.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
-from app.usage import CostComparison, Meters, TokenUsage
+from app.usage import CostComparison, TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact, scripted
 from tests.integration.conftest import in_shared_world
@@ -204,10 +204,13 @@ async def cost(world: World, run_id: str, drift_usd: str | None) -> None:
         drift_usd=None if drift_usd is None else Decimal(drift_usd),
         notes=("batch",),
     )
-    meters = TypeAdapter(Meters).dump_json(Meters(sdk=1, gateway=1, drift=0, cost=compared)).decode()
+    value = TypeAdapter(CostComparison).dump_json(compared).decode()
     async with world.services.database.transaction() as tx:
         await tx.execute(
-            text("UPDATE runs SET meters = :meters WHERE run_id = :run"), {"meters": meters, "run": run_id}
+            text("""
+                UPDATE runs SET meters = '{"sdk": 1, "gateway": 1, "drift": 0}', cost_comparison = :value
+                 WHERE run_id = :run"""),
+            {"value": value, "run": run_id},
         )
 
 
