@@ -14,6 +14,7 @@ from app.http.api.files.routes import router as files
 from app.http.api.generate.routes import router as generate
 from app.http.api.health.routes import router as health
 from app.http.api.keys.routes import router as keys
+from app.http.api.metrics.routes import router as metrics
 from app.http.api.pages.routes import router as pages
 from app.http.api.prices.routes import router as prices
 from app.http.api.receipts.routes import router as receipts
@@ -26,7 +27,7 @@ from app.http.api.webhooks.routes import router as webhooks
 ROUTERS = (
     *(runs, commands, files, conversations, generate, ag_ui, ai_sdk),
     *(receipts, chain, prices, usage, balance, alarms, reconciliation, keys, accounts, webhooks, catalogs),
-    *(health, browser_session, pages),
+    *(health, metrics, browser_session, pages),
 )
 
 LITERAL_PATHS = literal_paths([route for router in ROUTERS for route in router.routes])

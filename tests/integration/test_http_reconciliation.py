@@ -13,13 +13,20 @@ import pytest_asyncio
 from app.auth.records import KeyRecord
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
+from app.billing.reconciliation.records import DAY as ONE_DAY
+from app.billing.reconciliation.records import floor_to
 from tests.e2e.stories import World, a_client
 from tests.integration.bookkeeping import OTHER_KEY, SONNET, Bookkeeping, bookkeeping
 from tests.integration.conftest import in_shared_world
 
-DAY = datetime(2026, 11, 20, tzinfo=UTC)
+
+def text_of(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+DAY = floor_to(datetime.now(UTC), ONE_DAY) - 2 * ONE_DAY
 NOON = DAY + timedelta(hours=12)
-WINDOW = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"}
+WINDOW = {"from": text_of(DAY), "to": text_of(DAY + ONE_DAY)}
 CHEAP = ModelPrice(
     version="file 1",
     input=Rate(Decimal("1.5")),
@@ -64,9 +71,9 @@ async def get(client: httpx.AsyncClient, path: str = "", **params: Any) -> Any:
 @in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_an_account_sees_what_is_confirmed_of_its_own_cost(reader: httpx.AsyncClient) -> None:
-    found = await get(reader, to="2026-11-22T00:00:00Z")
+    found = await get(reader, to=text_of(DAY + 2 * ONE_DAY))
 
-    assert found["comparedUntil"] == "2026-11-21T00:00:00Z"
+    assert found["comparedUntil"] == WINDOW["to"]
     assert found["account"] == {
         "costUsd": "0.0240000000",
         "confirmedUsd": "0.0060000000",
@@ -134,3 +141,17 @@ async def test_a_wrong_window_is_refused(reader: httpx.AsyncClient) -> None:
     response = await reader.get("/v1/reconciliation", params={"from": WINDOW["to"], "to": WINDOW["from"]})
 
     assert response.status_code == 422
+
+
+@in_shared_world
+@pytest.mark.usefixtures("compared")
+async def test_operators_scrape_metrics(world: World, reader: httpx.AsyncClient) -> None:
+    scraped = (await world.http.get("/v1/metrics")).raise_for_status()
+
+    assert scraped.headers["content-type"].startswith("text/plain")
+    lines = scraped.text.splitlines()
+    assert f'runtally_reconciliation_residual_usd{{model="{SONNET}"}} -0.006' in lines
+    assert "runtally_reconciliation_unexplained_differences 1.0" in lines
+    assert "runtally_reconciliation_wrong_prices 1.0" in lines
+    assert "runtally_reconciliation_failed 0.0" in lines
+    assert (await reader.get("/v1/metrics")).status_code == 403
