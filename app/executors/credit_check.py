@@ -21,6 +21,9 @@ LEDGER_WAIT_S = 20.0
 _LEDGER_TIMEOUT_S = 1.0
 """How long the ledger may take to answer once."""
 
+_DELIVERY_S = 0.25
+"""How long the run's own receipts may take to be stored before a call."""
+
 _RETRY_S = 0.25
 _UNLIMITED_FOR_S = 5.0
 """How long the answer "this account has no credit limit" is reused."""
@@ -87,9 +90,9 @@ class CreditCheck:
         return "journal"
 
     async def _ask_ledger(self, needed: _Needed) -> Refusal | None:
-        if self._reserved is not None and self._receipts.pending_credits(self._run).total:
+        if self._reserved is not None:
             # Usually it takes milliseconds; what is not delivered must stay reserved.
-            await self._receipts.wait_delivered(self._run.account_id, within_s=_LEDGER_TIMEOUT_S)
+            await self._receipts.wait_stored(self._run, within_s=_DELIVERY_S)
         if await self._resize(needed):
             return None
         # Receipts being delivered may have been counted twice: as pending here and by the database.

@@ -202,6 +202,12 @@ class ReceiptQueue:
             async with asyncio.timeout(within_s), self._delivered:
                 await self._delivered.wait_for(lambda: not self._credits_by_account[account_id])
 
+    async def wait_stored(self, run: RunKey, *, within_s: float) -> None:
+        """Wait until no receipt of a run is queued, `within_s` at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), self._delivered:
+                await self._delivered.wait_for(lambda: self._pending_by_run[run] == 0)
+
     async def wait_not_empty(self) -> None:
         """Wait until a receipt is queued."""
         await self._not_empty.wait()

@@ -7,7 +7,7 @@ it showed came from hidden calls, and is reported as one more message per model.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import structlog
@@ -68,7 +68,7 @@ class SdkMeter:
         """See the protocol."""
         self._shown.add(message.message_id)
         self._reported.append(message)
-        seen = message.as_measured()
+        seen = replace(message.as_measured(), at=self.channel.hooks.now())
         self.channel.close_message(seen)
         parent = message.parent_tool_call_id
         origin: Origin = "assistant" if parent is None else "subagent"
@@ -98,6 +98,7 @@ class SdkMeter:
                 complete=True,
                 output_estimated=not is_exact,
                 note=RESIDUAL,
+                at=self.channel.hooks.now(),
             )
             self._costs.add(message, requested=model)
             yield usage_fact(message, self.plan, executor_type=EXECUTOR_TYPE, origin="hidden")
@@ -116,7 +117,8 @@ class SdkMeter:
         begun = MeteredMessage(
             message_id, str(started["model"]), token_usage(reported), final=False, reported=reported
         )
-        self.channel.hooks.on_start(begun.as_measured(), None)
+        hooks = self.channel.hooks
+        hooks.on_start(replace(begun.as_measured(), at=hooks.now()), None)
 
 
 def residuals(
