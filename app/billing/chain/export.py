@@ -13,10 +13,10 @@ from app.billing.chain.records import ChainLink, ChainRoot, LinkedRow, RootLeaf
 from app.billing.chain.repository import find_accounts, find_linked_rows, find_roots, find_unchained
 from app.billing.chain.row_comparison import as_it_is
 from app.billing.chain.verifier import EXPORT_FORMAT, AccountTree, leaf_hash
+from app.concurrency.time_slice import TimeSlice
 from app.db import Database
 
 _PAGE = 200
-"""Rows that are compared with their links at once, on the event loop."""
 _MOST_UNCHAINED = 100
 """Entries and receipts outside a chain that are listed."""
 
@@ -26,11 +26,12 @@ Record = dict[str, Any]
 async def account_records(database: Database, account_id: UUID) -> AsyncIterator[Record]:
     """One account's chain, all roots, and proofs that they contain it: nothing of other accounts."""
     yield header_record([account_id], complete=False)
-    tree = AccountTree()
+    tree, time_slice = AccountTree(), TimeSlice()
     own: RootLeaf | None = None
     async for root, leaves in _roots(database):
         yield root_record(root)
         for leaf in leaves:
+            await time_slice.checkpoint()
             tree.put(leaf.leaf_index, leaf_hash(str(leaf.account_id), leaf.position, leaf.hash))
             own = leaf if leaf.account_id == account_id else own
         if own is not None:
@@ -60,11 +61,12 @@ async def root_records(database: Database) -> AsyncIterator[Record]:
 
 async def linked_rows(database: Database, account_id: UUID) -> AsyncIterator[LinkedRow]:
     """The chain of an account, with the rows it was made from."""
-    position = 0
+    position, time_slice = 0, TimeSlice()
     while True:
         async with database.snapshot() as reader:
             rows = await find_linked_rows(reader, account_id, after=position, limit=_PAGE)
         for row in rows:
+            await time_slice.checkpoint()
             yield row
         if not rows:
             return

@@ -1,5 +1,6 @@
 """ChainSealer: makes signed roots, and watches that chains only grow."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,7 +124,8 @@ class ChainSealer:
         if not changed:
             return None
         leaves = {**sealed, **{leaf.account_id: leaf for leaf in changed}}
-        statement = _statement(newest, leaves, key=key.id, made_at=now)
+        # In a thread: with many accounts the tree takes longer than the event loop may wait.
+        statement = await asyncio.to_thread(_statement, newest, leaves, key=key.id, made_at=now)
         number = 1 if newest is None else newest.number + 1
         root = ChainRoot(number, statement, key.sign(statement), now)
         await insert_root(tx, root, changed)
