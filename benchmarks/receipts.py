@@ -166,12 +166,25 @@ async def written(queue: ReceiptQueue, facts: Sequence[UsageFact]) -> None:
         raise TimeoutError(message)
 
 
+@asynccontextmanager
+async def without_chain(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """The chain's trigger does not fire while the body runs."""
+    trigger = "TRIGGER credit_ledger_is_chained"
+    await connection.execute(f"ALTER TABLE credit_ledger DISABLE {trigger}")
+    try:
+        yield
+    finally:
+        await connection.execute(f"ALTER TABLE credit_ledger ENABLE {trigger}")
+
+
 async def throughput(
     connection: asyncpg.Connection, queue: ReceiptQueue, key: KeyRecord, *, rounds: int, receipts: int
 ) -> None:
     """Measure every variant in every round and print the table."""
     single, many = Rates("raw, a transaction a row"), Rates(f"raw, executemany of {BATCH}")
     statement, ours = Rates(f"raw, one statement of {BATCH}"), Rates("Runtally, queue and delivery")
+    unchained = Rates("the same without hash chain")
+    variants = (single, many, statement, ours, unchained)
     few = max(1, receipts // 10)
     for number in range(rounds + 1):
         rows, facts = rows_of(facts_of(key, few)), facts_of(key, receipts)
@@ -179,16 +192,18 @@ async def throughput(
         rows = rows_of(facts_of(key, receipts))
         await many.time(in_batches(connection, rows), receipts)
         await ours.time(written(queue, facts), receipts)
+        async with without_chain(connection):
+            await unchained.time(written(queue, facts_of(key, receipts)), receipts)
         rows = rows_of(facts_of(key, receipts))
         await statement.time(in_statements(connection, rows), receipts)
         if number == 0:
             # The first round does not count: it prepares statements and warms caches.
-            for rates in (single, many, statement, ours):
+            for rates in variants:
                 rates.each.clear()
     mine = statistics.median(ours.each)
     print(f"receipts a second, {rounds} interleaved rounds of {receipts:,} ({few:,} one by one)")
     print(f"{'':30}{'median':>10}{'best':>10}{'Runtally is':>14}")
-    for rates in (single, many, statement, ours):
+    for rates in variants:
         median = statistics.median(rates.each)
         print(f"{rates.name:30}{median:10,.0f}{max(rates.each):10,.0f}{mine / median:13.2f}x")
 
