@@ -35,6 +35,7 @@ import psutil
 
 from app.auth.keys import mint_key
 from app.billing.chain.verification import verify
+from app.billing.receipts.conflicts import CONFLICT
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
@@ -246,13 +247,14 @@ async def _judge(database_url: str, simulator: Simulator, happened: Observations
     rolled = await connection.fetchval("SELECT sum(charged_credits) FROM usage_rollups")
     await connection.close()
     # The receipt of a prompt that was sent and whose answer nobody has read.
-    unanswered = Counter(row["source_reference"] for row in rows if row["note"])
-    receipts = Counter(row["usage_unit_id"] for row in rows if not row["note"])
+    first = [row for row in rows if row["note"] != CONFLICT]
+    unanswered = Counter(row["source_reference"] for row in first if row["note"])
+    receipts = Counter(row["usage_unit_id"] for row in first if not row["note"])
     charged = sum(row["charged_credits"] for row in rows)
     known = {message.message_id: message for message in simulator.sent if message.first_byte_at is not None}
     wrong = [f"{name}: {count} receipts" for name, count in (receipts + unanswered).items() if count > 1]
     if len(unanswered) > len(simulator.requests) - len(receipts):
-        wrong.append(f"{len(rows)} receipts of {len(simulator.requests)} requests")
+        wrong.append(f"{len(first)} receipts of {len(simulator.requests)} requests")
     wrong += [f"{name}: a receipt of an unknown message" for name in receipts if name not in known]
     wrong += [f"{name}: shown and not charged" for name in happened.shown if name not in receipts]
     wrong += [
