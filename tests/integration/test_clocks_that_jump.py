@@ -111,6 +111,8 @@ async def test_a_jump_neither_opens_a_budget_nor_charges_to_another_month(
             await use(channel, 1)
             host.off = jump if whose == "host" else timedelta()
             await use(channel, 2)
+            # What is delivered counts by its month only.
+            await metering.receipts.flush(run, within_s=20)
             with pytest.raises(CallRefused, match="credit"):
                 await use(channel, 3)
             await metering.receipts.flush(run, within_s=20)

@@ -33,7 +33,6 @@ GATEWAY = (
         "app/gateway/call.py",
         "return replace(message, at=self._began_at)",
         "return message",
-        JUMPS,
     ),
     Mutant(
         "the month is that of the host",

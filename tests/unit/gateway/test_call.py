@@ -1,4 +1,6 @@
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from app.gateway.call import COUNTED, ESTIMATED, REPEATED, Call
@@ -107,6 +109,17 @@ async def test_calls_at_once_that_are_answered_alike_are_told_apart() -> None:
 
     used = {name: message.usage.output_tokens for name, message in channel.messages.items()}
     assert used == {"msg_1": 1, "msg_1~2": 2}
+
+
+async def test_a_message_has_the_time_of_the_channels_clock() -> None:
+    then = datetime(2026, 12, 1, tzinfo=UTC)
+    channel = a_channel(Billing())
+    channel.hooks = replace(channel.hooks, now=lambda: then)
+
+    await in_a_call(channel, sent, answered(1))
+    await in_a_call(channel, sent, lambda call: call.on_no_answer(counted=None))
+
+    assert [message.at for message in channel.messages.values()] == [then, then]
 
 
 async def test_a_barred_lane_lets_nothing_more_through() -> None:
