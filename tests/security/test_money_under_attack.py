@@ -41,6 +41,7 @@ MODEL = "claude-sonnet-4-5"
 DEAR_PROMPT = "word " * 60_000
 """A dollar and more, with the longest answer and written to the cache."""
 MB = 1024 * 1024
+LEDGER_WAIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ async def a_shop(database_url: str, directory: Path, provider_url: str) -> Async
     prices = PriceList()
     receipts, ledger = ReceiptQueue(journal, prices), CreditLedger(database)
     delivery = ReceiptDelivery(database, receipts)
+    billing = BilledMetering(receipts, ledger, prices, ledger_wait_s=LEDGER_WAIT_S)
     working = asyncio.create_task(delivery.work())
     try:
         async with (
@@ -117,7 +119,7 @@ async def a_shop(database_url: str, directory: Path, provider_url: str) -> Async
             Gateway(provider) as gateway,
             httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
         ):
-            yield Shop(database, receipts, ledger, BilledMetering(receipts, ledger, prices), gateway, agent)
+            yield Shop(database, receipts, ledger, billing, gateway, agent)
     finally:
         working.cancel()
         await asyncio.wait({working})
@@ -186,7 +188,7 @@ async def test_while_the_ledger_does_not_answer_a_first_call_has_what_was_set_as
     async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
         account = await shop.account("acme", dollars=1)
         channels = [
-            account.channel(f"run-{number}", reserved=CREDITS_PER_DOLLAR // 10) for number in range(2)
+            account.channel(f"run-{number}", reserved=CREDITS_PER_DOLLAR * 9 // 10) for number in range(2)
         ]
         async with shop.database.transaction() as tx:
             # As many requests of the account at once do: whoever comes waits.
