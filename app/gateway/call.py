@@ -134,7 +134,7 @@ class Call:
     task: asyncio.Task[None] | None
     prompts: PromptHistory = field(default_factory=PromptHistory)
     count_prompt: CountPrompt | None = None
-    """Asks the provider for the prompt's tokens; None once it was asked."""
+    """Lets the provider count the prompt's tokens; None once it has."""
     covered: bool = False
     """Whether credit for it is reserved."""
     prompt: AgentPrompt | None = None
@@ -150,7 +150,7 @@ class Call:
         return self._unanswered is not None
 
     async def tighten(self) -> bool:
-        """Let the provider count the prompt, and reserve accordingly less; False if it was asked before."""
+        """Let the provider count the prompt, and reserve accordingly less; False if it was counted before."""
         count, self.count_prompt = self.count_prompt, None
         if count is None:
             return False

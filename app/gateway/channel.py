@@ -185,11 +185,11 @@ class Channel:
         return await self.hooks.check_credit(CallCost(others + call.reserved.usd, minimum=others + prompt))
 
     async def _tighten(self, calls: Iterable[Call]) -> bool:
-        """Let the provider count prompts of calls; False if it has been asked for all of them."""
-        asked = await asyncio.gather(*(call.tighten() for call in calls))
-        if any(asked):
+        """Let the provider count prompts of calls; False if all of them were counted before."""
+        counted = await asyncio.gather(*(call.tighten() for call in calls))
+        if any(counted):
             self._notify_waiters()
-        return any(asked)
+        return any(counted)
 
     def _notify_waiters(self) -> None:
         """Wake all waiting calls; does not wait itself, so that no cancellation can prevent it."""

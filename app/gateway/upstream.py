@@ -49,7 +49,7 @@ class Upstream:
     """`async with Upstream(...) as provider:` keeps connections open between runs."""
 
     def __init__(self, *, base_url: str, api_key: str | None, clock: Clock | None = None) -> None:
-        """`clock` is told the time of every response."""
+        """`clock` gets the time of every response."""
         self._clock = clock
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key

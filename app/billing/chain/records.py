@@ -16,7 +16,7 @@ class ChainHead:
 
 @dataclass(frozen=True, slots=True)
 class ChainLeaf:
-    """What a root says of an account."""
+    """The entry of an account in a root."""
 
     account_id: UUID
     leaf_index: int

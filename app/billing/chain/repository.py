@@ -141,7 +141,7 @@ async def find_newest_roots(reader: Reader, *, before: int | None = None, limit:
 
 
 async def find_newest_leaves(reader: Reader) -> dict[UUID, ChainLeaf]:
-    """What the newest root says of each account."""
+    """The entry of each account in the newest root."""
     found = (await reader.execute(_NEWEST_LEAVES)).mappings()
     return {row["account_id"]: ChainLeaf(**row) for row in found}
 
