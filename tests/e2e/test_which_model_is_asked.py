@@ -138,8 +138,8 @@ async def test_credit_is_set_aside_for_whichever_model_answers(world_of: WorldOf
     await world.ended(run_id)
 
     # A thousand tokens of opus cost 0.025 dollars, of haiku 0.005; beside them there is the prompt.
-    assert 250_000 < accepted < 400_000
-    assert 250_000 < called < 300_000
+    assert 250_000 < accepted < 500_000
+    assert 250_000 < called < 500_000
 
 
 async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf, models_file: Path) -> None:
