@@ -47,7 +47,7 @@ class Reconciled:
 
     @property
     def unexplained(self) -> list[Difference]:
-        """What somebody must look at."""
+        """What needs attention."""
         return [each for each in self.differences if not each.is_explained]
 
     @property
@@ -118,7 +118,7 @@ def show(found: Reconciled, console: Console) -> None:
         console.print(
             "Nothing is adjusted yet: correct RUNTALLY_PRICES_FILE, then `runtally reprice --used-since DAY`."
         )
-    console.print("Everything is explained." if found.ok else "Somebody must look at this.")
+    console.print("Everything is explained." if found.ok else "Unexplained differences need attention.")
 
 
 def _joined(

@@ -32,6 +32,7 @@ _SUMS = (
     "cost_usd",
     "charged_credits",
     "cache_savings_usd",
+    "cache_miss_usd",
 )
 
 _ROLLUPS = f"""
@@ -120,6 +121,7 @@ END
 $$
 """
 
+# The month of the clock only counts when the terms change: then nothing is charged that would name one.
 _BUDGETS = """
 CREATE OR REPLACE FUNCTION webhooks_hear_of_budgets() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -152,12 +154,13 @@ BEGIN
                    'limitUsd', (bound.total / 10000000.0)::numeric(30, 10)::text))
       FROM webhooks AS webhook
      CROSS JOIN (
-         SELECT 'monthly_budget' AS name, this_month AS month, '{50, 80, 100}'::int[] AS percents,
+         SELECT 'monthly_budget' AS name, spent.key AS month, '{50, 80, 100}'::int[] AS percents,
                 NEW.monthly_budget AS total,
-                coalesce((NEW.spent_by_month ->> this_month)::bigint, 0) AS used,
+                spent.value::bigint AS used,
                 OLD.monthly_budget AS total_before,
-                coalesce((OLD.spent_by_month ->> this_month)::bigint, 0) AS used_before
-          WHERE NEW.spent_by_month ? this_month
+                coalesce((OLD.spent_by_month ->> spent.key)::bigint, 0) AS used_before
+           FROM jsonb_each_text(NEW.spent_by_month) AS spent
+          WHERE spent.key = this_month OR spent.value IS DISTINCT FROM OLD.spent_by_month ->> spent.key
          UNION ALL
          SELECT 'credit', NULL, '{80, 100}', level, level - NEW.balance,
                 CASE WHEN OLD.mode = 'prepaid' THEN level END, level - OLD.balance
@@ -206,6 +209,7 @@ def _extend_receipts() -> None:
             "charge_receipts",
             sa.Column(name, JSONB(), nullable=False, server_default=default, comment=comment),
         )
+    _add_cache_misses()
     op.add_column(
         "charge_receipts",
         sa.Column("used_at", sa.DateTime(timezone=True), nullable=True, comment="When the message began"),
@@ -231,6 +235,23 @@ def _extend_receipts() -> None:
     ):
         op.drop_index(f"ix_charge_receipts_{name}", "charge_receipts")
         op.create_index(f"ix_charge_receipts_{name}", "charge_receipts", columns, postgresql_where=where)
+
+
+def _add_cache_misses() -> None:
+    op.add_column(
+        "charge_receipts",
+        sa.Column(
+            "cache_miss", JSONB(), nullable=True, comment="What the provider should have found in its cache"
+        ),
+    )
+    for table, digits, comment in (
+        ("charge_receipts", 20, "What the miss cost against a cache read"),
+        ("usage_rollups", 24, None),
+    ):
+        column = sa.Column(
+            "cache_miss_usd", sa.Numeric(digits, 10), nullable=False, server_default="0", comment=comment
+        )
+        op.add_column(table, column)
 
 
 def _sum_by_month() -> None:

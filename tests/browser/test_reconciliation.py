@@ -2,30 +2,21 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
+from app.billing.prices.model_price import OperatorPrice
 from app.billing.prices.price_list import PriceList
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
-from tests.integration.bookkeeping import OTHER_KEY, SONNET, bookkeeping
+from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, bookkeeping
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
 NOON = DAY + timedelta(hours=12)
 SECTION = re.compile("Compared with the provider.s reports")
-CHEAP = ModelPrice(
-    version="file 1",
-    input=Rate(Decimal("1.5")),
-    output=Rate(Decimal(15)),
-    cache_read=Rate(Decimal("0.3")),
-    cache_write_5m=Rate(Decimal("3.75")),
-    cache_write_1h=Rate(Decimal(6)),
-)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
+from app.billing.prices.model_price import ModelPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
@@ -25,6 +27,15 @@ from tests.factories import a_fact
 
 RUN_KEY, OTHER_KEY = "sk-ant-the-gateways-key", "sk-ant-another-program"
 SONNET = "claude-sonnet-4-6"
+CHEAP = ModelPrice(
+    version="file 1",
+    input=Rate(Decimal("1.5")),
+    output=Rate(Decimal(15)),
+    cache_read=Rate(Decimal("0.3")),
+    cache_write_5m=Rate(Decimal("3.75")),
+    cache_write_1h=Rate(Decimal(6)),
+)
+"""Half the price of plain input that the provider charges."""
 USAGE = {"input_tokens": 1000, "output_tokens": 200, "cache_read_input_tokens": 5000}
 
 

@@ -23,14 +23,13 @@ from app.billing.chain.verifier import ExportVerifier, link_hash
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.delivery import ReceiptDelivery
-from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.repricing import reprice
 from app.db import Database
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import RunId, RunKey
 from app.usage import UsageFact
 from tests.factories import a_fact, an_account
+from tests.integration.receipt_queues import delivered_queue
 
 UNPRICED = "claude-unheard-of-9"
 DAYS = 3
@@ -42,22 +41,6 @@ SEALED = ENTRIES * (DAYS - 1)
 
 _NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _USAGE = {"input_tokens": 1000, "output_tokens": 100, "inference_geo": "us"}
-
-
-@asynccontextmanager
-async def a_server(database: Database, directory: Path) -> AsyncIterator[ReceiptQueue]:
-    """A queue whose receipts are delivered, as in a server process."""
-    journal = Journal(directory, new_uuid())
-    queue = ReceiptQueue(journal, PriceList())
-    delivery = ReceiptDelivery(database, queue)
-    working = asyncio.create_task(delivery.work())
-    try:
-        yield queue
-    finally:
-        working.cancel()
-        await asyncio.wait({working})
-        await delivery.aclose()
-        journal.close()
 
 
 def a_sealer(
@@ -82,7 +65,9 @@ async def write_books(url: str, directory: Path) -> Books:
     database = await Database.open(url)
     keys = [await an_account(database, name) for name in ("acme", "globex", "initech")]
     async with AsyncExitStack() as stack:
-        servers = [await stack.enter_async_context(a_server(database, directory / "journal")) for _ in "12"]
+        servers = [
+            await stack.enter_async_context(delivered_queue(database, directory / "journal")) for _ in "12"
+        ]
         for day in range(DAYS):
             await _charge(servers, keys, day)
             await _change_credit(database, keys, day)

@@ -21,13 +21,13 @@ from app.db import Database, StatementFailed
 from tests.factories import a_fact, an_account
 from tests.integration.chain_books import (
     a_sealer,
-    a_server,
     attacker,
     checked,
     exported,
     grant,
     verified,
 )
+from tests.integration.receipt_queues import delivered_queue
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_a_change_of_any_column_is_found_and_named(
 ) -> None:
     owner = await an_account(database)
     facts = [a_fact(owner, f"msg_{number}") for number, _ in enumerate(table.c)]
-    async with a_server(database, tmp_path / "journal") as server:
+    async with delivered_queue(database, tmp_path / "journal") as server:
         for fact in facts:
             server.record(fact)
         await server.flush(facts[0].run, within_s=10)

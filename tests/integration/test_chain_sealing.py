@@ -23,7 +23,6 @@ from app.ids import RunId, RunKey, new_uuid
 from tests.factories import a_fact, an_account
 from tests.integration.chain_books import (
     a_sealer,
-    a_server,
     attacker,
     checked,
     exported,
@@ -31,6 +30,7 @@ from tests.integration.chain_books import (
     rechain,
     verified,
 )
+from tests.integration.receipt_queues import delivered_queue
 
 DAY = timedelta(days=1)
 
@@ -76,14 +76,15 @@ async def test_a_chain_that_is_computed_again_before_it_is_sealed_is_found_by_ev
     )
 
 
+@pytest.mark.parametrize("planted", ["replace(content, '10', '99')", "replace(content, ':', ';')"])
 async def test_a_chain_that_contradicts_its_root_is_not_sealed_again(
-    database: Database, database_url: str, key: SealingKey, tmp_path: Path
+    database: Database, database_url: str, key: SealingKey, tmp_path: Path, planted: str
 ) -> None:
     owner = await an_account(database)
     await grant(database, owner, 3)
     assert (await a_sealer(database, key, tmp_path).seal()) is not None
     async with attacker(database_url) as connection:
-        await connection.execute("UPDATE chain_links SET content = replace(content, '10', '99')")
+        await connection.execute(f"UPDATE chain_links SET content = {planted}")  # noqa: S608 - constants
         await rechain(connection, owner.account_id)
     await grant(database, owner)
 
@@ -231,7 +232,9 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
     rng.shuffle(facts)
 
     async with AsyncExitStack() as stack:
-        servers = [await stack.enter_async_context(a_server(database, tmp_path / "journal")) for _ in "1234"]
+        servers = [
+            await stack.enter_async_context(delivered_queue(database, tmp_path / "journal")) for _ in "1234"
+        ]
         changes = [asyncio.create_task(_change_credit(database, owner)) for owner in owners]
         for number, fact in enumerate(facts):
             rng.choice(servers).record(fact)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -11,12 +10,12 @@ import pytest
 import pytest_asyncio
 
 from app.auth.records import KeyRecord
-from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
+from app.billing.prices.model_price import OperatorPrice
 from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.records import DAY as ONE_DAY
 from app.billing.reconciliation.records import floor_to
 from tests.e2e.stories import World, a_client
-from tests.integration.bookkeeping import OTHER_KEY, SONNET, Bookkeeping, bookkeeping
+from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, Bookkeeping, bookkeeping
 from tests.integration.conftest import in_shared_world
 
 
@@ -27,14 +26,6 @@ def text_of(moment: datetime) -> str:
 DAY = floor_to(datetime.now(UTC), ONE_DAY) - 2 * ONE_DAY
 NOON = DAY + timedelta(hours=12)
 WINDOW = {"from": text_of(DAY), "to": text_of(DAY + ONE_DAY)}
-CHEAP = ModelPrice(
-    version="file 1",
-    input=Rate(Decimal("1.5")),
-    output=Rate(Decimal(15)),
-    cache_read=Rate(Decimal("0.3")),
-    cache_write_5m=Rate(Decimal("3.75")),
-    cache_write_1h=Rate(Decimal(6)),
-)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.usage import Attribution, TokenUsage
 from tests.factories import a_fact, a_plan, an_account
+from tests.integration.receipt_queues import a_delivery, delivered_queue
 
 TIMEOUT_S = 20.0
 RUN_USD = Decimal("0.05")
@@ -66,31 +66,6 @@ async def test_what_a_stored_message_used_more_is_charged_once(database: Databas
     used = {each.usage_unit_id: (each.input_tokens, each.output_tokens) for each in receipts}
     assert used == {"msg_1": (10, 5), "msg_1~more": (0, 4)}
     assert sum(each.cost_usd for each in receipts) == (10 * 3 + 9 * 15) / Decimal(1_000_000)
-
-
-@asynccontextmanager
-async def a_delivery(
-    database: Database, directory: Path, *, refused_interval_s: float = 0.2
-) -> AsyncIterator[tuple[ReceiptQueue, ReceiptDelivery]]:
-    journal = Journal(directory, new_uuid(), segment_bytes=4096)
-    queue = ReceiptQueue(journal, PriceList())
-    delivery = ReceiptDelivery(database, queue, refused_interval_s=refused_interval_s)
-    working = asyncio.create_task(delivery.work())
-    try:
-        yield queue, delivery
-    finally:
-        working.cancel()
-        await asyncio.wait({working})
-        await delivery.aclose()
-        journal.close()
-
-
-@asynccontextmanager
-async def delivered_queue(
-    database: Database, directory: Path, *, refused_interval_s: float = 0.2
-) -> AsyncIterator[ReceiptQueue]:
-    async with a_delivery(database, directory, refused_interval_s=refused_interval_s) as (queue, _):
-        yield queue
 
 
 @pytest_asyncio.fixture

@@ -1,7 +1,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +14,6 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import ReceiptFilter
@@ -25,24 +24,9 @@ from app.errors import Invalid
 from app.ids import new_uuid
 from app.usage import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
+from tests.integration.receipt_queues import delivered_queue
 
 FLUSH_TIMEOUT_S = 10.0
-
-
-@asynccontextmanager
-async def delivered_queue(database: Database, directory: Path) -> AsyncIterator[ReceiptQueue]:
-    """A queue whose receipts are delivered, as in a server process."""
-    journal = Journal(directory, new_uuid())
-    queue = ReceiptQueue(journal, PriceList())
-    delivery = ReceiptDelivery(database, queue)
-    working = asyncio.create_task(delivery.work())
-    try:
-        yield queue
-    finally:
-        working.cancel()
-        await asyncio.wait({working})
-        await delivery.aclose()
-        journal.close()
 
 
 @pytest_asyncio.fixture

@@ -1,6 +1,7 @@
 """Receipts compared with the reports of the provider: each planted difference is located and named."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -8,13 +9,13 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
+from app.billing.prices.model_price import OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.records import KINDS, MINUTE, Difference
 from app.db import Database
 from app.simulator.admin_reports import key_id
 from tests.factories import an_account
-from tests.integration.bookkeeping import OTHER_KEY, SONNET, USAGE, Bookkeeping, bookkeeping
+from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, USAGE, Bookkeeping, bookkeeping
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = DAY + timedelta(hours=12)
@@ -94,15 +95,7 @@ async def test_another_programs_call_is_shown_and_explained(books: Bookkeeping) 
 
 
 async def test_a_wrong_price_is_located_by_the_providers_costs(database: Database) -> None:
-    wrong = ModelPrice(
-        version="file 1",
-        input=Rate(Decimal("1.5")),
-        output=Rate(Decimal(15)),
-        cache_read=Rate(Decimal("0.3")),
-        cache_write_5m=Rate(Decimal("3.75")),
-        cache_write_1h=Rate(Decimal(6)),
-    )
-    prices = PriceList([OperatorPrice(SONNET, DAY, wrong)])
+    prices = PriceList([OperatorPrice(SONNET, DAY, CHEAP)])
     async with bookkeeping(database, await an_account(database), prices=prices) as books:
         await books.both(NOON)
         result = await books.compared(DAY)
@@ -116,14 +109,7 @@ async def test_a_wrong_price_is_located_by_the_providers_costs(database: Databas
 
 
 async def test_a_receipt_charged_at_another_price_than_todays_is_found(books: Bookkeeping) -> None:
-    dear = ModelPrice(
-        version="old",
-        input=Rate(Decimal(6)),
-        output=Rate(Decimal(15)),
-        cache_read=Rate(Decimal("0.3")),
-        cache_write_5m=Rate(Decimal("3.75")),
-        cache_write_1h=Rate(Decimal(6)),
-    )
+    dear = replace(CHEAP, version="old", input=Rate(Decimal(6)))
     books.answered(NOON)
     await books.charged(NOON, prices=PriceList([OperatorPrice(SONNET, DAY, dear)]))
 

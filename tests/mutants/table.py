@@ -300,9 +300,9 @@ MUTANTS = (
         "if _is_late(encoder, waited_s):",
         "if False:",
     ),
-    # Prices: every part of a message, and nothing that nobody knows.
+    # Prices: every part of a message, and nothing that is unknown.
     Mutant(
-        "a dimension that nobody knows costs nothing more",
+        "an unknown dimension costs nothing more",
         "app/billing/prices/quote.py",
         'missing.append(f"{dimension}={value}")',
         "pass",

@@ -282,15 +282,15 @@ class ExportVerifier:
             self._find("export", "a link without an account")
             return
         position, content, hash_ = int(record["position"]), str(record["content"]), str(record["hash"])
-        problems = [
-            *_problems_of_link(chain, position, content, hash_=hash_),
-            *self._problems_of_seal(chain, position, hash_),
-        ]
+        place = f"account {chain.account_id}, position {position}{_named(content)}"
+        problems = _problems_of_link(chain, position, content, hash_=hash_)
+        for problem in (*problems, *self._problems_of_seal(chain, position, hash_)):
+            self._find(place, problem)
         chain.previous, chain.links = bytes.fromhex(hash_), position
         self._links += 1
-        problems += self._add(chain, content)
-        for problem in problems:
-            self._find(f"account {chain.account_id}, position {position}{_named(content)}", problem)
+        # Last: content that was changed may be unreadable.
+        for problem in self._add(chain, content):
+            self._find(place, problem)
 
     def _problems_of_seal(self, chain: AccountState, position: int, hash_: str) -> Iterator[str]:
         leaves = self._leaves.get(chain.account_id, {})

@@ -132,7 +132,7 @@ class CreditLedger:
         `minimum` is `requested` by default; `pending` credits are spent but not in the database yet.
         Returns the credits the run may spend: its reservation and what is available besides; None if there
         is no limit. If they are fewer than `minimum` and `pending`, nothing has changed. A reservation may
-        exceed what is available: then nobody else gets any until it is known what the run's calls cost.
+        exceed what is available: then no other run gets any until it is known what the run's calls cost.
         Concurrent calls for an account are serialized, across all processes.
         """
         floor = requested if minimum is None else minimum

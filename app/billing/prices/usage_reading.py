@@ -1,4 +1,4 @@
-"""UsageReading: the parts of a usage object that are priced, and those that nobody knows; pure."""
+"""UsageReading: the parts of a usage object that are priced, and unknown ones; pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ class UsageReading:
     parts: tuple[PricedPart, ...]
     factors: Mapping[Dimension, str] = field(default_factory=dict)
     server_tools: Mapping[str, int] = field(default_factory=dict)
-    """Uses of the provider's own tools, by the name of their counter; also counters that nobody knows, to
+    """Uses of the provider's own tools, by the name of their counter; also unknown counters, to
     which an operator may have given a price."""
     unknown: tuple[str, ...] = ()
     """What no price can be known for, as `key=value`."""

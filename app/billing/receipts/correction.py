@@ -23,8 +23,8 @@ async def correct(
 ) -> RepricingResult:
     """Insert an adjustment, of either sign, for every message whose price is another one now.
 
-    A receipt that still waits for a price is left to `reprice`. Each slice is a transaction. Whoever else
-    does the same at this time inserts the other adjustments.
+    A receipt that still waits for a price is left to `reprice`. Each slice is a transaction. Another process
+    that does the same at this time inserts the other adjustments.
     """
     adjusted, cost, unknown = 0, Decimal(0), set[str]()
     after: UUID | None = None

@@ -28,7 +28,8 @@ class RepricingResult:
 async def reprice(database: Database, prices: PriceList) -> RepricingResult:
     """Insert an adjustment for every unpriced receipt whose price is complete now.
 
-    Each slice is a transaction. Whoever else does the same at this time inserts the other adjustments.
+    Each slice is a transaction. Another process that does the same at this time inserts the
+    other adjustments.
     """
     adjusted, cost, unknown = 0, Decimal(0), set[str]()
     after: UUID | None = None

@@ -51,7 +51,7 @@ Cause: TypeAlias = Literal[
 EXPLAINED: frozenset[Cause] = frozenset(
     {"shifted", "foreign_key", "estimated", "refused", "probe", "unpriced"}
 )
-"""Causes that need nobody's attention."""
+"""Causes that need no action."""
 
 CostSource: TypeAlias = Literal["analytics", "cost_report"]
 """The report that prices were audited by: `analytics` has list prices, `cost_report` may have discounts."""
@@ -241,7 +241,7 @@ class Difference:
 
     @property
     def is_explained(self) -> bool:
-        """Whether it needs nobody's attention."""
+        """Whether it needs no action."""
         return self.cause in EXPLAINED
 
 

@@ -27,7 +27,7 @@ const CAUSES = {
   foreign_key: "another program’s key",
   estimated: "an estimated receipt",
   refused: "refused by the provider",
-  probe: "a call nobody is charged for",
+  probe: "a call that is not charged",
   unpriced: "a part without a price",
   lost_receipt: "our call without a receipt",
   unknown_caller: "our key, and not our call",

@@ -1,1 +1,1 @@
-"""Calls that left through the gateway, and messages that nobody is charged for."""
+"""Calls that left through the gateway, and messages that are not charged."""

@@ -16,7 +16,7 @@ class AccountStatement:
     confirmed_usd: Decimal
     """In hours whose reports and receipts differ by nothing unexplained, for its models."""
     unconfirmed_usd: Decimal
-    """In hours and models with an unexplained difference, whoever it is about."""
+    """In hours and models with an unexplained difference, of this account or another."""
     pending_usd: Decimal
     """Not compared yet."""
 

@@ -49,7 +49,7 @@ def _of_organization(found: OrganizationStatement) -> Iterator[Metric]:
             family.add_metric([each.model], float(dollars))
         yield family
     differing = sum(each.unexplained for each in found.models)
-    yield _gauge("unexplained_differences", "Differences that need somebody's attention.", differing)
+    yield _gauge("unexplained_differences", "Differences that need attention.", differing)
     yield _gauge("wrong_prices", "Unit prices of the provider that are not ours.", len(found.prices))
     yield _gauge("failed", "Whether the latest comparison failed.", found.problem is not None)
 
