@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from anyio.abc import TaskGroup
 
@@ -59,20 +60,31 @@ async def open_reconciliation(
     settings: Settings, database: Database, prices: PriceList
 ) -> AsyncIterator[Reconciliation]:
     """Open the provider's reports; raises `AdminKeyMissing`."""
-    admin_key, run_key = settings.anthropic_admin_api_key, settings.anthropic_api_key
-    if admin_key is None:
-        raise AdminKeyMissing
-    async with ProviderReports(
-        base_url=settings.anthropic_admin_base_url, admin_key=admin_key.get_secret_value()
-    ) as reports:
+    async with open_reports(settings) as reports:
         yield Reconciliation(
             database,
             prices,
             reports,
-            config=ReconciliationConfig(
-                run_key=None if run_key is None else run_key.get_secret_value(),
-                key_ids=settings.provider_key_ids,
-                settle=timedelta(minutes=settings.reconcile_settle_minutes),
-            ),
+            config=reconciliation_config(settings),
             find_profiles=Accounts(database).find_provider_profiles,
         )
+
+
+def open_reports(settings: Settings, **limits: Any) -> ProviderReports:
+    """The provider's reports, with other limits of requests if given; raises `AdminKeyMissing`."""
+    admin_key = settings.anthropic_admin_api_key
+    if admin_key is None:
+        raise AdminKeyMissing
+    return ProviderReports(
+        base_url=settings.anthropic_admin_base_url, admin_key=admin_key.get_secret_value(), **limits
+    )
+
+
+def reconciliation_config(settings: Settings) -> ReconciliationConfig:
+    """What the settings say about our keys and the provider's reports."""
+    run_key = settings.anthropic_api_key
+    return ReconciliationConfig(
+        run_key=None if run_key is None else run_key.get_secret_value(),
+        key_ids=settings.provider_key_ids,
+        settle=timedelta(minutes=settings.reconcile_settle_minutes),
+    )

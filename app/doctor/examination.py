@@ -13,6 +13,7 @@ from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
 from app.doctor.probe import UnbilledMetering, probe
+from app.doctor.reconciliation import check_reconciliation
 from app.doctor.report import Check, Report, without_secrets
 from app.doctor.variables import check_variables
 from app.errors import AppError, OperatorError
@@ -51,6 +52,7 @@ async def examine(
             "journal": examination.journal,
             "cli": examination.cli,
             "auth": examination.auth,
+            "reconciliation": examination.reconciliation,
             "mcp_servers": examination.mcp_servers,
             **({"probe": examination.probe} if with_probe else {}),
         }
@@ -111,6 +113,9 @@ class _Examination:
             return [*found, Check("auth", "error", problem)]
         message = "the machine's own login" if auth.login else "ANTHROPIC_API_KEY was not refused"
         return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {message}")]
+
+    async def reconciliation(self) -> list[Check]:
+        return [await check_reconciliation(self._settings)]
 
     async def mcp_servers(self) -> list[Check]:
         """Connect to the MCP servers of each graph, as its runs do."""

@@ -30,7 +30,7 @@ from tests.e2e.workshop import settings as the_editor
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
-    *("database", "chain", "event_log", "journal", "cli", "gateway", "auth"),
+    *("database", "chain", "event_log", "journal", "cli", "gateway", "auth", "reconciliation"),
 ]
 
 
@@ -78,7 +78,12 @@ async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: P
         there = {"ANTHROPIC_API_KEY": PROVIDER_KEY, "ANTHROPIC_BASE_URL": simulator.url}
         SealingKey.create(tmp_path / "sealing.pem")
         sealing = {"RUNTALLY_SEALING_KEY_FILE": "sealing.pem"}
-        code, printed, _ = await doctor(tmp_path, "--json", **there, **sealing)
+        reports = {
+            "ANTHROPIC_ADMIN_API_KEY": simulator.reports.admin_key,
+            "ANTHROPIC_ADMIN_BASE_URL": simulator.url,
+            "RUNTALLY_PROVIDER_KEY_IDS": "apikey_1",
+        }
+        code, printed, _ = await doctor(tmp_path, "--json", **there, **sealing, **reports)
 
     report = json.loads(printed)
     assert (code, report["ok"]) == (0, True), printed

@@ -83,6 +83,16 @@ class ReconciliationConfig:
     """Reports of a time are complete so long after it."""
 
 
+async def find_own_keys(reports: ProviderReports, config: ReconciliationConfig) -> frozenset[str]:
+    """The provider's ids of our keys; raises `ProviderKeyUnknown`."""
+    if config.key_ids:
+        return frozenset(config.key_ids)
+    found = [] if config.run_key is None else await reports.key_ids(config.run_key)
+    if len(found) != 1:
+        raise ProviderKeyUnknown
+    return frozenset(found)
+
+
 class Reconciliation:
     """Compares, stores and logs; several processes may try, and one at a time does."""
 
@@ -101,7 +111,7 @@ class Reconciliation:
         self._reports = reports
         self._config = config
         self._find_profiles = find_profiles
-        self._key_ids = frozenset(config.key_ids)
+        self._key_ids: frozenset[str] = frozenset()
 
     async def watch(self) -> None:
         """Compare each hour once it is complete, until cancelled."""
@@ -216,12 +226,7 @@ class Reconciliation:
 
     async def _own_keys(self) -> frozenset[str]:
         if not self._key_ids:
-            if self._config.run_key is None:
-                raise ProviderKeyUnknown
-            found = await self._reports.key_ids(self._config.run_key)
-            if len(found) != 1:
-                raise ProviderKeyUnknown
-            self._key_ids = frozenset(found)
+            self._key_ids = await find_own_keys(self._reports, self._config)
         return self._key_ids
 
     async def _requests(self, window: Window) -> list[ReportedRequests] | None:

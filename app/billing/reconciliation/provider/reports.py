@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -30,6 +30,7 @@ from app.billing.reconciliation.records import (
     ReportedRequests,
     ReportedUsage,
     Window,
+    floor_to,
 )
 from app.errors import Unavailable
 from app.tls import tls_context
@@ -59,7 +60,6 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _MOST_PAGES = 2000
 _PAGE_BYTES = 32 * 1024 * 1024
-_NOT_OFFERED = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 
 
 class ReportsUnavailable(Unavailable):
@@ -75,15 +75,39 @@ class ReportNotOffered(ReportsUnavailable):
     """The provider does not offer this report to this key."""
 
 
+class AdminKeyRefused(ReportsUnavailable):
+    """The provider does not accept the admin key."""
+
+
+_FINAL: Mapping[int, type[ReportsUnavailable]] = {
+    HTTPStatus.BAD_REQUEST: ReportNotOffered,
+    HTTPStatus.UNAUTHORIZED: AdminKeyRefused,
+    HTTPStatus.FORBIDDEN: ReportNotOffered,
+    HTTPStatus.NOT_FOUND: ReportNotOffered,
+}
+"""What repeating a request cannot change."""
+
+
 class ProviderReports:
     """`async with ProviderReports(...) as reports:`; the only holder of the admin key."""
 
-    def __init__(self, *, base_url: str, admin_key: str, first_pause_s: float = _FIRST_PAUSE_S) -> None:
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        admin_key: str,
+        first_pause_s: float = _FIRST_PAUSE_S,
+        tries: int = _TRIES,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        """`tries`: how often a request is made that fails for a time; `timeout_s`: how long each may take."""
+        self._tries = tries
+        self._timeout_s = timeout_s
         self._base_url = base_url.rstrip("/")
         self._headers = {"x-api-key": admin_key, "anthropic-version": _VERSION}
         self._first_pause_s = first_pause_s
         # Nothing of this machine's environment: no proxy, no .netrc. Redirects are not followed.
-        self._client = httpx.AsyncClient(trust_env=False, verify=tls_context(), timeout=_TIMEOUT_S)
+        self._client = httpx.AsyncClient(trust_env=False, verify=tls_context(), timeout=timeout_s)
 
     async def __aenter__(self) -> Self:
         """Open."""
@@ -98,6 +122,12 @@ class ProviderReports:
     ) -> None:
         """Close all connections."""
         await self._client.__aexit__(kind, error, trace)
+
+    async def check(self) -> None:
+        """Read a minute of the usage report, the smallest request that proves the key; raises like `usage`."""
+        end = floor_to(datetime.now(UTC), MINUTE)
+        query = [*_span(Window(end - MINUTE, end)), ("bucket_width", "1m"), ("limit", "1")]
+        _data(await self._get(USAGE_REPORT, [*query, *_grouped(("model",))]))
 
     async def usage(self, window: Window) -> list[ReportedUsage]:
         """Tokens by minute, key and everything that prices depend on."""
@@ -191,9 +221,9 @@ class ProviderReports:
         headers = {**self._headers, **({} if beta is None else {"anthropic-beta": beta})}
         url = f"{self._base_url}{path}"
         request = httpx.Request("GET", url, params=httpx.QueryParams(tuple(query)), headers=headers)
-        for tried in range(1, _TRIES + 1):
+        for tried in range(1, self._tries + 1):
             try:
-                async with asyncio.timeout(_TIMEOUT_S):
+                async with asyncio.timeout(self._timeout_s):
                     status, body, retry_after = await self._send(request)
             except (TimeoutError, httpx.HTTPError) as error:
                 problem, retry_after = type(error).__name__, None
@@ -201,11 +231,11 @@ class ProviderReports:
                 if status == HTTPStatus.OK:
                     return _object(path, body)
                 problem = str(status)
-                if status in _NOT_OFFERED:
-                    raise ReportNotOffered.of(path, problem)
+                if status in _FINAL:
+                    raise _FINAL[status].of(path, problem)
                 if status != HTTPStatus.TOO_MANY_REQUESTS and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                     break
-            if tried < _TRIES:
+            if tried < self._tries:
                 await asyncio.sleep(self._pause_s(tried, retry_after))
         raise ReportsUnavailable.of(path, problem)
 

@@ -1,0 +1,136 @@
+"""What `runtally doctor` reports about the admin key, before a comparison fails with it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.doctor.reconciliation import check_reconciliation
+from app.doctor.report import Check, without_secrets
+from app.settings import Settings
+from app.simulator.admin_reports import AnsweredCall, key_id
+from app.simulator.script import HttpError, in_turn
+from app.simulator.server import RecordedMessage, Simulator
+from tests.e2e.stories import PROVIDER_KEY, the_settings
+
+ADMIN_KEY = "sk-ant-admin-simulated"
+NOWHERE = "http://127.0.0.1:1"
+
+
+def settings_with(directory: Path, url: str, **settings: Any) -> Settings:
+    return the_settings(
+        directory,
+        "postgresql://unused",
+        NOWHERE,
+        **{"ANTHROPIC_ADMIN_BASE_URL": url, "ANTHROPIC_ADMIN_API_KEY": ADMIN_KEY, **settings},
+    )
+
+
+async def checked(directory: Path, simulator: Simulator, **settings: Any) -> Check:
+    """The check, and nothing secret in it."""
+    chosen = settings_with(directory, simulator.url, **settings)
+    check = await check_reconciliation(chosen)
+    assert without_secrets([check], chosen) == [check]
+    return check
+
+
+def knows_our_key(simulator: Simulator) -> None:
+    message = RecordedMessage("msg", "claude-sonnet-4-6", {"input_tokens": 1}, final_usage={})
+    simulator.reports.calls.append(AnsweredCall(message, PROVIDER_KEY))
+
+
+async def test_an_accepted_admin_key_is_tested_with_two_small_requests(tmp_path: Path) -> None:
+    async with Simulator(in_turn()) as simulator:
+        knows_our_key(simulator)
+        check = await checked(tmp_path, simulator)
+
+    assert (check.status, simulator.url in check.detail) == ("ok", True), check
+    assert simulator.reports.requests == ["usage_report/messages", "api_keys"]
+
+
+async def test_key_ids_that_are_set_are_not_looked_up(tmp_path: Path) -> None:
+    async with Simulator(in_turn()) as simulator:
+        check = await checked(tmp_path, simulator, RUNTALLY_PROVIDER_KEY_IDS=key_id(PROVIDER_KEY))
+
+    assert (check.status, simulator.reports.requests) == ("ok", ["usage_report/messages"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "detail"),
+    [
+        ({"ANTHROPIC_ADMIN_API_KEY": None}, "warning", "ANTHROPIC_ADMIN_API_KEY is not set"),
+        ({"ANTHROPIC_ADMIN_API_KEY": PROVIDER_KEY}, "error", "are the same key"),
+    ],
+)
+async def test_a_missing_key_or_the_key_of_the_runs_is_never_sent(
+    tmp_path: Path, settings: Mapping[str, Any], status: str, detail: str
+) -> None:
+    async with Simulator(in_turn()) as simulator:
+        check = await checked(tmp_path, simulator, **settings)
+
+    assert (check.status, detail in check.detail) == (status, True), check
+    assert simulator.reports.requests == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "detail"),
+    [
+        (HttpError(401), "the provider does not accept ANTHROPIC_ADMIN_API_KEY"),
+        (HttpError(403), "needs an admin key of the organization"),
+        (HttpError(404), "the provider's Admin API"),
+        (HttpError(302), "(/v1/organizations/usage_report/messages: 302) Check ANTHROPIC_ADMIN_BASE_URL"),
+    ],
+)
+async def test_a_key_that_is_not_accepted_is_an_error_with_its_reason(
+    tmp_path: Path, failure: HttpError, detail: str
+) -> None:
+    async with Simulator(in_turn()) as simulator:
+        simulator.reports.failures.append(failure)
+        check = await checked(tmp_path, simulator)
+
+    assert (check.status, detail in check.detail) == ("error", True), check
+    assert len(simulator.reports.requests) == 1
+
+
+async def test_another_admin_key_than_the_organizations_is_refused(tmp_path: Path) -> None:
+    async with Simulator(in_turn()) as simulator:
+        check = await checked(tmp_path, simulator, ANTHROPIC_ADMIN_API_KEY="sk-ant-admin-other")
+
+    assert (check.status, "create an admin key" in check.detail) == ("error", True), check
+
+
+@pytest.mark.parametrize("auth", ["api_key", "local_session"])
+async def test_a_key_of_ours_that_the_provider_does_not_list_is_an_error(tmp_path: Path, auth: str) -> None:
+    own = {"ANTHROPIC_API_KEY": None if auth == "local_session" else PROVIDER_KEY}
+    async with Simulator(in_turn()) as simulator:
+        check = await checked(tmp_path, simulator, RUNTALLY_CLAUDE_AUTH=auth, **own)
+
+    assert (check.status, "set RUNTALLY_PROVIDER_KEY_IDS" in check.detail) == ("error", True), check
+
+
+@pytest.mark.parametrize("page", [{"data": {}}, [], {}])
+async def test_an_answer_that_is_no_report_is_an_error(tmp_path: Path, page: Any) -> None:
+    async with Simulator(in_turn()) as simulator:
+        simulator.reports.overridden = page
+        check = await checked(tmp_path, simulator)
+
+    assert (check.status, "unknown form" in check.detail) == ("error", True), check
+
+
+async def test_a_failure_that_passes_is_no_error(tmp_path: Path) -> None:
+    async with Simulator(in_turn()) as simulator:
+        knows_our_key(simulator)
+        simulator.reports.failures.append(HttpError(429, headers={"retry-after": "0"}))
+        check = await checked(tmp_path, simulator)
+
+    assert check.status == "ok", check
+
+
+async def test_a_host_that_cannot_be_reached_is_named_with_what_to_do(tmp_path: Path) -> None:
+    chosen = settings_with(tmp_path, "http://me:url-secret@127.0.0.1:1")
+    (check,) = without_secrets([await check_reconciliation(chosen)], chosen)
+
+    assert check.status == "error"
+    assert "ConnectError" in check.detail
+    assert "Check ANTHROPIC_ADMIN_BASE_URL (http://me:[hidden]@127.0.0.1:1)" in check.detail
