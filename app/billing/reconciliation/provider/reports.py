@@ -124,7 +124,7 @@ class ProviderReports:
         await self._client.__aexit__(kind, error, trace)
 
     async def check(self) -> None:
-        """Read a minute of the usage report, the smallest request that proves the key; raises like `usage`."""
+        """Read a minute of the usage report, the smallest request that proves the key."""
         end = floor_to(datetime.now(UTC), MINUTE)
         query = [*_span(Window(end - MINUTE, end)), ("bucket_width", "1m"), ("limit", "1")]
         _data(await self._get(USAGE_REPORT, [*query, *_grouped(("model",))]))
