@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
 from app.billing.reconciliation.records import Window
+from app.billing.reconciliation.schedule import CATCH_UP, HORIZON
 from app.billing.reconciliation.service import ProviderKeyUnknown, ReconciliationRunning
 from app.db import Database
 from app.simulator.admin_reports import key_id
@@ -21,6 +22,7 @@ from tests.integration.bookkeeping import OTHER_KEY, RUN_KEY, Bookkeeping, bookk
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = DAY + timedelta(hours=12)
+HOUR, DAYS = timedelta(hours=1), timedelta(days=1)
 TODAY = Window(DAY, DAY + timedelta(days=1))
 
 
@@ -35,6 +37,22 @@ async def books(database: Database) -> AsyncIterator[Bookkeeping]:
 async def rows(books: Bookkeeping, statement: str, **values: Any) -> list[Any]:
     async with books.database.transaction() as tx:
         return list(await tx.execute(text(statement), values))
+
+
+async def passed(books: Bookkeeping, now: datetime) -> list[tuple[datetime, datetime]]:
+    """What one pass of the job compares."""
+    return [(each.window.start, each.window.end) for each in await books.reconciliation.compare_due(now=now)]
+
+
+def covered(passes: list[list[tuple[datetime, datetime]]]) -> list[tuple[datetime, datetime]]:
+    """What passes have compared, with neighbours merged."""
+    merged: list[tuple[datetime, datetime]] = []
+    for start, end in sorted(window for each in passes for window in each):
+        if merged and merged[-1][1] >= start:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 async def test_a_later_comparison_supersedes_and_keeps_the_earlier_one(books: Bookkeeping) -> None:
@@ -102,18 +120,84 @@ async def test_the_claim_of_a_dead_process_expires(books: Bookkeeping) -> None:
 
 async def test_the_job_compares_complete_hours_and_the_day_before_them(books: Bookkeeping) -> None:
     late = NOON + timedelta(minutes=29)
-    first = await books.reconciliation.compare_due(now=late)
-    nothing = await books.reconciliation.compare_due(now=late)
-    second = await books.reconciliation.compare_due(now=late + timedelta(minutes=1))
-    after_a_week = await books.reconciliation.compare_due(now=late + timedelta(days=7))
 
-    def span(results: list[Any]) -> tuple[datetime, datetime]:
-        return results[0].window.start, results[-1].window.end
+    first = await passed(books, late)
+    nothing = await passed(books, late)
+    second = await passed(books, late + timedelta(minutes=1))
 
-    assert span(first) == (NOON - timedelta(hours=25), NOON - timedelta(hours=1))
+    assert first == [(NOON - 25 * HOUR, DAY), (DAY, NOON - HOUR)]
     assert nothing == []
-    assert span(second) == (NOON - timedelta(hours=24), NOON)
-    assert span(after_a_week) == (NOON, NOON + timedelta(days=7) - timedelta(hours=1))
+    assert second == [(NOON - 24 * HOUR, DAY), (DAY, NOON)]
+
+
+async def test_after_an_outage_of_days_every_hour_is_compared_some_days_in_each_pass(
+    books: Bookkeeping,
+) -> None:
+    await passed(books, NOON - 6 * DAYS)
+
+    passes = [await passed(books, NOON) for _ in range(4)]
+
+    latest = [(NOON - 25 * HOUR, DAY), (DAY, NOON - HOUR)]
+    assert passes[0][:2] == latest
+    assert [len(each) for each in passes] == [2 + CATCH_UP, 3, 0, 0]
+    assert covered(passes) == [(NOON - 6 * DAYS - HOUR, NOON - HOUR)]
+
+
+async def test_a_window_compared_by_hand_leaves_no_earlier_hour_out(books: Bookkeeping) -> None:
+    await passed(books, NOON - 3 * DAYS)
+    await books.compared(DAY - timedelta(days=1))
+    by_hand = Window(DAY, NOON - HOUR)
+    _ = [each async for each in books.reconciliation.compare(by_hand)]
+
+    found = await passed(books, NOON)
+
+    assert covered([found]) == [(NOON - 3 * DAYS - HOUR, DAY - timedelta(days=1))]
+    assert await passed(books, NOON) == []
+
+
+async def test_hours_whose_first_comparison_failed_are_not_lost(books: Bookkeeping) -> None:
+    books.simulator.reports.failures.append(HttpError(401))
+    assert await passed(books, NOON - 3 * DAYS) == []
+
+    passes = [await passed(books, NOON) for _ in range(2)]
+
+    assert covered(passes) == [(NOON - 4 * DAYS - HOUR, NOON - HOUR)]
+
+
+async def test_a_day_that_cannot_be_read_keeps_no_other_from_being_compared(books: Bookkeeping) -> None:
+    await passed(books, NOON - 6 * DAYS)
+    unreadable = DAY - 4 * DAYS
+    books.answered(unreadable + HOUR, {"input_tokens": 10**16})
+
+    passes = [await passed(books, NOON) for _ in range(4)]
+    known = books.simulator.reports.calls
+    known[:] = [call for call in known if call.at < unreadable]
+    repaired = await passed(books, NOON)
+
+    assert covered(passes) == [
+        (NOON - 6 * DAYS - HOUR, unreadable),
+        (unreadable + timedelta(days=1), NOON - HOUR),
+    ]
+    assert repaired == [(unreadable, unreadable + timedelta(days=1))]
+
+
+async def test_what_was_compared_before_it_happened_is_compared_again(books: Bookkeeping) -> None:
+    """The clock was a day ahead, and the database's was not."""
+    await passed(books, NOON)
+    await rows(
+        books,
+        "UPDATE reconciliations SET started_at = window_end - interval '1 hour' RETURNING id",
+    )
+
+    assert covered([await passed(books, NOON)]) == [(NOON - 25 * HOUR, NOON - HOUR)]
+
+
+async def test_after_an_outage_longer_than_the_horizon_it_begins_with_the_horizon(books: Bookkeeping) -> None:
+    await passed(books, NOON - timedelta(days=40))
+
+    passes = [await passed(books, NOON) for _ in range(12)]
+
+    assert covered(passes) == [(NOON - HOUR - HORIZON, NOON - HOUR)]
 
 
 async def test_reports_are_read_over_pages_and_after_failures(books: Bookkeeping) -> None:

@@ -29,6 +29,7 @@ from app.billing.reconciliation.records import (
     counts_from,
     normal_dimensions,
 )
+from app.billing.reconciliation.schedule import History
 from app.billing.reconciliation.tables import (
     price_differences,
     reconciled_usage,
@@ -72,6 +73,27 @@ _RECORDED = text(
 _IN_PARTS = text(
     "((jsonb_typeof(provider_usage -> 'iterations') = 'array') IS TRUE"
     " OR (jsonb_typeof(provider_usage -> 'server_tool_use') = 'object') IS TRUE)"
+)
+
+
+_COMPARED = text(
+    """
+    SELECT lower(part) AS start, upper(part) AS "end"
+      FROM (SELECT unnest(range_agg(tstzrange(window_start, window_end))) AS part
+              FROM reconciliations
+             WHERE state = 'complete' AND window_end > :start AND window_start < :end
+               AND window_end <= started_at) AS merged
+     ORDER BY 1
+    """
+)
+"""A window that was compared before it had ended is from a clock that was wrong."""
+
+_FAILURES = text(
+    """
+    SELECT window_start AS start, max(finished_at) AS failed_at
+      FROM reconciliations WHERE state = 'failed' AND window_end > :start AND window_start < :end
+     GROUP BY 1
+    """
 )
 
 
@@ -195,11 +217,16 @@ async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow, *, gone
     return True
 
 
-async def find_last_end(reader: Reader, *, until: datetime) -> datetime | None:
-    """The latest end of a comparison; later ones than `until` are from a clock that was wrong."""
-    statement = select(func.max(_runs.window_end)).where(_runs.state == "complete", _runs.window_end <= until)
-    found: datetime | None = (await reader.execute(statement)).scalar()
-    return found
+async def find_history(reader: Reader, span: Window) -> History:
+    """What was compared in a time, and what failed."""
+    first = select(func.min(_runs.window_start)).where(_runs.window_start < span.end)
+    compared = (await reader.execute(_COMPARED, span._asdict())).mappings()
+    failures = (await reader.execute(_FAILURES, span._asdict())).mappings()
+    return History(
+        compared=[Window(row["start"], row["end"]) for row in compared],
+        first_start=(await reader.execute(first)).scalar(),
+        failures={row["start"]: row["failed_at"] for row in failures},
+    )
 
 
 async def find_differences(

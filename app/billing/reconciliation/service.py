@@ -38,11 +38,12 @@ from app.billing.reconciliation.repository import (
     fail,
     find_differences,
     find_equal_receipts,
-    find_last_end,
+    find_history,
     find_price_differences,
     find_receipts_in_parts,
     find_recorded,
 )
+from app.billing.reconciliation.schedule import HORIZON, due
 from app.db import Database
 from app.errors import AppError, Conflict
 from app.ids import AccountId, new_uuid
@@ -52,10 +53,6 @@ log = structlog.get_logger(__name__)
 EVERY_S = 600.0
 """How often it is checked whether another hour can be compared."""
 
-REPEATED = timedelta(hours=24)
-"""How much is compared again each time: reports and receipts may be late."""
-
-_MOST = timedelta(days=31)
 _LEASE = timedelta(minutes=15)
 _RELEASE_S = 3.0
 _MARGIN = 2 * REACH
@@ -118,18 +115,18 @@ class Reconciliation:
         await forever(self.compare_due, EVERY_S, name="reconciliation")
 
     async def compare_due(self, *, now: datetime | None = None) -> list[ReconciledWindow]:
-        """Compare the hours that are complete and were not compared, and the day before them again."""
+        """Compare what is due; what remains, or fails, is due in the next pass."""
         end = self.latest_end(now)
         async with self._database.snapshot() as reader:
-            compared_to = await find_last_end(reader, until=end)
-        if compared_to is not None and compared_to >= end:
-            return []
-        start = end - REPEATED if compared_to is None else min(compared_to, end - REPEATED)
+            history = await find_history(reader, Window(end - HORIZON, end))
+        results: list[ReconciledWindow] = []
         try:
-            return [each async for each in self.compare(Window(max(start, end - _MOST), end))]
+            for part in due(end, history):
+                results += [each async for each in self.compare(part)]
         except (ReconciliationRunning, ReportsUnavailable, ProviderKeyUnknown):
             # Another server does it; or the failure is logged and stored, and the next call tries again.
-            return []
+            pass
+        return results
 
     def latest_end(self, now: datetime | None = None) -> datetime:
         """The end of the latest hour that the provider's reports contain completely."""

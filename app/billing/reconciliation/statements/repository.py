@@ -40,7 +40,7 @@ _ACCOUNT = text(
 
 
 async def find_compared_until(reader: Reader) -> datetime | None:
-    """Until when everything was compared at least once."""
+    """The end of the latest hour that was compared."""
     statement = select(func.max(_runs.window_end)).where(
         _runs.state == "complete", _runs.window_end <= func.clock_timestamp()
     )
