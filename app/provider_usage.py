@@ -21,8 +21,8 @@ Reported = Mapping[str, Any]
 MOST_TOKENS = 1_000_000_000
 """Limit per message and kind: above any context window, far below what sums can hold."""
 
-MOST_BYTES = 16 * 1024
-"""Limit of a usage object as JSON: a hundred times a usual one."""
+MOST_BYTES = 64 * 1024
+"""Limit of a usage object as JSON: that of a message with about 250 iterations."""
 
 OVERSIZED = "oversized"
 """The key that stands for the rest of an object over the limit; it has no price."""
@@ -40,6 +40,8 @@ FALLBACK = "fallback_message"
 _NESTED = ("cache_creation", "server_tool_use")
 _KEPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation")
 _INVALID = "_invalid"
+_SHORT = (*TOKEN_COUNTS, *_NESTED, "inference_geo", "service_tier", "speed")
+_SHORT_BYTES = 1024
 _COUNT_SUFFIXES = ("_tokens", "_requests")
 _SHOWN_CHARS = 60
 
@@ -48,12 +50,7 @@ def clean_usage(usage: Any) -> dict[str, Any]:
     """The usage object as it can be stored; unambiguous counts (`"12"`, `12.0`) become integers."""
     if not isinstance(usage, dict):
         return {}
-    cleaned = _with_counts(storable(usage))
-    if len(json.dumps(cleaned)) <= MOST_BYTES:
-        return cleaned
-    log.error("usage.oversized", keys=len(cleaned))
-    kept = {name: count for name in TOKEN_COUNTS if (count := count_of(cleaned.get(name))) is not None}
-    return {**kept, OVERSIZED: True}
+    return _bounded(_with_counts(storable(usage)))
 
 
 def count_of(value: Any) -> int | None:
@@ -78,7 +75,8 @@ def merge_usage(start: Reported, delta: Reported) -> dict[str, Any]:
         elif not (name in _KEPT and _is_zero(value)):
             usage[name] = _updated(usage.get(name), value) if name == "server_tool_use" else value
             usage.pop(f"{name}{_INVALID}", None)
-    return usage
+    # Each of many deltas may add other keys.
+    return _bounded(usage)
 
 
 def token_usage(reported: Reported) -> TokenUsage:
@@ -158,6 +156,16 @@ def object_of(value: Any) -> Reported:
 def shown(value: Any) -> str:
     """A value of the provider for a log line or a receipt, cut to a readable length."""
     return json.dumps(value)[:_SHOWN_CHARS]
+
+
+def _bounded(usage: dict[str, Any]) -> dict[str, Any]:
+    """The object, or what is short of its known keys if it is over the limit."""
+    if len(json.dumps(usage)) <= MOST_BYTES:
+        return usage
+    log.error("usage.oversized", keys=len(usage))
+    known = {name: usage[name] for name in _SHORT if name in usage}
+    short = {name: value for name, value in known.items() if len(json.dumps(value)) <= _SHORT_BYTES}
+    return {**short, OVERSIZED: True}
 
 
 def _is_valid(name: str, value: Any) -> bool:

@@ -231,7 +231,7 @@ class Exchange:
         finally:
             if not is_whole:
                 await _run_to_completion(self._record_cut_json(bytes(body), response, call))
-        self._record_json(bytes(body), _provider_call(response, call), call)
+        self._record_json(bytes(body), response, call)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
 
     async def _record_cut_json(self, body: bytes, response: httpx.Response, call: Call) -> None:
@@ -248,10 +248,10 @@ class Exchange:
         )
         call.on_usage(cut.counted(prompt=prompt, output=output))
 
-    def _record_json(self, body: bytes, provider_call: ProviderCall, call: Call) -> None:
+    def _record_json(self, body: bytes, response: httpx.Response, call: Call) -> None:
         message = parse_message(
             body,
-            call=provider_call,
+            call=_provider_call(response, call),
             prompt_tokens=call.size.estimate.prompt_tokens,
             longest_output=call.size.maximum.output_tokens,
         )
@@ -260,7 +260,17 @@ class Exchange:
         elif is_error(body):
             call.on_refused()
         else:
-            call.on_unreadable(output_tokens=0, request_id=provider_call.provider_request_id)
+            self._record_disguised(body, response, call)
+
+    def _record_disguised(self, body: bytes, response: httpx.Response, call: Call) -> None:
+        """Record a stream that begins like JSON: agents skip a first line that is none of an event."""
+        fold = _fold_of(response, call)
+        fold.feed(body)
+        if (message := fold.finish()) is not None:
+            call.on_usage(message)
+        else:
+            tokens = fold.received_tokens()
+            call.on_unreadable(output_tokens=tokens, request_id=fold.call.provider_request_id)
 
 
 def _append(body: bytearray, chunk: bytes) -> None:
@@ -300,6 +310,9 @@ def _provider_call(response: httpx.Response, call: Call) -> ProviderCall:
 
 def _start_event(response: httpx.Response, decoder: BodyDecoder) -> dict[str, Any]:
     dropped = _DROPPED_HEADERS if decoder.is_identity else _DROPPED_HEADERS | _HEADERS_OF_ENCODED
+    if "transfer-encoding" in response.headers:
+        # It decides how long the body is, whatever length stands beside it.
+        dropped = dropped | {b"content-length"}
     headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
     return {"type": "http.response.start", "status": response.status_code, "headers": headers}
 

@@ -13,7 +13,7 @@ import structlog
 
 from app.clock.clock import Clock
 from app.concurrency.time_slice import TimeSlice
-from app.provider_usage import MOST_TOKENS
+from app.provider_usage import count_of
 from app.tls import tls_context
 
 log = structlog.get_logger(__name__)
@@ -24,6 +24,7 @@ COUNT_TOKENS = "/v1/messages/count_tokens"
 _CONNECT_S = 10.0
 _COUNT_S = 2.0
 _COUNT_BYTES = 64 * 1024
+_COUNT_ERRORS = (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError, RecursionError)
 _COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking")
 _REQUEST_WRITTEN = "http11.send_request_body.complete"
 """httpcore's trace event for a request that was written completely."""
@@ -37,7 +38,7 @@ _BETAS = b"anthropic-beta"
 _PROFILES_BETA = b"user-profiles-2026-09-04"
 _REPLACED_HEADERS = {
     _PROFILE,
-    *(b"host", b"content-length", b"accept-encoding"),
+    *(b"host", b"content-length", b"accept-encoding", b"content-encoding"),
     *(b"x-api-key", b"authorization", b"proxy-authorization", b"cookie"),
     *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding"),
     *(b"upgrade", b"expect"),
@@ -148,7 +149,7 @@ class Upstream:
                     # A message has a few tokens besides its text; the shortest message shows how many.
                     self._overheads[model] = await self._counted(model, ".") - 1
                 return max(0, await self._counted(model, text) - self._overheads[model])
-        except (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        except _COUNT_ERRORS as error:
             log.warning("gateway.count_failed", reason=type(error).__name__)
             return None
 
@@ -160,7 +161,7 @@ class Upstream:
                 return await self._input_tokens(
                     {name: request[name] for name in _COUNTED_FIELDS if name in request}
                 )
-        except (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except _COUNT_ERRORS as error:
             log.warning("gateway.count_failed", reason=type(error).__name__)
             return None
 
@@ -179,9 +180,9 @@ class Upstream:
                 await time_slice.checkpoint()
         finally:
             await response.aclose()
-        count = int(json.loads(answer)["input_tokens"])
-        if not 0 <= count <= MOST_TOKENS:
-            raise ValueError(count)
+        count = count_of(json.loads(answer)["input_tokens"])
+        if count is None:
+            raise ValueError
         return count
 
 

@@ -57,6 +57,9 @@ RESTARTED = "the provider reported different numbers for this message; the highe
 
 _MOST_DIGITS = 20
 
+_WITH_NUMBERS = {b"", b"message_start", b"message_delta"}
+"""Events that may have the numbers of a message, by name; an event may have none."""
+
 
 class AnswerTooLarge(Exception):
     """A response of the provider exceeds a limit."""
@@ -114,6 +117,8 @@ class StreamFold:
     """Whether the first line of the current event was the whole event."""
     _raw: dict[str, Any] = field(default_factory=dict)
     _restarted: bool = False
+    _is_blind: bool = False
+    """Whether an event could not be read that may have had the message's numbers."""
     _content: ReceivedContent = field(default_factory=ReceivedContent)
     _recorded: tuple[int, int] = (0, 0)
     """Tokens and searches that `grown` has returned."""
@@ -172,7 +177,9 @@ class StreamFold:
             output_tokens=max(known.output_tokens, arrived),
             web_search_requests=max(known.web_search_requests, self._content.searches),
         )
-        unreadable = _unreadable(self._raw, ("input_tokens",))
+        unreadable = _unreadable(self._raw, _NEEDED if self._is_blind else ("input_tokens",))
+        if self._is_blind:
+            unreadable = unreadable or ("output_tokens",)
         note = UNCOUNTED if unreadable else message.note
         return replace(message, usage=usage, output_estimated=True, unreadable=unreadable, note=note)
 
@@ -190,6 +197,7 @@ class StreamFold:
             self._is_handled = not line.is_whole
             return self._event(event, len(line.data))
         if line.is_whole:
+            self._is_blind = self._is_blind or line.event in _WITH_NUMBERS
             self._warn(len(line.data))
         return False
 
@@ -348,14 +356,22 @@ def _parsed(data: bytes) -> Any:
     if count_parts(data) > MOST_PARTS:
         return None
     try:
-        return json.loads(data, parse_int=_int)
+        # Agents replace what is no UTF-8, too: it must not hide the numbers beside it.
+        text = data.decode("utf-8-sig", "replace")
+        return json.loads(text, parse_int=_int, parse_float=_float, parse_constant=str)
     except (ValueError, RecursionError):
         return None
 
 
-def _int(digits: str) -> int | None:
+def _int(digits: str) -> int | str:
     # Python refuses to parse numbers of thousands of digits, and with them the whole event.
-    return int(digits) if len(digits) <= _MOST_DIGITS else None
+    return int(digits) if len(digits) <= _MOST_DIGITS else f"{digits[:_MOST_DIGITS]}..."
+
+
+def _float(text: str) -> float | str:
+    # What no number can hold stays visible: as an infinity it could not be stored.
+    number = float(text)
+    return number if math.isfinite(number) else text[:_MOST_DIGITS]
 
 
 def _object(value: Any) -> Mapping[str, Any]:

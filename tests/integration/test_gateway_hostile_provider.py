@@ -8,11 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
+from app.gateway.call import ESTIMATED
+from app.gateway.upstream import Upstream
 from app.gateway.wire import MAX_JSON_BYTES
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
-from tests.integration.gateway_seam import STREAMED, Seam, gateway_to
+from app.server.loopback import DropConnection, Receive, Scope, Send, read_body, serve_on_loopback
+from app.simulator import wire
+from app.simulator.script import Reply, Text
+from tests.integration.gateway_seam import MODEL, STREAMED, WORDS, Seam, gateway_to
 from tests.integration.test_gateway_cut_short import a_start
 
 JSON = (b"content-type", b"application/json")
@@ -110,3 +115,43 @@ def _request(seam: Seam) -> bytes:
     return (
         f"POST {path}/v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
     )
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"input_tokens": 1e400}', b'{"input_tokens": NaN}', b'{"input_tokens": true}', b"[" * 60_000]
+)
+async def test_a_prompt_that_cannot_be_counted_is_charged_as_estimated(body: bytes) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await read_body(receive)
+        await send({"type": "http.response.start", "status": 200, "headers": [JSON]})
+        if not scope["path"].endswith("/count_tokens"):
+            raise DropConnection
+        await send({"type": "http.response.body", "body": body})
+
+    async with serve_on_loopback(answer) as url, gateway_to(url) as seam:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await seam.send_message()
+        async with Upstream(base_url=url, api_key="k") as provider:
+            counted = await provider.count("m", "text")
+
+    assert counted is None
+    assert [(each.message_id, each.note) for each in seam.noted.closed] == [("unanswered-1", ESTIMATED)]
+
+
+async def test_a_length_beside_chunks_does_not_cut_the_answer_off() -> None:
+    stream = b"".join(map(wire.sse, wire.events(Reply([Text(WORDS)]), model=MODEL)))
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(stream), stream))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, gateway_to(f"http://127.0.0.1:{port}") as seam:
+        response = await seam.send_message()
+
+    assert response.content == stream
+    assert seam.noted.last.complete

@@ -55,6 +55,7 @@ async def an_answer(body: bytes, *, piece: int = 65_536, **headers: str) -> Asyn
         pytest.param({"content_type": JSON}, b"\xef\xbb\xbf \n" + BODY, id="a byte order mark before JSON"),
         pytest.param({"content_type": SSE}, over_several_lines(STREAM), id="data in several lines"),
         pytest.param({"content_type": SSE}, STREAM.replace(b"data: ", b"data:"), id="no space"),
+        pytest.param({"content_type": SSE}, b"{}\n\n" + STREAM, id="a stream that begins like JSON"),
         pytest.param({"content_encoding": "gzip"}, gzip.compress(STREAM), id="gzip"),
         pytest.param({"content_encoding": "gzip", "content_type": JSON}, gzip.compress(BODY), id="gzip JSON"),
         pytest.param({"content_encoding": "Deflate"}, zlib.compress(STREAM), id="deflate"),

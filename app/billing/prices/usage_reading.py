@@ -97,13 +97,16 @@ def _sampled_parts(
     sampled = [_part(each, model) for each in iterations if each.get("type") in _SAMPLED]
     if not sampled:
         return [whole], []
+    unexplained = f"iterations={len(sampled)} do not add up to the counts of the message"
     if _same_prompt(sampled, usage):
+        if sum(part.usage.output_tokens for part in sampled) > usage.output_tokens:
+            return [whole], [unexplained]
         return _with_output(sampled, usage), []
     serving = [part for part in sampled if part.model == model]
     declined = [part for part in sampled if part.model != model and part.usage.output_tokens]
     if _same_prompt(serving, usage) or len(serving) == len(sampled):
         return [whole, *declined], []
-    return [whole, *declined], [f"iterations={len(sampled)} do not add up to the counts of the message"]
+    return [whole, *declined], [unexplained]
 
 
 def _same_prompt(parts: list[PricedPart], usage: TokenUsage) -> bool:
@@ -117,7 +120,7 @@ def _with_output(parts: list[PricedPart], usage: TokenUsage) -> list[PricedPart]
     output = usage.output_tokens - sum(part.usage.output_tokens for part in others)
     counts = TokenUsage(
         input_tokens=last.usage.input_tokens,
-        output_tokens=max(0, output),
+        output_tokens=output,
         cache_read_tokens=last.usage.cache_read_tokens,
         cache_write_5m_tokens=last.usage.cache_write_5m_tokens,
         cache_write_1h_tokens=last.usage.cache_write_1h_tokens,
@@ -142,7 +145,7 @@ def _unknown_keys(reported: Reported, iterations: list[Reported], others: Mappin
             yield from _invalid(name, value)
         elif name not in _KNOWN and name not in others and value not in _NOTHING:
             yield f"{identifier(name)}={shown(value)}"
-    yield from _nested_unknown("cache_creation", reported.get("cache_creation"), set(CACHE_WRITES))
+    yield from _unknown_writes("cache_creation", reported)
     yield from _nested_unknown("server_tool_use", reported.get("server_tool_use"), None)
     yield from _credit(object_of(object_of(reported.get("fallback_credit")).get("status")))
     for each in iterations:
@@ -161,9 +164,17 @@ def _unknown_of_iteration(iteration: Reported) -> Iterator[str]:
             yield from _invalid(f"iterations.{name}", value)
         elif name not in _OF_ITERATION and value not in _NOTHING:
             yield f"iterations.{identifier(name)}={shown(value)}"
-    yield from _nested_unknown(
-        "iterations.cache_creation", iteration.get("cache_creation"), set(CACHE_WRITES)
-    )
+    yield from _unknown_writes("iterations.cache_creation", iteration)
+
+
+def _unknown_writes(name: str, counts: Reported) -> Iterator[str]:
+    """What is unknown of cache writes: their breakdown may be incomplete, but not more than their sum."""
+    breakdown = counts.get("cache_creation")
+    yield from _nested_unknown(name, breakdown, set(CACHE_WRITES))
+    written = count_of(counts.get("cache_creation_input_tokens"))
+    parts = sum(count_of(object_of(breakdown).get(each)) or 0 for each in CACHE_WRITES)
+    if written is not None and parts > written:
+        yield f"{name}={parts} of {written} tokens"
 
 
 def _nested_unknown(name: str, value: Any, known: set[str] | None) -> Iterator[str]:

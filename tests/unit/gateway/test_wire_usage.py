@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.gateway.wire import RESTARTED, UNCOUNTED, StreamFold, is_error, parse_message
+from app.provider_usage import MOST_BYTES, OVERSIZED
 from app.simulator import wire
 from app.simulator.script import HttpError
 from app.usage import TokenUsage
@@ -55,6 +56,53 @@ def test_of_different_numbers_for_one_message_the_highest_count() -> None:
     assert usage([*EVENTS, delta(output_tokens=5)]) == (10, 99, RESTARTED)
     assert usage([*EVENTS, delta(output_tokens=500)]) == (10, 500, None)
     assert usage([EVENTS[0], delta(None, output_tokens=9), delta(output_tokens=8)]) == (10, 8, None)
+
+
+@pytest.mark.parametrize("count", ["NaN", "-Infinity", "1e400", "1" + "0" * 30])
+def test_a_number_that_no_number_can_hold_is_no_missing_one(count: str) -> None:
+    for name in ("new_counter", "output_tokens"):
+        fold = of(EVENTS[:1])
+        event = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {name: "?"}}
+        fold.feed(wire.sse(event).replace(b'"?"', count.encode()))
+
+        assert fold.message is not None
+        reported = fold.message.reported
+        kept = str(reported.get(f"{name}_invalid", reported.get(name)))
+        assert count.startswith(kept.rstrip("."))
+
+
+def test_what_is_no_utf_8_does_not_hide_the_numbers_beside_it() -> None:
+    fold = of(EVENTS[:1])
+    fold.feed(wire.sse({**delta(output_tokens=77), "x": "?"}).replace(b"?", b"\xe9"))
+    body = {"id": "m", "content": [{"text": "?"}], "usage": {"input_tokens": 5, "output_tokens": 6}}
+    whole = parse_message(json.dumps(body).encode().replace(b"?", b"\xff"), call=CALL)
+
+    assert fold.message is not None
+    assert (fold.message.complete, fold.message.usage.output_tokens) == (True, 77)
+    assert whole is not None
+    assert whole.usage == TokenUsage(input_tokens=5, output_tokens=6)
+
+
+@pytest.mark.parametrize("event", ["", "event: message_delta\n", "event: content_block_delta\n"])
+def test_numbers_that_cannot_be_read_are_named(event: str) -> None:
+    fold = of(EVENTS[:1])
+    fold.feed(f"{event}data: {{broken\n\n".encode())
+    message = fold.finish()
+
+    assert message is not None
+    assert message.unreadable == (() if "content" in event else ("output_tokens",))
+
+
+def test_many_deltas_make_no_larger_usage_than_one() -> None:
+    fold = of(EVENTS[:1])
+    for number in range(5):
+        more = {f"key_{number}_{each}": each for each in range(1_500)}
+        fold.feed(wire.sse({**delta(), "usage": {"output_tokens": 77, **more}}))
+
+    assert fold.message is not None
+    assert fold.message.usage.output_tokens == 77
+    assert fold.message.reported[OVERSIZED] is True
+    assert len(json.dumps(fold.message.reported)) <= MOST_BYTES
 
 
 def test_a_body_without_a_message_is_none_and_an_error_is_one() -> None:

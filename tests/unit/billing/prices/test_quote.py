@@ -105,7 +105,22 @@ def test_each_dimension_has_its_price(extra: dict[str, Any], model: str, dollars
         ({"iterations": ["x"]}, "iterations=not objects", "0.0180"),
         ({"cache_read_input_tokens": -5}, "cache_read_input_tokens=-5", "0.0180"),
         ({"fallback_credit": {"status": {"type": "redeemed"}}}, 'fallback_credit="redeemed"', "0.0180"),
-        ({"padding": "x" * 20_000}, "oversized=true", "0.0180"),
+        ({"padding": "x" * 70_000}, "oversized=true", "0.0180"),
+        ({"padding": "x" * 70_000, "service_tier": "batch"}, "oversized=true", "0.0090"),
+        ({"padding": "x" * 70_000, "cache_creation": {"x" * 2_000: 0}}, "oversized=true", "0.0180"),
+        (
+            {
+                "cache_creation_input_tokens": 100,
+                "cache_creation": {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 70},
+            },
+            "cache_creation=130 of 100 tokens",
+            "0.0185325",
+        ),
+        (
+            {"iterations": [{"type": "message", "input_tokens": 500, "output_tokens": 501}] * 2},
+            "iterations=2 do not add up to the counts of the message",
+            "0.0180",
+        ),
     ],
 )
 def test_what_nobody_knows_is_never_priced_as_if_it_did_not_matter(
