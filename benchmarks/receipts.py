@@ -12,6 +12,7 @@ at a steady rate, and each is timed from `record` until its receipt is committed
 import argparse
 import asyncio
 import contextlib
+import gc
 import itertools
 import json
 import statistics
@@ -252,6 +253,8 @@ async def main(*, rounds: int, receipts: int, rate: float, seconds: float) -> No
             try:
                 await database.migrate()
                 key, _ = await Accounts(database).create_key("benchmark", ["receipts:read"])
+                # As the server does when it has started.
+                gc.freeze()
                 async with delivered_queue(database, directory / "journal") as queue:
                     await throughput(connection, queue, key, rounds=rounds, receipts=receipts)
                     await latency(queue, key, rate=rate, seconds=seconds)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.billing.prices.model_price import ModelPrice
 from app.billing.prices.usage_reading import ADVISOR, Dimension, PricedPart, UsageReading, read_usage
@@ -57,8 +57,7 @@ class BilledUsage:
         return self.stop_reason == "refusal" and not self.usage.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class PriceLine:
+class PriceLine(NamedTuple):
     """One thing that is charged: `quantity` times `unit_price_usd`."""
 
     part: str
@@ -151,7 +150,9 @@ def token_lines(
 
 def plain(value: Decimal) -> str:
     """A decimal without exponent and without trailing zeros."""
-    text = f"{value:f}"
+    text = str(value)
+    if "E" in text:
+        text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -204,4 +204,6 @@ def _credit(status: Reported) -> Iterator[str]:
 
 def factor_value(value: Any) -> str | None:
     """A value of a dimension as text; None if the provider reported none."""
-    return None if value in _NOTHING else identifier(value if isinstance(value, str) else shown(value))
+    if isinstance(value, str):
+        return identifier(value) if value else None
+    return None if value in _NOTHING else identifier(shown(value))

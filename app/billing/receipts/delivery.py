@@ -17,8 +17,9 @@ from app.ids import RunKey
 
 log = structlog.get_logger(__name__)
 
-BATCH = 500
-"""Receipts of one statement. While a statement executes, the receipts of the next one collect."""
+BATCH = 1000
+"""Receipts of one statement. While a statement executes, the receipts of the next one collect. A statement
+locks the accounts of its receipts for about 0.08 ms each."""
 
 CLOSE_TIMEOUT_S = 3.0
 """How long a stopping server waits for the database; the remaining receipts stay in the journal."""

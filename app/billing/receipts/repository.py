@@ -1,14 +1,14 @@
 """SQL for receipts."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, Exists, exists, func, select, text, tuple_
+from pydantic_core import to_json
+from sqlalchemy import Column, Exists, Numeric, exists, func, select, text, tuple_
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
@@ -24,15 +24,30 @@ _receipts = charge_receipts.c
 _DIALECT = registry.load("postgresql")()
 _INSERTED = tuple(column for column in _receipts if column.name != "created_at")
 _NAMES = ", ".join(column.name for column in _INSERTED)
-_ARRAYS = ", ".join(
-    f"CAST(:{column.name} AS {column.type.compile(dialect=_DIALECT)}[])" for column in _INSERTED
-)
+_AS_TEXT: Mapping[type, Callable[[Any], str]] = {
+    Numeric: str,
+    JSONB: lambda value: to_json(value).decode(),
+}
+"""How values of these types are sent: PostgreSQL reads text faster than Python encodes them."""
+
+
+def _kind(column: Column[Any]) -> str:
+    return column.type.compile(dialect=_DIALECT)
+
+
+def _array(column: Column[Any]) -> str:
+    kind = "TEXT" if type(column.type) in _AS_TEXT else _kind(column)
+    return f"CAST(:{column.name} AS {kind}[])"
+
+
+_ARRAYS = ", ".join(map(_array, _INSERTED))
+_VALUES = ", ".join(f"CAST({column.name} AS {_kind(column)})" for column in _INSERTED)
 
 _INSERT = text(
     f"""
     WITH inserted AS (
         INSERT INTO charge_receipts ({_NAMES}, created_at)
-        SELECT *, clock_timestamp() FROM unnest({_ARRAYS})
+        SELECT {_VALUES}, clock_timestamp() FROM unnest({_ARRAYS}) AS new ({_NAMES})
         ON CONFLICT ON CONSTRAINT uq_charge_receipts_source DO NOTHING
         RETURNING id, account_id, run_id, charged_credits, used_at
     ), debited AS (
@@ -144,9 +159,8 @@ def adjustment_exists(source_system: str) -> Exists:
 
 def _stored(column: Column[Any], receipts: Sequence[NewReceipt]) -> list[Any]:
     values = list(map(attrgetter(column.name), receipts))
-    if not isinstance(column.type, JSONB):
-        return values
-    return [None if value is None else json.dumps(value) for value in values]
+    as_text = _AS_TEXT.get(type(column.type))
+    return values if as_text is None else [None if value is None else as_text(value) for value in values]
 
 
 def receipt_of(row: RowMapping) -> Receipt:
