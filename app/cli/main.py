@@ -273,7 +273,7 @@ def verify(
         list[Path] | None, typer.Option(help="Exports of before: their roots must still be there.")
     ] = None,
 ) -> None:
-    """Check that no receipt, ledger entry or root was changed, removed or added; exits with 1 otherwise."""
+    """Check that no receipt, ledger entry, root or sum was changed, removed or added; if so, exits with 1."""
     from app.cli.chain import verify_database
 
     with explained():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 
@@ -156,6 +156,19 @@ async def attacker(url: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def a_copy(postgres: str, template: str) -> AsyncIterator[str]:
+    """A copy of a database on this server."""
+    name, server = f"test_{uuid4().hex}", postgres.rpartition("/")[0]
+    admin = await asyncpg.connect(postgres)
+    try:
+        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+        yield f"{server}/{name}"
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        await admin.close()
 
 
 async def rechain(connection: asyncpg.Connection, account: UUID) -> None:

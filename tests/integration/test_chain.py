@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +20,7 @@ from tests.integration.chain_books import (
     ENTRIES,
     SEALED,
     Books,
+    a_copy,
     attacker,
     checked,
     exported,
@@ -34,19 +34,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 CHANGED = "its content, its hash or its predecessor was changed"
 
 Attack = Callable[[asyncpg.Connection, Books], Awaitable[object]]
-
-
-@asynccontextmanager
-async def a_copy(postgres: str, template: str) -> AsyncIterator[str]:
-    """A copy of a database on this server."""
-    name, server = f"test_{uuid4().hex}", postgres.rpartition("/")[0]
-    admin = await asyncpg.connect(postgres)
-    try:
-        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
-        yield f"{server}/{name}"
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    finally:
-        await admin.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

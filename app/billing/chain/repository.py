@@ -93,23 +93,6 @@ _UNCHAINED = text(
     """
 )
 
-_WRONG_BALANCES = text(
-    """
-    SELECT account.account_id
-      FROM credit_accounts AS account
-     CROSS JOIN LATERAL (
-         SELECT coalesce(sum(credits) FILTER (WHERE kind = 'grant'), 0) AS granted,
-                coalesce(sum(credits) FILTER (WHERE kind = 'adjustment'), 0) AS adjusted,
-                coalesce(-sum(credits) FILTER (WHERE kind = 'debit'), 0) AS spent,
-                coalesce(-sum(credits) FILTER (WHERE kind IN ('reservation', 'release')), 0) AS reserved
-           FROM credit_ledger AS entry WHERE entry.account_id = account.account_id
-     ) AS summed
-     WHERE account.account_id = :account_id
-       AND (account.granted, account.adjusted, account.spent, account.reserved)
-           IS DISTINCT FROM (summed.granted, summed.adjusted, summed.spent, summed.reserved)
-    """
-)
-
 
 async def find_heads(reader: Reader) -> dict[UUID, ChainHead]:
     """The newest link of each account."""
@@ -203,12 +186,6 @@ async def find_unchained(reader: Reader, account_id: UUID, *, limit: int) -> lis
     """Entries and receipts of an account that are in no chain."""
     found = await reader.execute(_UNCHAINED, {"account_id": account_id, "limit": limit})
     return list(found.scalars())
-
-
-async def has_wrong_balance(reader: Reader, account_id: UUID) -> bool:
-    """Whether the sums of an account are not those of its ledger."""
-    found = await reader.execute(_WRONG_BALANCES, {"account_id": account_id})
-    return found.first() is not None
 
 
 async def find_time(tx: Transaction) -> datetime:

@@ -1,0 +1,1 @@
+"""Sums that triggers keep, recomputed from ledger and receipts."""

@@ -1,0 +1,171 @@
+"""SQL that recomputes sums. Times are read as text: altered ones may be outside of what Python has."""
+
+import json
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+
+from app.billing.chain.sums.records import LedgerSums, WrongRollup
+from app.billing.reports.tables import usage_rollups
+from app.db import Reader
+
+_FIRST_ID = -(2**63)
+
+_LEDGER = text(
+    """
+    SELECT kind, month, sum(credits) AS credits, max(id) AS last
+      FROM (SELECT id, kind, credits, CASE kind WHEN 'debit' THEN
+                       to_char(coalesce(used_at, created_at) AT TIME ZONE 'UTC', 'YYYY-MM') END AS month
+              FROM credit_ledger WHERE account_id = :account_id AND id > :after
+             ORDER BY id LIMIT :limit) AS part
+     GROUP BY kind, month
+    """
+)
+
+_ACCOUNT = text(
+    """
+    SELECT granted, adjusted, spent, reserved, CAST(spent_by_month AS text) AS spent_by_month
+      FROM credit_accounts WHERE account_id = :account_id
+    """
+)
+
+_ACCOUNTS = text(
+    """
+    WITH RECURSIVE account AS (
+        (SELECT account_id FROM usage_rollups ORDER BY account_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT account_id FROM usage_rollups AS held WHERE held.account_id > account.account_id
+                 ORDER BY account_id LIMIT 1)
+          FROM account WHERE account_id IS NOT NULL
+    )
+    SELECT account_id FROM account WHERE account_id IS NOT NULL
+     UNION SELECT account_id FROM credit_accounts
+    """
+)
+"""One look into the index for each account."""
+
+_GROUPS = ("bucket", "model", "graph_id", "api_key_id")
+_SUMS = [column.name for column in usage_rollups.columns if not column.primary_key]
+_TIME = "CAST(CAST(:{} AS text) AS timestamptz)"
+_BUCKET = "date_bin('15 minutes', used_at, 'epoch')"
+
+_SLICE_END = text(
+    f"""
+    SELECT CAST({_BUCKET} + interval '15 minutes' AS text) AS slice_end
+      FROM charge_receipts WHERE account_id = :account_id AND used_at >= {_TIME.format("start")}
+     ORDER BY used_at LIMIT 1 OFFSET :most
+    """  # noqa: S608 - constants
+)
+
+
+def _summed(name: str) -> str:
+    return (
+        f"count(*) FILTER (WHERE basis <> 'adjustment') AS {name}"
+        if name == "receipts"
+        else f"sum({name}) AS {name}"
+    )
+
+
+def _wrong_rollups(*, bounded: bool) -> str:
+    """Without `OR :end IS NULL`, with which the index would be read to its end in every slice."""
+
+    def within(column: str) -> str:
+        until = f"AND {column} < {_TIME.format('end')}" if bounded else ""
+        return f"account_id = :account_id AND {column} >= {_TIME.format('start')} {until}"
+
+    def row(side: str) -> str:
+        return ", ".join(f"{side}.{name}" for name in _SUMS)
+
+    return f"""
+    WITH recorded AS (
+        SELECT {", ".join((*_GROUPS, *_SUMS))} FROM usage_rollups WHERE {within("bucket")}
+    ), recomputed AS (
+        SELECT {_BUCKET} AS bucket, model, graph_id, api_key_id, {", ".join(map(_summed, _SUMS))}
+          FROM charge_receipts WHERE {within("used_at")} GROUP BY 1, 2, 3, 4
+    )
+    SELECT CAST(bucket AS text) AS bucket, model, graph_id, CAST(api_key_id AS text) AS api_key_id,
+           CAST(row_to_json(recorded) AS text) AS recorded,
+           CAST(row_to_json(recomputed) AS text) AS recomputed
+      FROM recorded FULL JOIN recomputed USING (bucket, model, graph_id, api_key_id)
+     WHERE ({row("recorded")}) IS DISTINCT FROM ({row("recomputed")})
+     ORDER BY bucket, model, graph_id, api_key_id LIMIT :limit
+    """  # noqa: S608 - constants
+
+
+_WRONG_IN_SLICE = text(_wrong_rollups(bounded=True))
+_WRONG_FROM = text(_wrong_rollups(bounded=False))
+
+
+async def sum_ledger(reader: Reader, account_id: UUID, *, limit: int) -> LedgerSums:
+    """The sums of an account's ledger, read in slices."""
+    sums, after = LedgerSums(), _FIRST_ID
+    while True:
+        given = {"account_id": account_id, "after": after, "limit": limit}
+        found = list((await reader.execute(_LEDGER, given)).mappings())
+        if not found:
+            return sums
+        for row in found:
+            sums.add(row["kind"], row["month"], int(row["credits"]))
+        after = max(row["last"] for row in found)
+
+
+async def find_account_sums(reader: Reader, account_id: UUID) -> dict[str, Any] | None:
+    """The sums that are stored with an account; None if it has none."""
+    row = (await reader.execute(_ACCOUNT, {"account_id": account_id})).mappings().one_or_none()
+    return None if row is None else {**row, "spent_by_month": _months(row["spent_by_month"])}
+
+
+async def find_accounts_with_sums(reader: Reader) -> set[UUID]:
+    """The accounts that any sum is stored for."""
+    return set((await reader.execute(_ACCOUNTS)).scalars())
+
+
+async def find_slice_end(reader: Reader, account_id: UUID, start: str, *, most: int) -> str | None:
+    """The end of the bucket in which an account has so many receipts since a time; None if it has not."""
+    given = {"account_id": account_id, "start": start, "most": most}
+    end: str | None = (await reader.execute(_SLICE_END, given)).scalar()
+    return end
+
+
+async def find_wrong_rollups(
+    reader: Reader, account_id: UUID, *, start: str, end: str | None, limit: int
+) -> list[WrongRollup]:
+    """Rollups of some time that are not the sums of their receipts, are missing, or have no receipts."""
+    given = {"account_id": account_id, "start": start, "limit": limit}
+    if end is None:
+        found = await reader.execute(_WRONG_FROM, given)
+    else:
+        found = await reader.execute(_WRONG_IN_SLICE, {**given, "end": end})
+    return [
+        WrongRollup(
+            bucket=row["bucket"],
+            model=row["model"],
+            graph_id=row["graph_id"],
+            api_key_id=row["api_key_id"],
+            recorded=_sums_of(row["recorded"]),
+            recomputed=_sums_of(row["recomputed"]),
+        )
+        for row in found.mappings()
+    ]
+
+
+def _sums_of(row: str | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    sums = _parsed(row)
+    return {name: sums[name] for name in _SUMS}
+
+
+def _months(column: str | None) -> Any:
+    """The text itself if it cannot be read: anything may have been written there."""
+    try:
+        return None if column is None else _parsed(column)
+    except (ValueError, RecursionError):
+        return column
+
+
+def _parsed(json_text: str) -> Any:
+    # Not int, which refuses thousands of digits.
+    return json.loads(json_text, parse_float=Decimal, parse_int=Decimal)
