@@ -12,6 +12,7 @@ from sqlalchemy import text
 from app.billing.prices.model_price import OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.records import KINDS, MINUTE, Difference
+from app.billing.reconciliation.repository import find_price_differences
 from app.db import Database
 from app.simulator.admin_reports import key_id
 from tests.factories import an_account
@@ -106,6 +107,32 @@ async def test_a_wrong_price_is_located_by_the_providers_costs(database: Databas
     assert found.own_unit_usd == Decimal("0.0000015")
     assert (found.amount_usd, found.price_version) == (Decimal("0.0015"), "file 1")
     assert list(result.differences) == []
+
+
+async def test_a_price_that_changes_within_an_hour_is_the_providers_before_or_after(
+    database: Database,
+) -> None:
+    changed = NOON + timedelta(minutes=30)
+    listed = replace(CHEAP, input=Rate(Decimal(3)))
+    prices = PriceList([OperatorPrice(SONNET, DAY, CHEAP), OperatorPrice(SONNET, changed, listed)])
+    async with bookkeeping(database, await an_account(database), prices=prices) as books:
+        await books.both(changed + MINUTE)
+        result = await books.compared(DAY)
+
+    assert list(result.prices) == []
+
+
+async def test_a_wrong_price_remains_while_the_providers_costs_cannot_be_read(database: Database) -> None:
+    prices = PriceList([OperatorPrice(SONNET, DAY, CHEAP)])
+    async with bookkeeping(database, await an_account(database), prices=prices) as books:
+        await books.both(NOON)
+        await books.compared(DAY)
+        books.simulator.reports.not_offered = frozenset({"analytics/usage", "analytics/cost", "cost_report"})
+        result = await books.compared(DAY)
+        async with database.snapshot() as reader:
+            known = await find_price_differences(reader, result.window)
+
+    assert (result.prices_audited, len(known)) == (False, 1)
 
 
 async def test_a_receipt_charged_at_another_price_than_todays_is_found(books: Bookkeeping) -> None:
@@ -242,6 +269,17 @@ async def test_tokens_of_iterations_count_for_their_own_model(books: Bookkeeping
     assert not result.differences
     assert not result.prices
     assert [(hour.model, hour.receipts) for hour in result.hours] == [("claude-opus-5-5", 0), (SONNET, 1)]
+
+
+async def test_an_advisor_of_a_fast_message_has_the_standard_speed(books: Bookkeeping) -> None:
+    advised = {"type": "advisor_message", "model": SONNET, "input_tokens": 900, "output_tokens": 80}
+    usage = {**USAGE, "speed": "fast", "iterations": [advised]}
+    await books.both(NOON, usage, model="claude-opus-4-8")
+
+    result = await books.compared(DAY)
+
+    assert not result.differences
+    assert {hour.model for hour in result.hours} == {"claude-opus-4-8", SONNET}
 
 
 async def test_a_refused_message_that_the_provider_counts_is_explained(books: Bookkeeping) -> None:

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
+from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
 from app.billing.reconciliation.records import Window
+from app.billing.reconciliation.repository import claim, complete
 from app.billing.reconciliation.schedule import CATCH_UP, HORIZON
 from app.billing.reconciliation.service import ProviderKeyUnknown, ReconciliationRunning
-from app.db import Database
+from app.db import Database, StatementFailed
+from app.ids import new_uuid
 from app.simulator.admin_reports import key_id
 from app.simulator.script import HttpError, in_turn
 from app.simulator.server import Simulator
@@ -36,7 +40,8 @@ async def books(database: Database) -> AsyncIterator[Bookkeeping]:
 
 async def rows(books: Bookkeeping, statement: str, **values: Any) -> list[Any]:
     async with books.database.transaction() as tx:
-        return list(await tx.execute(text(statement), values))
+        done = await tx.execute(text(statement), values)
+        return list(done) if done.returns_rows else []
 
 
 async def passed(books: Bookkeeping, now: datetime) -> list[tuple[datetime, datetime]]:
@@ -80,6 +85,32 @@ async def test_comparing_twice_changes_nothing(books: Bookkeeping) -> None:
     assert len(await rows(books, "SELECT 1 AS one FROM reconciliation_differences")) == 2
 
 
+async def test_an_unexplained_difference_is_logged_once(books: Bookkeeping) -> None:
+    books.answered(NOON)
+
+    with capture_logs() as logs:
+        await books.compared(DAY)
+        await books.compared(DAY)
+
+    errors = [each["event"] for each in logs if each["log_level"] == "error"]
+    assert errors == ["reconciliation.unexplained"]
+
+
+async def test_calls_that_cannot_be_stored_are_counted_later(books: Bookkeeping) -> None:
+    counter = CallCounter(books.database, now=lambda: NOON)
+    counter.count_sent("claude-sonnet-4-6")
+    await rows(books, "ALTER TABLE gateway_calls RENAME TO hidden")
+    with pytest.raises(StatementFailed):
+        await counter.flush()
+    counter.count_sent("claude-sonnet-4-6")
+    await rows(books, "ALTER TABLE hidden RENAME TO gateway_calls")
+
+    await counter.flush()
+
+    (found,) = await rows(books, "SELECT sent, refused FROM gateway_calls")
+    assert tuple(found) == (2, 0)
+
+
 async def test_a_clock_that_jumped_ahead_does_not_stop_the_job(books: Bookkeeping) -> None:
     await books.reconciliation.compare_due(now=NOON + timedelta(days=400))
 
@@ -101,6 +132,20 @@ async def test_one_process_at_a_time_compares(books: Bookkeeping) -> None:
             await books.compared(DAY)
         # The periodic job of another server leaves it to the one that runs.
         assert await books.reconciliation.compare_due(now=NOON) == []
+
+
+async def test_a_process_whose_claim_has_expired_stores_nothing(books: Bookkeeping) -> None:
+    books.answered(NOON)
+    lost = new_uuid()
+    async with books.database.transaction() as tx:
+        assert await claim(tx, lost, TODAY, lease=-HOUR)
+    result = await books.compared(DAY)
+
+    async with books.database.transaction() as tx:
+        assert not await complete(tx, lost, result, gone=())
+
+    (found,) = await rows(books, "SELECT reconciliation_id FROM reconciliation_differences")
+    assert found.reconciliation_id != lost
 
 
 async def test_the_claim_of_a_dead_process_expires(books: Bookkeeping) -> None:
@@ -262,6 +307,13 @@ async def test_named_keys_are_ours_also_after_a_rotation(database: Database) -> 
         await books.charged(NOON)
 
         assert not (await books.compared(DAY)).differences
+
+
+async def test_of_keys_that_look_alike_none_is_taken_for_ours(books: Bookkeeping) -> None:
+    books.answered(NOON, api_key=f"{RUN_KEY[:6]}-another{RUN_KEY[-4:]}")
+
+    with pytest.raises(ProviderKeyUnknown):
+        await books.compared(DAY)
 
 
 async def test_an_unknown_key_is_an_error_and_no_foreign_usage(database: Database) -> None:

@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 _CHAIN = "app/billing/chain"
 _ATTACKS = ("tests/integration/test_chain.py",)
+_SUMS = ("tests/integration/test_chain_sums.py",)
 _SEALING = ("tests/integration/test_chain_sealing.py",)
 
 CHAIN = (
@@ -101,5 +102,33 @@ CHAIN = (
         f"{_CHAIN}/sealing_key.py",
         "cls(Ed25519PrivateKey.generate(), cls.read(path).public_keys)",
         "cls(Ed25519PrivateKey.generate(), {})",
+    ),
+    Mutant(
+        "sums are read while they change",
+        f"{_CHAIN}/sums/comparison.py",
+        "async with database.snapshot() as reader:\n        recomputed",
+        "async with database.transaction() as reader:\n        recomputed",
+        _SUMS,
+    ),
+    Mutant(
+        "a rollup may be missing",
+        f"{_CHAIN}/sums/repository.py",
+        "FROM recorded FULL JOIN recomputed",
+        "FROM recorded LEFT JOIN recomputed",
+        _SUMS,
+    ),
+    Mutant(
+        "rollups after the last receipt are not compared",
+        f"{_CHAIN}/sums/comparison.py",
+        "        start = end\n",
+        "        start = end and await find_slice_end(reader, account_id, end, most=0) and end\n",
+        _SUMS,
+    ),
+    Mutant(
+        "the spending of a month is not compared",
+        f"{_CHAIN}/sums/comparison.py",
+        'yield from _differences("its spent_by_month", stored, months)',
+        "yield from ()",
+        _SUMS,
     ),
 )

@@ -4,6 +4,7 @@ from tests.mutants.chain import CHAIN
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
+from tests.mutants.reconciliation import RECONCILIATION
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
@@ -18,6 +19,7 @@ MUTANTS = (
     *CHAIN,
     *GATEWAY,
     *RECEIPTS,
+    *RECONCILIATION,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "the end of a run is not fenced by its attempt",
