@@ -237,6 +237,24 @@ async def test_what_was_compared_before_it_happened_is_compared_again(books: Boo
     assert covered([await passed(books, NOON)]) == [(NOON - 25 * HOUR, NOON - HOUR)]
 
 
+async def test_hours_that_were_compared_too_early_before_an_outage_are_compared_again(
+    books: Bookkeeping,
+) -> None:
+    """Their reports and receipts may have been late; without an outage the next passes compare them again."""
+    before = NOON - 3 * DAYS
+    for at in (before, before + HOUR):
+        assert len(await passed(books, at)) == 2
+        await rows(
+            books,
+            "UPDATE reconciliations SET started_at = :at WHERE started_at > :at",
+            at=at,
+        )
+
+    passes = [await passed(books, NOON) for _ in range(2)]
+
+    assert covered(passes) == [(before - 22 * HOUR, NOON - HOUR)]
+
+
 async def test_after_an_outage_longer_than_the_horizon_it_begins_with_the_horizon(books: Bookkeeping) -> None:
     await passed(books, NOON - timedelta(days=40))
 

@@ -23,7 +23,7 @@ RECONCILIATION = (
     Mutant(
         "hours count as compared before they have ended",
         f"{_RECONCILIATION}/repository.py",
-        "\n               AND window_end <= started_at",
+        "\n           AND window_end <= started_at",
         "",
         _JOB,
     ),

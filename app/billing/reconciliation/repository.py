@@ -14,6 +14,7 @@ from app.billing.receipts.records import Receipt
 from app.billing.receipts.repository import receipt_of
 from app.billing.receipts.tables import charge_receipts
 from app.billing.reconciliation.records import (
+    HOUR,
     KINDS,
     LONG_CONTEXT,
     LONG_PROMPT,
@@ -29,7 +30,7 @@ from app.billing.reconciliation.records import (
     counts_from,
     normal_dimensions,
 )
-from app.billing.reconciliation.schedule import History
+from app.billing.reconciliation.schedule import REPEATED, History
 from app.billing.reconciliation.tables import (
     price_differences,
     reconciled_usage,
@@ -78,15 +79,25 @@ _IN_PARTS = text(
 
 _COMPARED = text(
     """
+    WITH complete AS (
+        SELECT window_start, window_end, least(window_end, started_at - CAST(:late AS interval)) AS final_end
+          FROM reconciliations
+         WHERE state = 'complete' AND window_end > :start AND window_start < :end
+           AND window_end <= started_at
+    ), parts AS (
+        SELECT tstzrange(window_start, final_end) AS part FROM complete WHERE final_end > window_start
+         UNION ALL
+        SELECT tstzrange(greatest(window_start, :recent), window_end) FROM complete WHERE window_end > :recent
+    )
     SELECT lower(part) AS start, upper(part) AS "end"
-      FROM (SELECT unnest(range_agg(tstzrange(window_start, window_end))) AS part
-              FROM reconciliations
-             WHERE state = 'complete' AND window_end > :start AND window_start < :end
-               AND window_end <= started_at) AS merged
+      FROM (SELECT unnest(range_agg(part)) AS part FROM parts) AS merged
      ORDER BY 1
     """
 )
-"""A window that was compared before it had ended is from a clock that was wrong."""
+"""Of earlier days, only what was compared when its reports and receipts could no longer be late.
+
+A window that was compared before it had ended is from a clock that was wrong.
+"""
 
 _FAILURES = text(
     """
@@ -220,7 +231,8 @@ async def complete(tx: Transaction, id_: UUID, result: ReconciledWindow, *, gone
 async def find_history(reader: Reader, span: Window) -> History:
     """What was compared in a time, and what failed."""
     first = select(func.min(_runs.window_start)).where(_runs.window_start < span.end)
-    compared = (await reader.execute(_COMPARED, span._asdict())).mappings()
+    given = {**span._asdict(), "recent": span.end - REPEATED, "late": REPEATED - HOUR}
+    compared = (await reader.execute(_COMPARED, given)).mappings()
     failures = (await reader.execute(_FAILURES, span._asdict())).mappings()
     return History(
         compared=[Window(row["start"], row["end"]) for row in compared],

@@ -21,7 +21,7 @@ class History:
     """What was compared and tried so far."""
 
     compared: Sequence[Window] = ()
-    """Successfully; in order and without overlaps."""
+    """Successfully, and not too early; in order and without overlaps."""
     first_start: datetime | None = None
     """The earliest start of any attempt, also before the horizon."""
     failures: Mapping[datetime, datetime] = field(default_factory=dict)
