@@ -10,7 +10,7 @@ import genai_prices
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ClauseEquals, ClauseOr, ClauseStartsWith, TieredPrices
 
-from app.billing.prices.model_names import undated_name
+from app.billing.prices.model_names import release_of, undated_name
 from app.billing.prices.model_price import Factors, ModelPrice, Rate
 
 LIBRARY_VERSION = f"genai-prices {genai_prices.__version__}"
@@ -23,6 +23,19 @@ def library_name(model: str) -> str | None:
     """The library's name of a model, without a release date; None if the list has no such model."""
     found = _models_by_name().get(undated_name(model))
     return None if found is None else undated_name(found.id)
+
+
+@lru_cache(maxsize=1024)
+def model_key(model: str) -> str:
+    """One name for all spellings of a model, without its release date."""
+    return library_name(model) or undated_name(model)
+
+
+@lru_cache(maxsize=1024)
+def release_key(model: str) -> str:
+    """One name for all spellings of a release: that of the model, and the date if there is one."""
+    release = release_of(model)
+    return model_key(model) if release is None else f"{model_key(model)}-{release}"
 
 
 def library_models() -> list[str]:

@@ -20,17 +20,24 @@ factors:                     # see factors.yaml, which is read by the same rules
 
 import difflib
 import hashlib
+import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from app.billing.prices.library import LIBRARY_VERSION, library_models, library_name
+from app.billing.prices.library import (
+    LIBRARY_VERSION,
+    library_models,
+    library_name,
+    model_key,
+    release_key,
+)
 from app.billing.prices.model_names import undated_name
 from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice, Rate
 from app.billing.prices.usage_reading import DIMENSIONS
@@ -39,6 +46,7 @@ from app.requests import Dollars
 from app.serialization.strict_yaml import StrictYamlLoader
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
 
 
@@ -61,6 +69,17 @@ _Name = Annotated[str, Field(min_length=1)]
 _Values: TypeAlias = dict[_Name, _Price]
 
 
+def _written_as_date(value: object) -> object:
+    # A number would be read as seconds since 1970: 20271201 would be a day of that year.
+    if isinstance(value, date) or (isinstance(value, str) and _DATE.match(value)):
+        return value
+    message = "is no date such as 2026-12-01, and no time such as 2026-12-01T00:00:00Z"
+    raise ValueError(message)
+
+
+_Moment = Annotated[datetime, BeforeValidator(_written_as_date)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,7 +98,7 @@ class _LongContext(_Rates):
 
 class _Entry(_Rates):
     model: _Name
-    since: datetime
+    since: _Moment
     input: _Price
     output: _Price
     web_search: _Price | None = None
@@ -105,7 +124,7 @@ class _Entry(_Rates):
 
 class _FactorEntry(_Strict):
     models: list[_Name] = []
-    since: datetime = _ALWAYS
+    since: _Moment = _ALWAYS
     inference_geo: _Values = {}
     service_tier: _Values = {}
     speed: _Values = {}
@@ -115,7 +134,7 @@ class _FactorEntry(_Strict):
         """Convert the entry to factors."""
         factors = {name: getattr(self, name) for name in DIMENSIONS if getattr(self, name)}
         return DatedFactors(
-            frozenset(map(_factor_name, self.models)),
+            frozenset(map(model_key, self.models)),
             _utc(self.since),
             Factors(factors, self.server_tools),
             version,
@@ -151,13 +170,14 @@ def shipped_factors() -> list[DatedFactors]:
 def _parsed(content: bytes) -> _File:
     try:
         return _File.model_validate(yaml.load(content, StrictYamlLoader))  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        problem = "is not valid YAML"
-        raise PriceFileError(problem) from error
     except ValidationError as error:
         detail = error.errors(include_input=False)[0]
         key = ".".join(str(part) for part in detail["loc"])
         problem = f"{key}: {detail['msg'].removeprefix('Value error, ')}"
+        raise PriceFileError(problem) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # A date such as 2026-13-45 is a ValueError of YAML.
+        problem = "is not valid YAML"
         raise PriceFileError(problem) from error
 
 
@@ -165,7 +185,7 @@ def _check(parsed: _File) -> None:
     """Refuse entries of which one would silently win, and names that no model has."""
     seen: set[tuple[str, datetime]] = set()
     for number, entry in enumerate(parsed.prices):
-        key = (entry.model, _utc(entry.since))
+        key = (release_key(entry.model), _utc(entry.since))
         if key in seen:
             problem = f"prices.{number}: there is another price of {entry.model} since {entry.since}"
             raise PriceFileError(problem)
@@ -176,6 +196,25 @@ def _check(parsed: _File) -> None:
     for number, factors in enumerate(parsed.factors):
         for name in factors.models:
             _check_name(f"factors.{number}.models", name, known=own)
+    _check_factors(parsed.factors)
+
+
+def _check_factors(entries: Iterable[_FactorEntry]) -> None:
+    seen: set[tuple[str, datetime, str, str]] = set()
+    for number, entry in enumerate(entries):
+        names = [(kind, value) for kind in (*DIMENSIONS, "server_tools") for value in getattr(entry, kind)]
+        keys = {
+            (model_key(model), _utc(entry.since), kind, value)
+            for model in entry.models or ("",)
+            for kind, value in names
+        }
+        if twice := keys & seen:
+            _, since, kind, value = min(twice)
+            problem = (
+                f"factors.{number}.{kind}.{value}: there is another one for the same models since {since}"
+            )
+            raise PriceFileError(problem)
+        seen |= keys
 
 
 def _check_name(key: str, name: str, *, known: Iterable[str]) -> None:
@@ -187,10 +226,6 @@ def _check_name(key: str, name: str, *, known: Iterable[str]) -> None:
         f"{key}: no price list knows {name}; {hint} If it is a new model, set `unlisted: true` in its price"
     )
     raise PriceFileError(problem)
-
-
-def _factor_name(model: str) -> str:
-    return library_name(model) or undated_name(model)
 
 
 def _utc(moment: datetime) -> datetime:

@@ -5,8 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 
-from app.billing.prices.library import LIBRARY_VERSION, library_models, library_name, library_price
-from app.billing.prices.model_names import is_alias, plain_name, undated_name
+from app.billing.prices.library import (
+    LIBRARY_VERSION,
+    library_models,
+    library_name,
+    library_price,
+    model_key,
+    release_key,
+)
+from app.billing.prices.model_names import is_alias
 from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice
 from app.billing.prices.price_file import shipped_factors
 from app.billing.prices.quote import BilledUsage, PriceLine, Quote, quote, token_lines
@@ -54,7 +61,9 @@ class PriceList:
     ) -> None:
         """Operator's prices and factors take precedence; charges are the cost times `markup`."""
         self._markup = markup
-        self._operator_prices = sorted(operator_prices, key=lambda price: price.since, reverse=True)
+        # By one name for each release: an operator may have written another one than the provider.
+        own = [replace(entry, model=release_key(entry.model)) for entry in operator_prices]
+        self._operator_prices = sorted(own, key=lambda price: price.since, reverse=True)
         self._factors = sorted(shipped_factors(), key=lambda each: each.since)
         self._operator_factors = sorted(operator_factors, key=lambda each: each.since)
         self._changes = sorted({each.since for each in (*self._factors, *operator_factors)})
@@ -117,19 +126,14 @@ class PriceList:
     def most(self, model: str, usage: TokenUsage, *, at: datetime, speed: str | None = None) -> Decimal:
         """Dollars that no message of these counts exceeds; raises `UnknownPrice`.
 
-        All factors are taken at their largest. `speed` is the one that the request asks for, if any.
+        All factors are taken at their largest. `speed` is the one that the request asks for, if any. Any
+        release of the model may answer, also one that has a price of its own.
         """
-        price = self.price_of(model, at=at)
-        prompt = usage.prompt_tokens
-        tokens = sum(
-            (
-                line.quantity * price.most_per_token(line.kind, prompt)
-                for line in token_lines(model, usage, price)
-            ),
-            Decimal(0),
-        )
-        searches = usage.web_search_requests * (price.web_search or 0)
-        return tokens * price.largest_factor(speed=speed) + searches
+        releases = {
+            entry.model for entry in self._operator_prices if model_key(entry.model) == model_key(model)
+        }
+        prices = [self.price_of(model, at=at), *(self.find_price(each, at=at) for each in releases)]
+        return max(_most(model, usage, price, speed=speed) for price in prices if price is not None)
 
     def credits_for(self, cost_usd: Decimal) -> int:
         """Credits for an exact cost, rounded up once."""
@@ -138,7 +142,7 @@ class PriceList:
 
     def _completed(self, model: str, price: ModelPrice, *, at: datetime) -> ModelPrice:
         """The price with the factors of its model at a moment."""
-        name = library_name(model) or undated_name(model)
+        name = model_key(model)
         period = sum(since <= at for since in self._changes)
         # The price objects live as long as this list, so their ids are unique.
         key = (name, period, id(price))
@@ -160,6 +164,19 @@ class PriceList:
         return ", ".join([price.version, *sorted(own - {price.version})])
 
 
+def _most(model: str, usage: TokenUsage, price: ModelPrice, *, speed: str | None) -> Decimal:
+    prompt = usage.prompt_tokens
+    tokens = sum(
+        (
+            line.quantity * price.most_per_token(line.kind, prompt)
+            for line in token_lines(model, usage, price)
+        ),
+        Decimal(0),
+    )
+    searches = usage.web_search_requests * (price.web_search or 0)
+    return tokens * price.largest_factor(speed=speed) + searches
+
+
 def rounded(dollars: Decimal) -> Decimal:
     """Dollars to ten decimals, as they are stored."""
     return dollars.quantize(_COST_STEP, ROUND_HALF_UP)
@@ -167,10 +184,10 @@ def rounded(dollars: Decimal) -> Decimal:
 
 def _operator_names(model: str, requested: str | None) -> Iterator[str]:
     """The names by which an operator may have priced a served model, the most specific first."""
-    yield plain_name(model)
-    yield undated_name(model)
+    yield release_key(model)
+    yield model_key(model)
     if requested is not None and is_alias(requested, of=model):
-        yield plain_name(requested)
+        yield release_key(requested)
 
 
 def _applying(entries: Sequence[DatedFactors], name: str, at: datetime) -> Factors:

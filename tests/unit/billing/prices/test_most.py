@@ -1,5 +1,6 @@
 """What a message may cost at most."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -23,7 +24,8 @@ ODD = ModelPrice(
 )
 """Reads cost more than plain input, 1-hour writes less than others, and long prompts less than short ones."""
 
-PRICES = PriceList([OperatorPrice("claude-odd-1", datetime(2026, 1, 1, tzinfo=UTC), ODD)])
+OWN = [OperatorPrice("claude-odd-1", datetime(2026, 1, 1, tzinfo=UTC), ODD)]
+PRICES = PriceList(OWN)
 counts = st.integers(0, 3_000)
 
 
@@ -54,3 +56,14 @@ def test_what_was_read_from_the_cache_is_not_counted_as_if_it_had_been_written()
     read = TokenUsage(cache_read_tokens=1_000)
 
     assert PRICES.most("claude-sonnet-4-6", read, at=NOW) == Decimal("0.0003") * Decimal("1.1")
+
+
+def test_the_release_that_answers_may_cost_more_than_the_alias() -> None:
+    since = datetime(2026, 1, 1, tzinfo=UTC)
+    dear = replace(ODD, input=Rate(Decimal(90)), cache_read=Rate(Decimal(0)))
+    prices = PriceList([OperatorPrice("claude-odd-1-20260102", since, dear), *OWN])
+    used = TokenUsage(input_tokens=1_000)
+    answered = BilledUsage("claude-odd-1-20260102", used, requested_model="claude-odd-1")
+
+    assert prices.quote(answered, at=NOW).cost_usd == Decimal("0.09")
+    assert prices.most("claude-odd-1", used, at=NOW) == Decimal("0.09")

@@ -26,6 +26,8 @@ prices:
 
 TWICE = "{model: m, since: 2026-01-01, input: '2', output: '1', unlisted: true}"
 
+OPUS = "{model: claude-opus-4-0, since: 2026-01-01, input: '2', output: '1'}"
+
 
 def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "prices.yaml"
@@ -75,6 +77,18 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
         ),
         ("factors: [{models: [claude-opus-9], speed: {fast: '2'}}]", "factors.0.models"),
         ("factors: [{speed: {fast: 2.5}}]", "factors.0.speed.fast"),
+        ("prices: [{model: m, since: 20271201, input: '2', output: '1'}]", "prices.0.since: is no date"),
+        ("prices: [{model: m, since: '20271201', input: '2', output: '1'}]", "prices.0.since: is no date"),
+        ("factors: [{since: 2027, speed: {fast: '2'}}]", "factors.0.since: is no date"),
+        (f"prices: [{TWICE}, {TWICE.replace('m,', 'anthropic/m-latest,')}]", "prices.1: there is another"),
+        (f"prices: [{OPUS}, {OPUS.replace('opus-4-0', 'opus-4')}]", "prices.1: there is another price"),
+        (
+            "factors: [{models: [claude-opus-4-8, claude-opus-5], speed: {slow: '2'}},"
+            " {models: [claude-opus-5], speed: {slow: '3'}}]",
+            "factors.1.speed.slow: there is another one",
+        ),
+        ("prices: [{since: 2026-13-45}]", "not valid YAML"),
+        ("[" * 5_000, "not valid YAML"),
         ("price: []", "price: Extra"),
         ("", "valid dictionary"),
         ("[:", "not valid YAML"),
@@ -110,3 +124,31 @@ def test_prices_and_factors_of_one_file_are_one_version(tmp_path: Path) -> None:
     prices = PriceList(file.prices, operator_factors=file.factors)
     own = prices.price_of("claude-own-2", at=datetime(2027, 1, 1, tzinfo=UTC))
     assert own.version == file.prices[0].price.version
+
+
+@pytest.mark.parametrize(
+    ("name", "served", "applies"),
+    [
+        ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929", True),
+        ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5-20250929", True),
+        ("claude-sonnet-4-5[1m]", "claude-sonnet-4-5", True),
+        ("claude-sonnet-4-5-latest", "claude-sonnet-4-5-20250929", True),
+        ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5-20250929", True),
+        ("claude-sonnet-4-5-2025-09-29", "claude-sonnet-4-5-20250929", True),
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5-20251231", False),
+        ("claude-sonnet-4-0", "claude-sonnet-4-20250514", True),
+        ("claude-sonnet-4", "claude-sonnet-4-0", True),
+        ("claude-4-opus", "claude-opus-4-20250514", True),
+        ("claude-opus-4-0", "claude-opus-4-1-20250805", False),
+    ],
+)
+def test_a_price_applies_however_its_model_is_written(
+    tmp_path: Path, name: str, served: str, *, applies: bool
+) -> None:
+    text = f"prices: [{{model: '{name}', since: 2026-01-01, input: '0.01', output: '0.01'}}]"
+    prices = PriceList(read_prices(written(tmp_path, text)).prices)
+    message = BilledUsage(served, TokenUsage(1_000_000))
+
+    own = prices.quote(message, at=datetime(2026, 11, 22, tzinfo=UTC)).cost_usd == Decimal("0.01")
+
+    assert own == applies
