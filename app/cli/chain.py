@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 
@@ -14,7 +14,7 @@ from app.billing.chain.sealing import root_hash, seal_status
 from app.billing.chain.sealing_key import SealingKey, SealingKeyError
 from app.billing.chain.service import AccountChains
 from app.billing.chain.verification import verify
-from app.billing.chain.verifier import PublicKeys, read_public_keys, roots_of
+from app.billing.chain.verifier import PublicKeys, read_public_keys
 from app.bootstrap.storage import attach_database, open_sealer, open_witness
 from app.db import Database
 from app.errors import Invalid
@@ -64,9 +64,9 @@ async def verify_database(
     settings: Settings, console: Console, *, keys: list[Path], earlier: list[Path]
 ) -> bool:
     """Check all chains and print what was found; returns whether everything is as it was written."""
-    trusted, known = _trusted(settings, keys), _known_roots(earlier)
+    trusted, exports = _trusted(settings, keys), _read_exports(earlier)
     async with _current_database(settings) as database:
-        found = await verify(database, trusted, known, remembered=open_witness(settings).heads)
+        found = await verify(database, trusted, earlier=exports, remembered=open_witness(settings).heads)
     for line in found.summary:
         console.print(line, markup=False, soft_wrap=True)
     for finding in found.findings[:_MOST_SHOWN]:
@@ -105,12 +105,16 @@ def _trusted(settings: Settings, paths: list[Path]) -> PublicKeys:
     return found
 
 
-def _known_roots(paths: list[Path]) -> dict[int, str]:
-    found: dict[int, str] = {}
+def _read_exports(paths: list[Path]) -> list[list[Any]]:
+    found: list[list[Any]] = []
     for path in paths:
         try:
             with path.open(encoding="utf-8") as lines:
-                found |= roots_of(json.loads(line) for line in lines)
+                records = [json.loads(line) for line in lines]
+            is_export = bool(records) and records[0]["type"] == "export"
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise Invalid.field("--earlier", f"{path} is not an export") from error
+        if not is_export:
+            raise Invalid.field("--earlier", f"{path} is not an export")
+        found.append(records)
     return found

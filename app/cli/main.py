@@ -270,7 +270,8 @@ def verify(
         list[Path] | None, typer.Option(help="Public keys, PEM; default: those of RUNTALLY_SEALING_KEY_FILE.")
     ] = None,
     earlier: Annotated[
-        list[Path] | None, typer.Option(help="Exports of before: their roots must still be there.")
+        list[Path] | None,
+        typer.Option(help="Exports of before: their roots and entries must still be there."),
     ] = None,
 ) -> None:
     """Check that no receipt, ledger entry, root or sum was changed, removed or added; if so, exits with 1."""

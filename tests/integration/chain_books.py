@@ -138,9 +138,11 @@ async def exported(url: str, account_id: UUID | None = None) -> list[Record]:
         await database.aclose()
 
 
-def checked(records: list[Any], key: SealingKey, known: dict[int, str] | None = None) -> list[str]:
+def checked(records: list[Any], key: SealingKey, *earlier: list[Any]) -> list[str]:
     """What the stand-alone verifier finds in an export."""
-    verifier = ExportVerifier(key.public_keys, known)
+    verifier = ExportVerifier(key.public_keys)
+    for export in earlier:
+        verifier.note(export)
     for record in records:
         verifier.read(record)
     verifier.finish()

@@ -23,10 +23,23 @@ _MOST_UNCHAINED = 100
 Record = dict[str, Any]
 
 
+class ProvingTree(AccountTree):
+    """A tree that also proves what is in it."""
+
+    def proof(self, index: int) -> list[bytes]:
+        """The siblings on the way from a leaf to the root."""
+        found = []
+        for level in self._levels:
+            if (index ^ 1) < len(level):
+                found.append(level[index ^ 1])
+            index //= 2
+        return found
+
+
 async def account_records(database: Database, account_id: UUID) -> AsyncIterator[Record]:
     """One account's chain, all roots, and proofs that they contain it: nothing of other accounts."""
     yield header_record([account_id], complete=False)
-    tree, time_slice = AccountTree(), TimeSlice()
+    tree, time_slice = ProvingTree(), TimeSlice()
     own: RootLeaf | None = None
     async for root, leaves in _roots(database):
         yield root_record(root)

@@ -1,7 +1,8 @@
 """verify: checks all chains in the database, that rows are what was chained, and that sums are right."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from app.billing.chain.export import (
@@ -32,16 +33,18 @@ class Verification:
 async def verify(
     database: Database,
     keys: PublicKeys,
-    known_roots: Mapping[int, str] | None = None,
     *,
+    earlier: Iterable[Iterable[Any]] = (),
     remembered: Mapping[UUID, ChainHead] | None = None,
 ) -> Verification:
-    """Check all chains, also while servers write to them; see `ExportVerifier` for the other parameters.
+    """Check all chains, also while servers write to them.
 
-    Unlike a check of an export it names the columns that were changed, and what they were. `remembered`:
-    heads of the chains at an earlier time.
+    Unlike a check of an export it names the columns that were changed, and what they were. `earlier`:
+    records of exports; `remembered`: heads of the chains at an earlier time.
     """
-    verifier = ExportVerifier(keys, known_roots)
+    verifier = ExportVerifier(keys)
+    for records in earlier:
+        verifier.note(records)
     accounts = await all_accounts(database)
     verifier.read(header_record(accounts, complete=True))
     async for record in root_records(database):

@@ -2,8 +2,7 @@
 
     python verifier.py export.jsonl --key public.pem
 
-Prints everything that was changed, removed, added or moved, and exits with 1 if there is anything. The
-format is described in docs/CHAIN.md. `runtally verify` uses this module on the database.
+Prints what was changed, removed, added or moved; exits with 1 if there is anything. Format: docs/CHAIN.md.
 """
 
 import argparse
@@ -29,9 +28,9 @@ ROOT_FORMAT = "runtally-root-1"
 NO_ROOT = "0" * 64  # what the first root has as its predecessor
 PublicKeys: TypeAlias = Mapping[str, Ed25519PublicKey]
 
-_NEVER = datetime(1, 1, 1, tzinfo=UTC)
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
-_MOST_SHOWN = 200
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
+_STAGES = {"export": 0, "root": 1, "leaf": 1, "account": 2, "link": 2, "unchained": 2, "end": 3}
 _GRACE = timedelta(hours=1)  # longer than a transaction that was open while a root was made
 
 
@@ -91,15 +90,6 @@ class AccountTree:
             level += 1
             self._set(level, index, node_hash(*pair) if len(pair) > 1 else pair[0])
 
-    def proof(self, index: int) -> list[bytes]:
-        """The siblings on the way from a leaf to the root."""
-        found = []
-        for level in self._levels:
-            if (index ^ 1) < len(level):
-                found.append(level[index ^ 1])
-            index //= 2
-        return found
-
     def _set(self, level: int, index: int, value: bytes) -> None:
         if level == len(self._levels):
             self._levels.append([])
@@ -132,8 +122,7 @@ class AccountState:
     previous: bytes
     links: int = 0
     cost_usd: Decimal = Decimal(0)
-    credits: Counter[str] = field(default_factory=Counter)
-    """By kind of entry."""
+    credits: Counter[str] = field(default_factory=Counter)  # by kind of entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,32 +139,45 @@ class RootState:
 class ExportVerifier:
     """Reads the records of an export in order; `findings` lists what is wrong."""
 
-    def __init__(self, keys: PublicKeys, known_roots: Mapping[int, str] | None = None) -> None:
-        """`known_roots` are hashes of roots that were noted before, by number."""
+    def __init__(self, keys: PublicKeys) -> None:
         self.findings: list[str] = []
         self.root = RootState()
         self.chains: dict[str, AccountState] = {}
-        self.sealed: dict[str, int] = {}
-        """How many links of each account the newest root covers."""
+        self.sealed: dict[str, int] = {}  # how many links of each account the newest root covers
         self._keys = keys
-        self._known_roots = known_roots or {}
+        self._noted_roots: dict[int, str] = {}
+        self._noted_links: dict[str, dict[int, str]] = {}
         self._leaves: dict[str, dict[int, tuple[str, int]]] = {}
         """By account and position: the hash of the link, and the first root that signs it."""
         self._in_newest_root: set[str] | None = None
         self._tree = AccountTree()
         self._indexes: dict[str, int] = {}
         self._wanted: list[str] | None = None
-        self._complete = self._ended = False
-        self._links = 0
+        self._complete = False
+        self._links = self._stage = 0
         self._chain: AccountState | None = None
-        readers = (self._read_export, self._read_root, self._read_leaf, self._read_account, self._read_link)
-        others = (self._read_unchained, self._read_end)
-        self._readers = {each.__name__.removeprefix("_read_"): each for each in (*readers, *others)}
+
+    def note(self, records: Iterable[Any]) -> None:
+        """Remember an export of before: its roots and links must still be there."""
+        links: dict[int, str] = {}
+        for record in records:
+            match record:
+                case {"type": "root", "statement": str(text)}:
+                    self._noted_roots[json.loads(text)["number"]] = hashlib.sha256(text.encode()).hexdigest()
+                case {"type": "account", "account_id": str(account)}:
+                    links = self._noted_links.setdefault(account, {})
+                case {"type": "link", "position": int(position), "hash": str(hash_)}:
+                    links[position] = hash_
 
     def read(self, record: Any) -> None:
         """Read the next record."""
         try:
-            self._readers[record["type"]](record)
+            stage = _STAGES[record["type"]]
+            if stage < self._stage:
+                # Links that come before the roots would not be compared with them.
+                self._find("export", f"a record of type {record['type']} is not in its place")
+            self._stage = max(self._stage, stage + (stage in {0, 3}))
+            getattr(self, f"_read_{record['type']}")(record)
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             place = "export" if self._chain is None else f"account {self._chain.account_id}"
             self._find(place, f"a record cannot be read ({type(error).__name__}): {ascii(record)[:80]}")
@@ -184,13 +186,12 @@ class ExportVerifier:
         """Check what must be there at the end."""
         self._end_root()
         self._end_account()
-        if self._wanted is None or not self._ended:
+        if self._wanted is None or self._stage <= _STAGES["end"]:
             self._find("export", "its beginning or its end is missing")
         for account_id in {*(self._wanted or ()), *self._leaves} - self.chains.keys():
             self._find(f"account {account_id}", "its chain is missing")
-        for number in self._known_roots:
-            if number > self.root.number:
-                self._find(f"root {number}", "is missing")
+        for number in filter(self.root.number.__lt__, self._noted_roots):
+            self._find(f"root {number}", "is missing")
 
     def _find(self, place: str, problem: str) -> None:
         self.findings.append(f"{place}: {problem}")
@@ -213,15 +214,11 @@ class ExportVerifier:
             self._find(place, f"does not follow root {self.root.number} as it is here")
         if statement["format"] != ROOT_FORMAT or not self._is_signed(text, statement, record["signature"]):
             self._find(place, "its signature is not that of a trusted key")
-        if self._known_roots.get(statement["number"], found) != found:
+        if self._noted_roots.get(statement["number"], found) != found:
             self._find(place, "is another than the one that was noted before")
-        self.root = RootState(
-            int(statement["number"]),
-            found,
-            int(statement["accounts"]),
-            statement["tree"],
-            datetime.fromisoformat(statement["made_at"]),
-        )
+        made_at = datetime.fromisoformat(statement["made_at"])
+        number, accounts = int(statement["number"]), int(statement["accounts"])
+        self.root = RootState(number, found, accounts, statement["tree"], made_at)
         self._in_newest_root = set()
 
     def _is_signed(self, text: str, statement: Mapping[str, Any], signature: str) -> bool:
@@ -274,6 +271,8 @@ class ExportVerifier:
         account_id = str(record["account_id"])
         if account_id in self.chains:
             self._find(f"account {account_id}", "occurs twice")
+        if account_id not in (self._wanted or ()):
+            self._find(f"account {account_id}", "is none of the accounts that the export names")
         self._chain = self.chains[account_id] = AccountState(account_id, link_hash(b"", account_id))
 
     def _read_link(self, record: Mapping[str, Any]) -> None:
@@ -298,6 +297,8 @@ class ExportVerifier:
         if signed != hash_:
             first = max((each for each in leaves if each < position), default=0) + 1
             yield f"not as root {root} signed it: a change in {first} to {position}, with new hashes"
+        if self._noted_links.get(chain.account_id, {}).get(position, hash_) != hash_:
+            yield f"not as it was noted before: a change in 1 to {position}, with new hashes"
 
     def _add(self, chain: AccountState, content: str) -> Iterator[str]:
         values = json.loads(content, parse_float=Decimal)
@@ -319,14 +320,19 @@ class ExportVerifier:
 
     def _end_account(self) -> None:
         chain, self._chain = self._chain, None
-        if chain is not None and chain.links < (sealed := self.sealed.get(chain.account_id, 0)):
-            problem = f"positions {chain.links + 1} to {sealed}, which are sealed, are missing"
-            self._find(f"account {chain.account_id}", problem)
+        if chain is not None:
+            noted = max(self._noted_links.get(chain.account_id, ()), default=0)
+            for last, why in (
+                (self.sealed.get(chain.account_id, 0), "are sealed"),
+                (noted, "were noted before"),
+            ):
+                if chain.links < last:
+                    missing = f"positions {chain.links + 1} to {last}"
+                    self._find(f"account {chain.account_id}", f"{missing}, which {why}, are missing")
 
     def _read_end(self, record: Mapping[str, Any]) -> None:
         self._end_root()
         self._end_account()
-        self._ended = True
         if record["links"] != self._links:
             self._find("export", "it has not as many links as it says")
 
@@ -357,10 +363,9 @@ def summary(verifier: ExportVerifier) -> Iterator[str]:
     root = verifier.root
     yield f"newest root: {root.number} of {root.made_at}, hash {root.hash}" if root.number else "no roots"
     for account_id, chain in verifier.chains.items():
-        sealed = verifier.sealed.get(account_id, 0)
-        unsealed, spent = max(0, chain.links - sealed), -chain.credits["debit"]
+        unsealed = max(0, chain.links - verifier.sealed.get(account_id, 0))
         yield f"account {account_id}: {chain.links} entries, {unsealed} of them not yet sealed"
-        yield f"  {chain.cost_usd} USD cost, {spent} credits spent"
+        yield f"  {chain.cost_usd} USD cost, {-chain.credits['debit']} credits spent"
 
 
 def _records(path: Path) -> Iterator[Any]:
@@ -372,12 +377,6 @@ def _records(path: Path) -> Iterator[Any]:
                 yield line
 
 
-def roots_of(records: Iterable[Any]) -> dict[int, str]:
-    """The hashes of the roots in an export, by number."""
-    statements = [each["statement"] for each in records if isinstance(each, dict) and each["type"] == "root"]
-    return {json.loads(text)["number"]: hashlib.sha256(text.encode()).hexdigest() for text in statements}
-
-
 def main() -> int:
     """Check the export named on the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -386,12 +385,13 @@ def main() -> int:
     parser.add_argument("--earlier", type=Path, action="append", default=[], help="exports of before")
     given = parser.parse_args()
     keys = {name: key for path in given.key for name, key in read_public_keys(path.read_bytes()).items()}
-    known = {number: hash_ for path in given.earlier for number, hash_ in roots_of(_records(path)).items()}
-    verifier = ExportVerifier(keys, known)
+    verifier = ExportVerifier(keys)
+    for path in given.earlier:
+        verifier.note(_records(path))
     for record in _records(given.export):
         verifier.read(record)
     verifier.finish()
-    shown = [*summary(verifier), *verifier.findings[:_MOST_SHOWN]]
+    shown = [*summary(verifier), *verifier.findings[:200]]
     sys.stdout.write("\n".join([*shown, f"{len(verifier.findings)} findings"]) + "\n")
     return 1 if verifier.findings else 0
 

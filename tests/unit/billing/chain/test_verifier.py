@@ -1,13 +1,17 @@
+import base64
 import json
 from hashlib import sha256
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.billing.chain.export import ProvingTree
 from app.billing.chain.verifier import (
     AccountTree,
     ExportVerifier,
+    key_id,
     leaf_hash,
     link_hash,
     node_hash,
@@ -31,7 +35,7 @@ def rfc_9162(leaves: list[bytes]) -> bytes:
 def test_a_tree_is_that_of_the_rfc_in_whatever_order_leaves_are_replaced(
     puts: list[tuple[int, bytes]],
 ) -> None:
-    tree, leaves = AccountTree(), list[bytes]()
+    tree, leaves = ProvingTree(), list[bytes]()
     for wanted, leaf in puts:
         index = min(wanted, len(leaves))
         leaves[index : index + 1] = [leaf]
@@ -45,7 +49,7 @@ def test_a_tree_is_that_of_the_rfc_in_whatever_order_leaves_are_replaced(
 @given(st.integers(2, 40), st.data())
 def test_a_proof_holds_for_one_leaf_in_one_place_of_one_tree(size: int, data: st.DataObject) -> None:
     leaves = [sha256(bytes([number])).digest() for number in range(size)]
-    tree = AccountTree()
+    tree = ProvingTree()
     for number, leaf in enumerate(leaves):
         tree.put(number, leaf)
     index = data.draw(st.integers(0, size - 1))
@@ -81,11 +85,11 @@ def link(position: int, content: str, hash_: str) -> dict[str, object]:
     return {"type": "link", "position": position, "content": content, "hash": hash_}
 
 
-def chain(count: int) -> list[dict[str, object]]:
+def chain(count: int, *, credits_: int = 1, at: str = "2026-11-22T10:00:00+00:00") -> list[dict[str, object]]:
     previous, links = link_hash(b"", ACCOUNT), []
     for position in range(1, count + 1):
-        entry = {"id": position, "kind": "grant", "credits": 1, "account_id": ACCOUNT}
-        content = json.dumps({"entry": {**entry, "created_at": "2026-11-22T10:00:00+00:00"}, "receipt": None})
+        entry = {"id": position, "kind": "grant", "credits": credits_, "account_id": ACCOUNT}
+        content = json.dumps({"entry": {**entry, "created_at": at}, "receipt": None})
         previous = link_hash(previous, content)
         links.append(link(position, content, previous.hex()))
     return links
@@ -121,3 +125,71 @@ def test_records_that_are_none_are_findings(value: object) -> None:
     verifier.finish()
 
     assert verifier.findings
+
+
+HEADER = {"type": "export", "format": "runtally-chain-1", "complete": False, "accounts": [ACCOUNT]}
+BEGIN = {"type": "account", "account_id": ACCOUNT}
+
+
+def sealed(key: Ed25519PrivateKey, links: list[dict[str, object]]) -> list[dict[str, object]]:
+    """A root that covers these links alone, and its leaf."""
+    position, head = len(links), str(links[-1]["hash"])
+    leaf = leaf_hash(ACCOUNT, position, bytes.fromhex(head))
+    statement = {"format": "runtally-root-1", "number": 1, "previous": "0" * 64, "accounts": 1, "links": 3}
+    made = {"made_at": "2026-11-22T10:30:00+00:00", "tree": leaf.hex(), "key": key_id(key.public_key())}
+    text = json.dumps({**statement, **made})
+    signature = base64.b64encode(key.sign(text.encode())).decode()
+    return [
+        {"type": "root", "statement": text, "signature": signature},
+        {"type": "leaf", "account_id": ACCOUNT, "index": 0, "position": position, "hash": head, "proof": []},
+    ]
+
+
+def findings(
+    key: Ed25519PrivateKey, records: list[dict[str, object]], *earlier: list[dict[str, object]]
+) -> list[str]:
+    verifier = ExportVerifier({key_id(key.public_key()): key.public_key()})
+    for export in earlier:
+        verifier.note(export)
+    for record in records:
+        verifier.read(record)
+    verifier.finish()
+    return verifier.findings
+
+
+def test_an_export_is_in_one_order_only() -> None:
+    """A root after the links would not be compared with them."""
+    key, true, false = Ed25519PrivateKey.generate(), chain(3), chain(3, credits_=2)
+    roots, end = sealed(key, true), {"type": "end", "links": 3}
+
+    assert findings(key, [HEADER, *roots, BEGIN, *true, end]) == []
+    assert findings(key, [HEADER, *roots, BEGIN, *false, end])
+    for forged in (
+        [HEADER, BEGIN, *false, *roots, end],
+        [HEADER, BEGIN, *false, end, *roots],
+        [BEGIN, *false, HEADER, *roots, end],
+        [HEADER, *roots, BEGIN, *true, end, HEADER],
+        [HEADER, *roots, BEGIN, *true, end, end],
+    ):
+        assert any("is not in its place" in finding for finding in findings(key, forged))
+    another = {"type": "account", "account_id": ACCOUNT.upper()}
+    assert findings(key, [HEADER, *roots, BEGIN, *true, another, end]) == [
+        f"account {ACCOUNT.upper()}: is none of the accounts that the export names"
+    ]
+
+
+def test_what_an_earlier_export_had_must_still_be_there() -> None:
+    """Even if the forger leaves out that the account was ever sealed."""
+    key, true = Ed25519PrivateKey.generate(), chain(3)
+    roots, end = sealed(key, true), {"type": "end", "links": 3}
+    before = [HEADER, *roots, BEGIN, *true, end]
+    forged = [HEADER, roots[0], BEGIN, *chain(3, credits_=2, at="2026-11-22T10:20:00+00:00"), end]
+    shorter = [HEADER, roots[0], BEGIN, *chain(2), {"type": "end", "links": 2}]
+    longer = [HEADER, *roots, BEGIN, *chain(4), {"type": "end", "links": 4}]
+
+    assert findings(key, longer, before) == []
+    assert findings(key, forged) == []
+    assert any("position 3 (grant 3): not as it was noted" in each for each in findings(key, forged, before))
+    assert f"account {ACCOUNT}: positions 3 to 3, which were noted before, are missing" in findings(
+        key, shorter, before
+    )
