@@ -3,9 +3,10 @@
 A row that is not understood fails the whole reconciliation: a guess would hide a difference.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from app.billing.reconciliation.records import (
@@ -21,7 +22,7 @@ from app.serialization.storable import identifier
 
 MOST_COUNT = 10**15
 _CENTS = Decimal(100)
-_MOST_DIGITS = 40
+_AMOUNT = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,20})?")
 _TOKEN_TYPES = {
     "uncached_input_tokens": "input",
     "output_tokens": "output",
@@ -70,7 +71,7 @@ def analytics_cost(row: Any) -> ListedCost | None:
     """A row of `analytics/cost` by token type, without its tokens; None for what has no such price."""
     group, cost = _object(row, "group"), _object(row, "cost")
     kind = _kind_of(group)
-    if kind is None or cost.get("currency") != "USD":
+    if kind is None:
         return None
     dollars, step = _cents(cost, "list_amount")
     return ListedCost(
@@ -89,7 +90,7 @@ def cost_report_rows(bucket: Any) -> Iterator[ListedCost]:
     at, ends_at = moment_of(bucket, "starting_at"), moment_of(bucket, "ending_at")
     for row in _list(bucket, "results"):
         kind = _kind_of(row)
-        if kind is not None and row.get("currency") == "USD":
+        if kind is not None:
             dollars, step = _cents(row, "amount")
             yield ListedCost(at, ends_at, dimensions_of(row), kind, 0, dollars, step)
 
@@ -129,7 +130,10 @@ def moment_of(row: Any, name: str) -> datetime:
         raise ReportUnreadable(name) from None
     if moment.tzinfo is None:
         raise ReportUnreadable(name)
-    return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ReportUnreadable(name) from None
 
 
 def _kind_of(row: Any) -> str | None:
@@ -146,15 +150,12 @@ def _kind_of(row: Any) -> str | None:
 
 def _cents(row: Mapping[str, Any], name: str) -> tuple[Decimal, Decimal]:
     """An amount of cents as dollars, and its last digit as dollars."""
+    if row.get("currency") != "USD":
+        raise ReportUnreadable("currency")
     text = row.get(name)
-    if not isinstance(text, str) or len(text) > _MOST_DIGITS:
+    if not isinstance(text, str) or not _AMOUNT.fullmatch(text):
         raise ReportUnreadable(name)
-    try:
-        cents = Decimal(text)
-    except InvalidOperation:
-        raise ReportUnreadable(name) from None
-    if not cents.is_finite() or abs(cents) > MOST_COUNT:
-        raise ReportUnreadable(name)
+    cents = Decimal(text)
     return cents / _CENTS, Decimal(1).scaleb(int(cents.as_tuple().exponent)) / _CENTS
 
 

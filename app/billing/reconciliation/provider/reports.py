@@ -17,6 +17,7 @@ from app.billing.reconciliation.provider.mapper import (
     analytics_cost,
     analytics_counts,
     cost_report_rows,
+    moment_of,
     request_row,
     usage_rows,
 )
@@ -59,6 +60,8 @@ _TRIES = 5
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _MOST_PAGES = 2000
+_MOST_ROWS = 500_000
+"""Of one report: three hundred for each minute of a day."""
 _PAGE_BYTES = 32 * 1024 * 1024
 
 
@@ -132,12 +135,13 @@ class ProviderReports:
     async def usage(self, window: Window) -> list[ReportedUsage]:
         """Tokens by minute, key and everything that prices depend on."""
         buckets = self._report(USAGE_REPORT, window, width="1m", groups=_USAGE_GROUPS)
-        return [row async for bucket in buckets for row in _read(usage_rows, bucket)]
+        rows = [row async for bucket in buckets for row in _read(usage_rows, bucket)]
+        return _all_within(window, rows)
 
     async def requests(self, window: Window) -> list[ReportedRequests]:
         """Requests by minute, key, model and user profile; raises `ReportNotOffered`."""
         rows = self._analytics(ANALYTICS_USAGE, window, width="1m", groups=_REQUEST_GROUPS)
-        return [_only(request_row, row) async for row in rows]
+        return _all_within(window, [_only(request_row, row) async for row in rows])
 
     async def list_prices(self, window: Window) -> list[ListedCost]:
         """List prices and tokens by hour and kind; raises `ReportNotOffered`."""
@@ -180,15 +184,21 @@ class ProviderReports:
             after = last
         return found
 
-    def _report(
+    async def _report(
         self, path: str, window: Window, *, width: str, groups: Sequence[str]
     ) -> AsyncIterator[dict[str, Any]]:
-        limit = dict(_WIDTHS.values())[width]
-        return self._pages(
+        """The buckets of a report, each once."""
+        limit, known = dict(_WIDTHS.values())[width], set[datetime]()
+        async for bucket in self._pages(
             path,
             [*_span(window), ("bucket_width", width), ("limit", str(limit)), *_grouped(groups)],
             beta=_SPEED_BETA if "speed" in groups else None,
-        )
+        ):
+            at = _only(lambda each: moment_of(each, "starting_at"), bucket)
+            if at in known:
+                raise _unreadable(path, "starting_at")
+            known.add(at)
+            yield bucket
 
     def _analytics(
         self, path: str, window: Window, *, width: str, groups: Sequence[str]
@@ -202,17 +212,22 @@ class ProviderReports:
         self, path: str, query: list[tuple[str, str]], *, beta: str | None
     ) -> AsyncIterator[dict[str, Any]]:
         """The items of all pages."""
-        cursor: str | None = None
+        cursor, known, rows = None, set[str](), 0
         for _ in range(_MOST_PAGES):
             page = await self._get(path, [*query, *([("page", cursor)] if cursor else [])], beta=beta)
             for item in _data(page):
+                results = item.get("results")
+                rows += len(results) if isinstance(results, list) else 1
                 yield item
-            following = page.get("next_page")
-            if page.get("has_more") is not True:
+            if rows > _MOST_ROWS:
+                raise _unreadable(path, "rows")
+            if page.get("has_more") is False:
                 return
-            if not isinstance(following, str) or following == cursor:
+            cursor = page.get("next_page")
+            if page.get("has_more") is not True or not isinstance(cursor, str) or cursor in known:
+                # A part of a report would look like messages that the provider does not know.
                 raise _unreadable(path, "next_page")
-            cursor = following
+            known.add(cursor)
         raise _unreadable(path, "has_more")
 
     async def _get(
@@ -267,6 +282,12 @@ def _read(rows: Any, bucket: dict[str, Any]) -> list[Any]:
 
 def _only(row_of: Any, row: dict[str, Any]) -> Any:
     return _read(lambda each: [row_of(each)], row)[0]
+
+
+def _all_within(window: Window, rows: list[Any]) -> list[Any]:
+    if not all(window.start <= row.at < window.end for row in rows):
+        raise _unreadable("report", "starting_at")
+    return rows
 
 
 def _unreadable(path: str, what: str) -> ReportsUnavailable:

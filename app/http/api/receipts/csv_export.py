@@ -2,13 +2,18 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable
 from typing import Any
 
 CSV = "text/csv"
 JSON = "application/json"
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Also in full width, as some programs read them."""
+
+_IGNORED = " \u00a0\ufeff"
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def prefers_csv(accept: str) -> bool:
@@ -35,6 +40,7 @@ def _quality(entry: str) -> tuple[str, float]:
 
 
 def _escape_formula(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        # Amounts that are given back are negative, and must be summed.
+        return value
+    return f"'{value}" if value.lstrip(_IGNORED).startswith(_FORMULA_STARTS) else value

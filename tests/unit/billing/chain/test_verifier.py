@@ -1,6 +1,7 @@
 import base64
 import json
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -81,11 +82,11 @@ def test_the_format_is_the_documented_one() -> None:
     )
 
 
-def link(position: int, content: str, hash_: str) -> dict[str, object]:
+def link(position: int, content: str, hash_: str) -> dict[str, Any]:
     return {"type": "link", "position": position, "content": content, "hash": hash_}
 
 
-def chain(count: int, *, credits_: int = 1, at: str = "2026-11-22T10:00:00+00:00") -> list[dict[str, object]]:
+def chain(count: int, *, credits_: int = 1, at: str = "2026-11-22T10:00:00+00:00") -> list[dict[str, Any]]:
     previous, links = link_hash(b"", ACCOUNT), []
     for position in range(1, count + 1):
         entry = {"id": position, "kind": "grant", "credits": credits_, "account_id": ACCOUNT}
@@ -127,11 +128,17 @@ def test_records_that_are_none_are_findings(value: object) -> None:
     assert verifier.findings
 
 
-HEADER = {"type": "export", "format": "runtally-chain-1", "complete": False, "accounts": [ACCOUNT]}
+HEADER: dict[str, Any] = {
+    "type": "export",
+    "format": "runtally-chain-1",
+    "complete": False,
+    "accounts": [ACCOUNT],
+}
 BEGIN = {"type": "account", "account_id": ACCOUNT}
+END: dict[str, Any] = {"type": "end", "links": 3}
 
 
-def sealed(key: Ed25519PrivateKey, links: list[dict[str, object]]) -> list[dict[str, object]]:
+def sealed(key: Ed25519PrivateKey, links: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A root that covers these links alone, and its leaf."""
     position, head = len(links), str(links[-1]["hash"])
     leaf = leaf_hash(ACCOUNT, position, bytes.fromhex(head))
@@ -146,7 +153,7 @@ def sealed(key: Ed25519PrivateKey, links: list[dict[str, object]]) -> list[dict[
 
 
 def findings(
-    key: Ed25519PrivateKey, records: list[dict[str, object]], *earlier: list[dict[str, object]]
+    key: Ed25519PrivateKey, records: list[dict[str, Any]], *earlier: list[dict[str, Any]]
 ) -> list[str]:
     verifier = ExportVerifier({key_id(key.public_key()): key.public_key()})
     for export in earlier:
@@ -160,7 +167,7 @@ def findings(
 def test_an_export_is_in_one_order_only() -> None:
     """A root after the links would not be compared with them."""
     key, true, false = Ed25519PrivateKey.generate(), chain(3), chain(3, credits_=2)
-    roots, end = sealed(key, true), {"type": "end", "links": 3}
+    roots, end = sealed(key, true), END
 
     assert findings(key, [HEADER, *roots, BEGIN, *true, end]) == []
     assert findings(key, [HEADER, *roots, BEGIN, *false, end])
@@ -181,7 +188,7 @@ def test_an_export_is_in_one_order_only() -> None:
 def test_what_an_earlier_export_had_must_still_be_there() -> None:
     """Even if the forger leaves out that the account was ever sealed."""
     key, true = Ed25519PrivateKey.generate(), chain(3)
-    roots, end = sealed(key, true), {"type": "end", "links": 3}
+    roots, end = sealed(key, true), END
     before = [HEADER, *roots, BEGIN, *true, end]
     forged = [HEADER, roots[0], BEGIN, *chain(3, credits_=2, at="2026-11-22T10:20:00+00:00"), end]
     shorter = [HEADER, roots[0], BEGIN, *chain(2), {"type": "end", "links": 2}]

@@ -73,7 +73,10 @@ def test_a_row_that_is_not_understood_is_refused(name: str, value: object) -> No
         usage({name: value})
 
 
-@pytest.mark.parametrize("at", [None, "yesterday", "2026-11-20T12:00:00", 5])
+@pytest.mark.parametrize(
+    "at",
+    [None, "yesterday", "2026-11-20T12:00:00", 5, "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-12:00"],
+)
 def test_a_bucket_without_a_time_is_refused(at: object) -> None:
     with pytest.raises(ReportUnreadable):
         list(usage_rows({"starting_at": at, "results": [ROW]}))
@@ -110,10 +113,35 @@ def test_costs_of_other_things_are_left_out() -> None:
     assert a_cost("5", cost_type="web_search", of=None).kind == "web_search_requests"
 
 
-@pytest.mark.parametrize("amount", [None, 5, "NaN", "Infinity", "1e400", "five", "1" * 50])
+@pytest.mark.parametrize(
+    "amount",
+    [
+        None,
+        5,
+        "NaN",
+        "Infinity",
+        "1e400",
+        "five",
+        "1" * 50,
+        "0E+999999999999",
+        "1E-9999",
+        "1_000",
+        " 5",
+        "\u0665",
+    ],
+)
 def test_an_amount_that_is_no_number_is_refused(amount: object) -> None:
     with pytest.raises(ReportUnreadable):
         a_cost(amount)
+
+
+@pytest.mark.parametrize("currency", ["EUR", "usd", None, 5])
+def test_an_amount_in_another_currency_is_refused(currency: object) -> None:
+    bucket = {"starting_at": TIME, "ending_at": TIME}
+    row = {"cost_type": "tokens", "token_type": "output_tokens", "amount": "5", "currency": currency}
+
+    with pytest.raises(ReportUnreadable, match="currency"):
+        list(cost_report_rows({**bucket, "results": [row]}))
 
 
 def test_a_new_kind_of_token_is_refused() -> None:
@@ -124,7 +152,6 @@ def test_a_new_kind_of_token_is_refused() -> None:
 def test_a_day_of_the_cost_report_is_read() -> None:
     rows = [
         {"currency": "USD", "amount": "150", "cost_type": "tokens", "token_type": "uncached_input_tokens"},
-        {"currency": "EUR", "amount": "150", "cost_type": "tokens", "token_type": "output_tokens"},
         {"currency": "USD", "amount": "9", "cost_type": "session_usage", "token_type": None},
     ]
     (found,) = cost_report_rows({"starting_at": TIME, "ending_at": TIME, "results": rows})

@@ -28,11 +28,17 @@ def test_csv_needs_to_be_accepted(accept: str, wanted: bool) -> None:  # noqa: F
     assert prefers_csv(accept) is wanted
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+@pytest.mark.parametrize(
+    "start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "\ufeff@", "\uff1d", "-1+", "-1e"]
+)
 def test_texts_are_escaped_against_formulas(start: str) -> None:
     (cell,) = next(csv.reader(io.StringIO(csv_line([f"{start}cmd()"]), newline="")))
 
     assert cell == f"'{start}cmd()"
+
+
+def test_an_amount_that_is_given_back_stays_a_number() -> None:
+    assert csv_line(["-0.0027500000", "-5"]) == "-0.0027500000,-5\r\n"
 
 
 def test_numbers_and_null_stay_unchanged() -> None:
