@@ -25,8 +25,8 @@ CHAIN = (
     Mutant(
         "sealed entries may be missing at the end",
         f"{_CHAIN}/verifier.py",
-        "if chain is not None and chain.links < (sealed :=",
-        "if False and chain is not None and chain.links < (sealed :=",
+        "if chain.links < last:",
+        "if False and chain.links < last:",
         _ATTACKS,
     ),
     Mutant(
