@@ -53,8 +53,8 @@ CHAIN = (
     Mutant(
         "roots that were noted before may be gone",
         f"{_CHAIN}/verifier.py",
-        "if number > self.root.number:",
-        "if False:",
+        "in filter(self.root.number.__lt__, self._noted_roots):",
+        "in ():",
         _SEALING,
     ),
     Mutant(

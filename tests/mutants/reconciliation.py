@@ -79,8 +79,8 @@ RECONCILIATION = (
     Mutant(
         "only the first page of a report is read",
         f"{_RECONCILIATION}/provider/reports.py",
-        'following = page.get("next_page")\n            if page.get("has_more") is not True:',
-        'following = page.get("next_page")\n            if page:',
+        'if page.get("has_more") is False:',
+        "if page:",
         _JOB,
     ),
     Mutant(
