@@ -203,7 +203,16 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
     profile = accounting.profiles.find
-    metering = BilledMetering(receipts, ledger, planner.prices, accounting.calls, clock, find_profile=profile)
+    reports = BillingReports(database)
+    metering = BilledMetering(
+        receipts,
+        ledger,
+        planner.prices,
+        accounting.calls,
+        clock,
+        find_profile=profile,
+        find_unpriced=lambda account_id: reports.unpriced_of_month(account_id, clock.now()),
+    )
     agent = await stack.enter_async_context(
         open_agent(
             settings,
@@ -234,7 +243,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
         delivery=delivery,
         ledger=ledger,
         chain=chain,
-        billing=BillingReports(database),
+        billing=reports,
         sessions=sessions,
         planner=planner,
         workspaces=workspaces,

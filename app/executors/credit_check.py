@@ -1,17 +1,21 @@
 """CreditCheck: whether a run's account may spend; reserves credit for the calls of the run."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import structlog
 
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import Receipt
 from app.db import StatementFailed
 from app.errors import Unavailable
 from app.executors.port import RunPlan
 from app.gateway.call import CallCost, Refusal
+from app.ids import AccountId
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +31,9 @@ _DELIVERY_S = 0.25
 _RETRY_S = 0.25
 _UNLIMITED_FOR_S = 5.0
 """How long the answer "this account has no credit limit" is reused."""
+
+
+FindUnpriced: TypeAlias = Callable[[AccountId], Awaitable[Sequence[Receipt]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +60,15 @@ class CreditCheck:
         ledger: CreditLedger,
         prices: PriceList,
         ledger_wait_s: float,
+        find_unpriced: FindUnpriced | None = None,
     ) -> None:
+        """`find_unpriced`: receipts of an account, of which a part has no known price."""
         self._run = plan.run
         self._receipts = receipts
         self._ledger = ledger
         self._prices = prices
         self._ledger_wait_s = ledger_wait_s
+        self._find_unpriced = find_unpriced
         self._reserved = plan.reserved
         """Credits that are reserved for the run for certain; None: not known."""
         self._is_unlimited = False
@@ -101,7 +111,9 @@ class CreditCheck:
 
     async def _resize(self, needed: _Needed) -> bool:
         """Set the reservation; False if the credit does not cover the minimum."""
+        unpriced = await self._unpriced_credits()
         pending = self._receipts.pending_credits(self._run)
+        others = pending.others + unpriced
         # What the run has spent stays reserved until it is debited: another process cannot see it.
         maximum, minimum = needed.maximum + pending.own, needed.minimum + pending.own
         before = self._reserved
@@ -109,16 +121,25 @@ class CreditCheck:
         self._reserved = None if before is None else min(before, maximum)
         async with asyncio.timeout(_LEDGER_TIMEOUT_S):
             spendable = await self._ledger.resize_reservation(
-                self._run, maximum, minimum=minimum, pending=pending.others
+                self._run, maximum, minimum=minimum, pending=others
             )
         self._is_unlimited = spendable is None
         if spendable is None:
             self._reserved = None
             self._unlimited_until = asyncio.get_running_loop().time() + _UNLIMITED_FOR_S
             return True
-        is_covered = spendable - pending.others >= minimum
+        is_covered = spendable - others >= minimum
         self._reserved = maximum if is_covered else before
         return is_covered
+
+    async def _unpriced_credits(self) -> int:
+        """What this month's unpriced messages of the account may cost besides what is charged of them."""
+        if self._find_unpriced is None:
+            return 0
+        async with asyncio.timeout(_LEDGER_TIMEOUT_S):
+            receipts = await self._find_unpriced(self._run.account_id)
+        most = (self._prices.credits_at_most(each.billed, at=each.used_at) for each in receipts)
+        return sum(most) - sum(each.charged_credits for each in receipts)
 
     def _is_reserved(self, needed: _Needed) -> bool:
         own = self._receipts.pending_credits(self._run).own

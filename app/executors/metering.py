@@ -15,7 +15,7 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.clock.clock import Clock
-from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck
+from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, FindUnpriced
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
@@ -47,6 +47,8 @@ class BilledMetering:
     """How long a call waits for a ledger that does not answer."""
     find_profile: Callable[[AccountId], str | None] = lambda _: None
     """The user profile at the provider of an account."""
+    find_unpriced: FindUnpriced | None = None
+    """This month's receipts of an account that wait for a price."""
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """See the protocol."""
@@ -71,6 +73,7 @@ class BilledMetering:
                 ledger=self.ledger,
                 prices=self.prices,
                 ledger_wait_s=self.ledger_wait_s,
+                find_unpriced=self.find_unpriced,
             ).check,
             on_start=on_start,
             on_progress=lambda message: self.receipts.update_message(to_fact(message)),

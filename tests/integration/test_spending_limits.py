@@ -2,9 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import Receipt
+from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.executors.metering import BilledMetering
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.simulator import wire
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
@@ -204,3 +207,41 @@ async def test_the_limits_of_a_run_are_passed_by_one_message_at_most(
     assert len(provider.sent) == 5
     # The provider counted their prompts, so several could be on their way at once.
     assert dear.most_at_once > 1
+
+
+def of_an_unknown_region(_request: ApiRequest) -> Reply:
+    return Reply(
+        [Text("one")],
+        usage={"input_tokens": 1_000, "output_tokens": 1, "inference_geo": "eu"},
+        final_usage={"output_tokens": 1_000},
+    )
+
+
+@pytest.mark.parametrize("terms", ["prepaid", "monthly"])
+async def test_messages_without_a_price_do_not_open_an_account(
+    database: Database, database_url: str, tmp_path: Path, terms: str
+) -> None:
+    key, ledger, reports = await an_account(database), CreditLedger(database), BillingReports(database)
+    await limit_credit(ledger, key, terms, 3 * MESSAGE)
+    answered = 0
+
+    async def find_unpriced(account_id: AccountId) -> Sequence[Receipt]:
+        return await reports.unpriced_of_month(account_id, datetime.now(UTC))
+
+    async with (
+        Simulator(of_an_unknown_region) as provider,
+        a_process(database_url, provider.url, tmp_path) as process,
+    ):
+        metering = replace(process.metering, find_unpriced=find_unpriced)
+        for number in range(5):
+            channel = replace(process, metering=metering).channel(key, f"run-{number}")
+            answered += await process.call(channel) == 200
+            await process.gateway.close_channel(channel)
+            run = RunKey(key.account_id, RunId(f"run-{number}"))
+            await metering.receipts.flush(run, within_s=TIMEOUT_S)
+            async with database.transaction() as tx:
+                await ledger.release(tx, run)
+
+    # Nothing is charged, and yet the account has nothing left.
+    assert 2 <= answered <= 4
+    assert (await ledger.balance(key.account_id)).spent == 0

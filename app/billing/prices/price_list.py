@@ -135,6 +135,20 @@ class PriceList:
         prices = [self.price_of(model, at=at), *(self.find_price(each, at=at) for each in releases)]
         return max(_most(model, usage, price, speed=speed) for price in prices if price is not None)
 
+    def credits_at_most(self, message: BilledUsage, *, at: datetime) -> int:
+        """Credits for a message; if a part of it has no known price, the most that it may cost."""
+        quoted = self.quote(message, at=at)
+        if not quoted.unpriced:
+            return self.credits_for(quoted.cost_usd)
+        speed = message.reported.get("speed")
+        named = [
+            name for name in (message.model, message.requested_model) if name and self.is_priced(name, at=at)
+        ]
+        # Of a model that nobody knows, the price of the dearest one.
+        names = named[:1] or [name for name in self.priced_models() if self.is_priced(name, at=at)]
+        most = (self.most(name, message.usage, at=at, speed=speed) for name in names)
+        return self.credits_for(max(most, default=quoted.cost_usd).max(quoted.cost_usd))
+
     def credits_for(self, cost_usd: Decimal) -> int:
         """Credits for an exact cost, rounded up once."""
         exact = cost_usd * self._markup * CREDITS_PER_DOLLAR

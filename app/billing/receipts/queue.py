@@ -165,7 +165,7 @@ class ReceiptQueue:
         Unreported messages of other runs are covered by the reservations of those runs.
         """
         completed = (
-            self._charge(fact).charged_credits
+            self._prices.credits_at_most(BilledUsage.of(fact), at=fact.at)
             for key, fact in self._unreported.get(run, {}).items()
             if key not in self._pending and key not in self._in_progress
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from zoneinfo import available_timezones
@@ -20,6 +20,9 @@ from app.pagination import PageRequest
 from app.usage import Spent, UsageTotal
 
 DEFAULT_TOP = 6
+
+_MOST_UNPRICED = 500
+"""Limit of what is read before each call of an account with limits."""
 
 
 @cache
@@ -133,3 +136,8 @@ class BillingReports:
             return await find_unpriced(
                 reader, account_id, since=since, until=until, adjusted_by=REPRICING, limit=limit
             )
+
+    async def unpriced_of_month(self, account_id: AccountId, now: datetime) -> Sequence[Receipt]:
+        """The newest receipts of messages of this month (UTC) that wait for a price."""
+        since = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        return (await self.unpriced(account_id, since=since, limit=_MOST_UNPRICED)).newest
