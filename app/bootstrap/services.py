@@ -202,16 +202,11 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
-    profile = accounting.profiles.find
-    reports = BillingReports(database)
+    reports, calls, profile = BillingReports(database), accounting.calls, accounting.profiles.find
     metering = BilledMetering(
-        receipts,
-        ledger,
-        planner.prices,
-        accounting.calls,
-        clock,
+        *(receipts, ledger, planner.prices, calls, clock),
         find_profile=profile,
-        find_unpriced=lambda account_id: reports.unpriced_of_month(account_id, clock.now()),
+        find_unpriced=reports.unpriced_of_month,
     )
     agent = await stack.enter_async_context(
         open_agent(

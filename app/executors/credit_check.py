@@ -15,7 +15,6 @@ from app.db import StatementFailed
 from app.errors import Unavailable
 from app.executors.port import RunPlan
 from app.gateway.call import CallCost, Refusal
-from app.ids import AccountId
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +32,7 @@ _UNLIMITED_FOR_S = 5.0
 """How long the answer "this account has no credit limit" is reused."""
 
 
-FindUnpriced: TypeAlias = Callable[[AccountId], Awaitable[Sequence[Receipt]]]
+FindUnpriced: TypeAlias = Callable[[], Awaitable[Sequence[Receipt]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class CreditCheck:
         ledger_wait_s: float,
         find_unpriced: FindUnpriced | None = None,
     ) -> None:
-        """`find_unpriced`: receipts of an account, of which a part has no known price."""
+        """`find_unpriced`: receipts of the account, of which a part has no known price."""
         self._run = plan.run
         self._receipts = receipts
         self._ledger = ledger
@@ -137,7 +136,7 @@ class CreditCheck:
         if self._find_unpriced is None:
             return 0
         async with asyncio.timeout(_LEDGER_TIMEOUT_S):
-            receipts = await self._find_unpriced(self._run.account_id)
+            receipts = await self._find_unpriced()
         most = (self._prices.credits_at_most(each.billed, at=each.used_at) for each in receipts)
         return sum(most) - sum(each.charged_credits for each in receipts)
 

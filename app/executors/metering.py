@@ -1,8 +1,9 @@
 """Limits, credit and receipts of a run's model calls; the same for every executor."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Protocol
@@ -13,9 +14,10 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.clock.clock import Clock
-from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, FindUnpriced
+from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
@@ -47,7 +49,7 @@ class BilledMetering:
     """How long a call waits for a ledger that does not answer."""
     find_profile: Callable[[AccountId], str | None] = lambda _: None
     """The user profile at the provider of an account."""
-    find_unpriced: FindUnpriced | None = None
+    find_unpriced: Callable[[AccountId, datetime], Awaitable[Sequence[Receipt]]] | None = None
     """This month's receipts of an account that wait for a price."""
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
@@ -73,7 +75,7 @@ class BilledMetering:
                 ledger=self.ledger,
                 prices=self.prices,
                 ledger_wait_s=self.ledger_wait_s,
-                find_unpriced=self.find_unpriced,
+                find_unpriced=partial(self._unpriced_of, plan),
             ).check,
             on_start=on_start,
             on_progress=lambda message: self.receipts.update_message(to_fact(message)),
@@ -82,6 +84,11 @@ class BilledMetering:
             profile_id=self.find_profile(plan.run.account_id),
             now=self.clock.now,
         )
+
+    async def _unpriced_of(self, plan: RunPlan) -> Sequence[Receipt]:
+        if self.find_unpriced is None:
+            return ()
+        return await self.find_unpriced(plan.run.account_id, self.clock.now())
 
     def _cost_of(self, plan: RunPlan, message: MessageUsage) -> Decimal:
         billed = BilledUsage(

@@ -2,10 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,13 @@ from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.executors.metering import BilledMetering
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
-from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.ids import RunId, RunKey, new_uuid
 from app.simulator import wire
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
@@ -225,14 +223,11 @@ async def test_messages_without_a_price_do_not_open_an_account(
     await limit_credit(ledger, key, terms, 3 * MESSAGE)
     answered = 0
 
-    async def find_unpriced(account_id: AccountId) -> Sequence[Receipt]:
-        return await reports.unpriced_of_month(account_id, datetime.now(UTC))
-
     async with (
         Simulator(of_an_unknown_region) as provider,
         a_process(database_url, provider.url, tmp_path) as process,
     ):
-        metering = replace(process.metering, find_unpriced=find_unpriced)
+        metering = replace(process.metering, find_unpriced=reports.unpriced_of_month)
         for number in range(5):
             channel = replace(process, metering=metering).channel(key, f"run-{number}")
             answered += await process.call(channel) == 200
