@@ -7,6 +7,7 @@ process; damaged ones are kept in the folder `damaged`.
 
 import asyncio
 import errno
+import fcntl
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -159,21 +160,17 @@ class Journal:
         A message whose completion was recorded has the basis `recovered`, any other `partial`.
         """
         found: list[UsageFact] = []
-        for lock_path in sorted(self._directory.glob("*.lock")):
-            if lock_path.stem == self._stem or any(
-                segment.lock.lock_file == str(lock_path) for segment in self._recovered
-            ):
-                continue
-            lock = FileLock(lock_path, mode=0o600)
+        for name in self._other_journals():
+            lock = FileLock(self._directory / f"{name}.lock", mode=0o600)
             try:
                 lock.acquire(blocking=False)
             except (Timeout, OSError):
                 # The process is alive, or another process recovers its journal at this moment.
                 continue
             try:
-                found.extend(self._recover(lock, lock_path.stem))
+                found.extend(self._recover(lock, name))
             except OSError as error:
-                log.critical("journal.unreadable", process=lock_path.stem, reason=error.strerror)
+                log.critical("journal.unreadable", process=name, reason=error.strerror)
                 lock.release()
         return found
 
@@ -256,6 +253,8 @@ class Journal:
         self._segment_number += 1
         path = self._directory / f"{self._stem}.{self._segment_number:06}.journal"
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        # Unlike the lock file, it cannot be deleted without its records.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(OSError):  # not every file system can sync a directory
             _sync(os.open(self._directory, os.O_RDONLY))
         self._segments.append(_Segment(path, self._lock))
@@ -292,11 +291,20 @@ class Journal:
         folder.mkdir(mode=0o700, exist_ok=True)
         segment.path.rename(folder / segment.path.name)
 
+    def _other_journals(self) -> list[str]:
+        """The journals of other processes, also those whose lock files were deleted."""
+        files = [*self._directory.glob("*.lock"), *self._directory.glob("*.journal")]
+        recovered = {Path(segment.lock.lock_file).stem for segment in self._recovered}
+        return sorted({path.name.partition(".")[0] for path in files} - recovered - {self._stem})
+
     def _recover(self, lock: FileLock, stem: str) -> list[UsageFact]:
+        paths = sorted(self._directory.glob(f"{stem}.*.journal"))
+        if any(map(_is_written, paths)):
+            # Its process is alive, and has lost its lock file.
+            lock.release()
+            return []
         reader = JournalReader()
-        segments = [
-            _read(_Segment(path, lock), reader) for path in sorted(self._directory.glob(f"{stem}.*.journal"))
-        ]
+        segments = [_read(_Segment(path, lock), reader) for path in paths]
         remaining = reader.remaining
         if not remaining:
             for segment in segments:
@@ -309,6 +317,18 @@ class Journal:
             segment.pending = set(remaining)
         self._recovered.extend(segments)
         return list(remaining.values())
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a process has this segment open as its newest one."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _read(segment: _Segment, reader: JournalReader) -> _Segment:

@@ -111,5 +111,5 @@ def _shown(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value on one line, whatever characters somebody has put into it."""
+    """A value on one line, whatever characters it contains."""
     return ascii(str(value))[1:-1][:200]

@@ -92,6 +92,24 @@ def test_a_journal_is_recovered_only_after_its_process_was_killed(journals: Jour
     journal.close()
 
 
+def test_a_journal_whose_lock_file_was_deleted_is_recovered_only_after_its_process_was_killed(
+    journals: JournalDirectory,
+) -> None:
+    with a_process(DYING, journals) as (output, _):
+        assert output.readline() == b"ready\n"
+        for lock in journals.path.glob("*.lock"):
+            lock.unlink()
+        journal = journals.journal()
+        while_running = journal.recover()
+
+    assert while_running == []
+    found = journal.recover()
+    assert [fact.message_id for fact in found] == ["msg_open", "msg_shut"]
+    journal.acknowledge(fact.key for fact in found)
+    journal.close()
+    assert list(journals.path.iterdir()) == []
+
+
 RECOVERING = textwrap.dedent("""
     import sys
     from pathlib import Path
