@@ -1,6 +1,6 @@
 """UsageReading: the parts of a usage object that are priced, and unknown ones; pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -142,7 +142,8 @@ def _unknown_keys(reported: Reported, iterations: list[Reported], others: Mappin
     """What is not read; `others` are the counters that may have a price."""
     for name, value in reported.items():
         if name in TOKEN_COUNTS:
-            yield from _invalid(name, value)
+            if _is_invalid(value):
+                yield f"{name}={shown(value)}"
         elif name not in _KNOWN and name not in others and value not in _NOTHING:
             yield f"{identifier(name)}={shown(value)}"
     yield from _unknown_writes("cache_creation", reported)
@@ -161,7 +162,8 @@ def _unknown_of_iteration(iteration: Reported) -> Iterator[str]:
         return
     for name, value in iteration.items():
         if name in TOKEN_COUNTS:
-            yield from _invalid(f"iterations.{name}", value)
+            if _is_invalid(value):
+                yield f"iterations.{name}={shown(value)}"
         elif name not in _OF_ITERATION and value not in _NOTHING:
             yield f"iterations.{identifier(name)}={shown(value)}"
     yield from _unknown_writes("iterations.cache_creation", iteration)
@@ -170,30 +172,28 @@ def _unknown_of_iteration(iteration: Reported) -> Iterator[str]:
 def _unknown_writes(name: str, counts: Reported) -> Iterator[str]:
     """What is unknown of cache writes: their breakdown may be incomplete, but not more than their sum."""
     breakdown = counts.get("cache_creation")
-    yield from _nested_unknown(name, breakdown, set(CACHE_WRITES))
+    yield from _nested_unknown(name, breakdown, CACHE_WRITES)
     written = count_of(counts.get("cache_creation_input_tokens"))
-    parts = sum(count_of(object_of(breakdown).get(each)) or 0 for each in CACHE_WRITES)
-    if written is not None and parts > written:
-        yield f"{name}={parts} of {written} tokens"
+    if written is not None:
+        parts = sum(count_of(each) or 0 for each in map(object_of(breakdown).get, CACHE_WRITES))
+        if parts > written:
+            yield f"{name}={parts} of {written} tokens"
 
 
-def _nested_unknown(name: str, value: Any, known: set[str] | None) -> Iterator[str]:
+def _nested_unknown(name: str, value: Any, known: Collection[str] | None) -> Iterator[str]:
     """Unknown keys of a nested object and invalid counts; `known` None: every count is read."""
     if not isinstance(value, dict):
         if value not in _NOTHING:
             yield f"{name}={shown(value)}"
         return
     for key, count in value.items():
-        full = f"{name}.{identifier(key)}"
-        if known is None or key in known:
-            yield from _invalid(full, count)
-        elif count not in _NOTHING:
-            yield f"{full}={shown(count)}"
+        is_read = known is None or key in known
+        if _is_invalid(count) if is_read else count not in _NOTHING:
+            yield f"{name}.{identifier(key)}={shown(count)}"
 
 
-def _invalid(name: str, value: Any) -> Iterator[str]:
-    if value is not None and count_of(value) is None:
-        yield f"{name}={shown(value)}"
+def _is_invalid(count: Any) -> bool:
+    return count is not None and count_of(count) is None
 
 
 def _credit(status: Reported) -> Iterator[str]:
