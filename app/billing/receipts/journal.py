@@ -9,8 +9,7 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID
@@ -38,6 +37,9 @@ log = structlog.get_logger(__name__)
 
 SEGMENT_BYTES = 1024 * 1024
 """From this size on a new segment is begun, so that the old one can be deleted."""
+
+_MOST_UNSYNCED = 64
+"""Full segments that wait for `sync`; if its disk is slower, writing waits for it."""
 
 _LOCK_S = 5.0
 """How long another process that looks for abandoned journals may hold a new lock."""
@@ -80,6 +82,8 @@ class Journal:
         self._started: dict[str, UsageFact] = {}
         self._segment_number = self._record_number = 0
         self._unwritten = b""
+        self._unsynced: list[int] = []
+        """Descriptors of full segments, and of the directory they were created in."""
         self._written = self._synced = 0
         self._syncing = asyncio.Lock()
         try:
@@ -148,7 +152,7 @@ class Journal:
                     return
                 written = self._written
                 try:
-                    await asyncio.to_thread(_sync, os.dup(self._descriptor))
+                    await asyncio.to_thread(_sync_all, [*self._take_unsynced(), os.dup(self._descriptor)])
                 except OSError as error:
                     self._fail(error)
                     return
@@ -184,7 +188,8 @@ class Journal:
     def close(self) -> None:
         """Stop writing; unacknowledged facts stay for the next process."""
         self.probe()
-        os.close(self._descriptor)
+        for descriptor in (*self._take_unsynced(), self._descriptor):
+            os.close(descriptor)
         self._drop_acknowledged(keep=0)
         for segment in self._recovered:
             segment.lock.release()
@@ -210,7 +215,7 @@ class Journal:
         if any(not segment.pending for segment in older):
             try:
                 # After a power failure, either the old record or the new one must be there.
-                os.fsync(self._descriptor)
+                _sync_all([*self._take_unsynced(), os.dup(self._descriptor)])
             except OSError as error:
                 self._fail(error)
                 return
@@ -255,15 +260,21 @@ class Journal:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         # Unlike the lock file, it cannot be deleted without its records.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with suppress(OSError):  # not every file system can sync a directory
-            _sync(os.open(self._directory, os.O_RDONLY))
+        self._unsynced.append(os.open(self._directory, os.O_RDONLY))
         self._segments.append(_Segment(path, self._lock))
         return descriptor
 
     def _rotate(self) -> None:
         full, self._descriptor = self._descriptor, self._begin_segment()
-        _sync(full)
+        # Not synced here: that takes up to 20 ms, in which no run of this process would go on.
+        self._unsynced.append(full)
+        if len(self._unsynced) > 2 * _MOST_UNSYNCED:
+            _sync_all(self._take_unsynced())
         self._drop_acknowledged()
+
+    def _take_unsynced(self) -> list[int]:
+        taken, self._unsynced = self._unsynced, []
+        return taken
 
     def _drop_acknowledged(self, *, keep: int = 1) -> None:
         # Oldest first: the completion of a message must not be deleted before its start.
@@ -360,9 +371,16 @@ def _delete_lock(lock: FileLock) -> None:
     Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def _sync(descriptor: int) -> None:
-    """Sync a file to disk and close it."""
+def _sync_all(descriptors: Sequence[int]) -> None:
+    """Sync files and directories to disk, and close them."""
     try:
-        os.fsync(descriptor)
+        for descriptor in descriptors:
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                # Not every file system can sync a directory.
+                if error.errno != errno.EINVAL:
+                    raise
     finally:
-        os.close(descriptor)
+        for descriptor in descriptors:
+            os.close(descriptor)
