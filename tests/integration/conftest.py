@@ -10,8 +10,9 @@ import pytest_asyncio
 
 from app.principal import SCOPES
 from app.simulator.script import in_turn
-from tests.conftest import a_database, keep_open
+from tests.conftest import TEMPLATE, a_database, keep_open
 from tests.e2e.stories import World, a_client, a_world
+from tests.integration.chain_books import Books, a_copy, write_books
 
 in_shared_world = pytest.mark.asyncio(loop_scope="module")
 """For tests with `world`: they run in the event loop of its server."""
@@ -35,3 +36,17 @@ async def tenant(world: World) -> AsyncIterator[httpx.AsyncClient]:
     _, key = await world.services.accounts.create_key(f"tenant-{uuid4().hex}", scopes)
     async with a_client(world.url, key) as client:
         yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def written_books(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Books]:
+    """Chained books that tests of a module copy."""
+    async with a_copy(postgres, TEMPLATE) as url:
+        yield await write_books(url, tmp_path_factory.mktemp("books"))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def books(postgres: str, written_books: Books) -> AsyncIterator[Books]:
+    """Chained books of the test's own."""
+    async with a_copy(postgres, written_books.url.rpartition("/")[2]) as url:
+        yield Books(url, written_books.key, written_books.accounts)

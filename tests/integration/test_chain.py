@@ -2,7 +2,7 @@
 """Whatever is changed in receipts, ledger, chains or roots is found, by both verifiers, and located."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,22 +11,18 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from app.billing.chain.sealing_key import SealingKey
-from tests.conftest import TEMPLATE
 from tests.integration.chain_books import (
     DAYS,
     ENTRIES,
     SEALED,
     Books,
-    a_copy,
     attacker,
     checked,
     exported,
     rechain,
     verified,
-    write_books,
 )
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -34,20 +30,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 CHANGED = "its content, its hash or its predecessor was changed"
 
 Attack = Callable[[asyncpg.Connection, Books], Awaitable[object]]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def written(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Books]:
-    """Books that tests copy."""
-    async with a_copy(postgres, TEMPLATE) as url:
-        yield await write_books(url, tmp_path_factory.mktemp("books"))
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def books(postgres: str, written: Books) -> AsyncIterator[Books]:
-    """Books of the test's own."""
-    async with a_copy(postgres, written.url.rpartition("/")[2]) as url:
-        yield Books(url, written.key, written.accounts)
 
 
 def sql(*statements: str) -> Attack:

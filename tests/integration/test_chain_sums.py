@@ -3,25 +3,20 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-import pytest_asyncio
 
 from app.billing.chain.sums.comparison import MOST_ROLLUPS, ROWS_PER_SLICE, wrong_sums
 from app.db import Database
-from tests.conftest import TEMPLATE
 from tests.factories import a_fact, an_account
 from tests.integration.chain_books import (
     DAYS,
     MESSAGES,
     Books,
-    a_copy,
     attacker,
     verified,
-    write_books,
 )
 from tests.integration.receipt_queues import delivered_queue
 
@@ -45,20 +40,6 @@ MANY_FORGED = (
     f"{OF_THE_SECOND_DAY}"
 )
 RECEIPTS = MESSAGES - 1
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def written(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Books]:
-    """Books that tests copy."""
-    async with a_copy(postgres, TEMPLATE) as url:
-        yield await write_books(url, tmp_path_factory.mktemp("books"))
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def books(postgres: str, written: Books) -> AsyncIterator[Books]:
-    """Books of the test's own."""
-    async with a_copy(postgres, written.url.rpartition("/")[2]) as url:
-        yield Books(url, written.key, written.accounts)
 
 
 async def altered(books: Books, *statements: str) -> UUID:

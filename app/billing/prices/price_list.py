@@ -144,7 +144,7 @@ class PriceList:
         named = [
             name for name in (message.model, message.requested_model) if name and self.is_priced(name, at=at)
         ]
-        # Of a model that nobody knows, the price of the dearest one.
+        # Of an unknown model, the price of the dearest one.
         names = named[:1] or [name for name in self.priced_models() if self.is_priced(name, at=at)]
         most = (self.most(name, message.usage, at=at, speed=speed) for name in names)
         return self.credits_for(max(most, default=quoted.cost_usd).max(quoted.cost_usd))
