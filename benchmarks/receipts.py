@@ -192,6 +192,7 @@ async def throughput(
         await single.time(one_by_one(connection, rows), few)
         rows = rows_of(facts_of(key, receipts))
         await many.time(in_batches(connection, rows), receipts)
+        rows.clear()
         await ours.time(written(queue, facts), receipts)
         async with without_chain(connection):
             await unchained.time(written(queue, facts_of(key, receipts)), receipts)
