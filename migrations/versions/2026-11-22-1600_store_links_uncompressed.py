@@ -16,4 +16,3 @@ _WHOLE_ROW = 8160
 def upgrade() -> None:
     """Apply while older servers may still run. Links that exist stay compressed."""
     op.execute(f"ALTER TABLE chain_links SET (toast_tuple_target = {_WHOLE_ROW})")
-
