@@ -10,8 +10,12 @@ NODE_READY := tests/clients/node_modules/.package-lock.json
 API_TYPES := tests/web/types/api.d.ts
 WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.mjs" tsconfig.json
 ARGS ?=
-# In the order of the directories: the long files come first, and both processes end together.
-PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
+# In the order of the directories: the long files come first, and all processes end together. Three, because
+# many tests wait.
+PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
+
+# Where it is set, each process of the tests compiles all packages anew: 3 s for one that runs tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format format-check lint types imports web web-check web-format serve migration benchmark lock clean
@@ -68,10 +72,10 @@ migration: $(READY) ## a new migration file: make migration NAME=create_things
 	$(BIN)/alembic revision -m "$(NAME)"
 	@$(BIN)/ruff format --quiet migrations/versions
 
-benchmark: $(READY) ## programs that print ratios, side by side in one run (minutes long: -m benchmarks.usage_queries)
-	$(BIN)/python -m benchmarks.first_event
+benchmark: $(READY) ## programs that print ratios, side by side in one run, and the goals that they meet
 	$(BIN)/python -m benchmarks.receipts
 	$(BIN)/python -m benchmarks.gateway
+	$(BIN)/python -m benchmarks.goals
 
 lock: $(READY) ## resolve the dependencies anew; needs uv and npm
 	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)

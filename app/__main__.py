@@ -1,6 +1,9 @@
 """`python -m app` is the `runtally` command."""
 
-from app.cli.main import app
+from app.server.imports import without_garbage_collection
+
+with without_garbage_collection():
+    from app.cli.main import app
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""Background work: `forever` runs periodic jobs, `first_of` waits for the first of several conditions."""
+"""Background work: periodic jobs, races of several waits, work that no cancellation interrupts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import structlog
 
@@ -15,6 +15,7 @@ FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 1.0
 
 Step = Callable[[], Awaitable[object]]
+Result = TypeVar("Result")
 
 
 async def forever(step: Step, every_s: float, *, name: str) -> NoReturn:
@@ -66,6 +67,20 @@ async def first_of(*waits: Coroutine[Any, Any, Any], timeout_s: float | None = N
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     return None if winner is None else First(tasks.index(winner), winner.result())
+
+
+async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
+    """Finish the work even if we are cancelled meanwhile; the cancellation is raised afterwards."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 async def _fails(step: Step, name: str) -> bool:

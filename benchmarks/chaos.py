@@ -17,7 +17,6 @@ import os
 import random
 import resource
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
@@ -40,6 +39,7 @@ from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import RecordedMessage, Simulator
+from benchmarks.servers import free_port
 
 RUNS_A_ROUND = 4
 READY_S = 60.0
@@ -85,7 +85,7 @@ class Door:
         self._open = contextlib.AsyncExitStack()
         self._target = 0
         self._writers: set[asyncio.StreamWriter] = set()
-        self.port = _free_port()
+        self.port = free_port()
         self.url = ""
 
     async def start(self) -> None:
@@ -295,7 +295,7 @@ def _difference(row: asyncpg.Record, message: RecordedMessage | None) -> str | N
 
 @asynccontextmanager
 async def _server(environment: dict[str, str]) -> AsyncIterator[tuple[psutil.Popen, str]]:
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
     log = Path(environment["RUNTALLY_DATA_DIR"]).parent / "server.log"
     with log.open("ab") as output:
@@ -335,13 +335,6 @@ def _environment(directory: Path, database_url: str, provider_url: str, key: str
         "ANTHROPIC_BASE_URL": provider_url,
         "RUNTALLY_BOOTSTRAP_KEY": key,
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _progress(done: int, rounds: int, happened: Observations) -> None:

@@ -101,7 +101,7 @@ async def _server(failure: Failure, directory: Path) -> AsyncIterator[httpx.Asyn
             "ANTHROPIC_API_KEY": "simulated",
             "ANTHROPIC_BASE_URL": "http://127.0.0.1:9" if failure.unreachable else simulator.url,
             "RUNTALLY_BOOTSTRAP_KEY": key,
-            "RUNTALLY_WARM_POOL": 0,
+            "RUNTALLY_IDLE_PROCESSES": 0,
         }
         settings = Settings.load(_env_file=None, **values)
         sock = stack.enter_context(listen("127.0.0.1", 0))

@@ -1,21 +1,19 @@
-"""Time to the first text: a run posted to Runtally compared with the SDK's own `query()`.
+"""Time to the first text and to the end of an answer: Runtally compared with the SDK and the official client.
 
 All variants use the same scripted model on this machine, one after the other in each round, so that other
-load affects all alike: the SDK, a server without a warm pool, and one with it, which gets a pause
-between rounds to start the next process, as while a real provider thinks. Prints medians, their
-ratios, and what the server process itself (without the CLI, which all need) used per run in CPU time and
-memory.
+load affects all alike. The SDK: `query()`, also as the next turn of a session, and the next turn of a client
+that stays connected. The official client: a stream without any agent. Runtally: a run without a conversation,
+which starts a process or takes a ready one; the next turn of a conversation, which resumes it from the store
+or is served by its parked process; both with the executor `messages`. Between two of them the servers may
+start processes ahead of time, as while a real provider thinks. Prints medians and their ratios to `query()`
+and to the official client.
 
     .venv/bin/python -m benchmarks.first_event --rounds 20
 """
 
 import argparse
 import asyncio
-import os
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -23,183 +21,113 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-import httpx_sse
-import psutil
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, StreamEvent, query
+from benchmarks.markdown import table
+from benchmarks.processes import ProcessTree
+from benchmarks.scripted_model import scripted_model
+from benchmarks.servers import running_server
+from benchmarks.variants import MESSAGES, Run, alone, connected, next_turn, queried, resumed, streamed
 
-from app.auth.keys import mint_key
-from app.simulator.demo import DemoModel
-from app.simulator.server import Simulator
+QUERY, STREAM = "`query()`", "`anthropic` stream"
+QUERY_RESUMED = "`query()`, resumed"
+CONNECTED = "connected client"
+COLD, READY = "alone, cold", "alone"
+RESUMED, PARKED = "next turn, resumed", "next turn, parked"
+MESSAGES_ALONE, MESSAGES_TURN = "`messages`", "`messages`, next turn"
 
-REFILL_S = 1.0
-"""Pause between rounds in which the pool refills."""
-
-PROMPT = "Say something short."
-MODEL = "claude-sonnet-5-5"
-READY_S = 30.0
+IDLE = 4
+"""The default of `RUNTALLY_IDLE_PROCESSES`."""
 
 
 @dataclass(slots=True)
-class Timings:
+class Latency:
     """Milliseconds from the request to the first text and to the end, one entry per round."""
 
     first_ms: list[float] = field(default_factory=list)
     end_ms: list[float] = field(default_factory=list)
 
-    def add(self, start: float, first: float, end: float) -> None:
-        """Record one round, given in seconds of the performance counter."""
-        self.first_ms.append((first - start) * 1000)
-        self.end_ms.append((end - start) * 1000)
+    @property
+    def first(self) -> float:
+        """The median."""
+        return statistics.median(self.first_ms)
 
+    @property
+    def end(self) -> float:
+        """The median."""
+        return statistics.median(self.end_ms)
 
-async def direct(base_url: str, directory: Path) -> tuple[float, float]:
-    """One run by `query()`; returns when the first text and the end arrived.
-
-    The options are the fastest a careful user would choose: the same ones Runtally uses, but with
-    the environment that the SDK passes by default.
-    """
-    options = ClaudeAgentOptions(
-        model=MODEL,
-        system_prompt="You are a helpful assistant.",
-        tools=[],
-        setting_sources=[],
-        strict_mcp_config=True,
-        permission_mode="dontAsk",
-        thinking={"type": "disabled"},
-        include_partial_messages=True,
-        extra_args={"bare": None},
-        cwd=directory,
-        env={
-            "ANTHROPIC_API_KEY": "simulated",
-            "ANTHROPIC_BASE_URL": base_url,
-            "CLAUDE_CONFIG_DIR": str(directory / "config"),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        },
-    )
-    first = end = 0.0
-    async for message in query(prompt=PROMPT, options=options):
-        if not first and isinstance(message, StreamEvent) and "text" in message.event.get("delta", {}):
-            first = time.perf_counter()
-        if isinstance(message, ResultMessage):
-            end = time.perf_counter()
-    return first, end
-
-
-async def posted(http: httpx.AsyncClient) -> tuple[float, float]:
-    """One run through the server; returns when the first text and the end arrived."""
-    body = {"graphId": "claude_agents:summarizer", "messages": [{"role": "user", "content": PROMPT}]}
-    first = end = 0.0
-    connection = httpx_sse.aconnect_sse(http, "POST", "/v1/runs/stream", json={**body, "model": MODEL})
-    async with connection as source:
-        async for event in source.aiter_sse():
-            if not first and event.event == "text_delta":
-                first = time.perf_counter()
-            if event.event == "done":
-                end = time.perf_counter()
-    return first, end
+    async def measure(self, run: Run) -> None:
+        """Record one answer."""
+        start = time.perf_counter()
+        times = await run(0)
+        self.first_ms.append((times.first - start) * 1000)
+        self.end_ms.append((times.end - start) * 1000)
 
 
 @asynccontextmanager
-async def running_server(
-    base_url: str, directory: Path, *, warm: int, **settings: str
-) -> AsyncIterator[tuple[httpx.AsyncClient, psutil.Process]]:
-    """Runtally in a separate process; yields a client and the process."""
-    key = mint_key()
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(directory),
-        "ANTHROPIC_API_KEY": "simulated",
-        "ANTHROPIC_BASE_URL": base_url,
-        "RUNTALLY_DATA_DIR": str(directory / f"data-{warm}"),
-        "RUNTALLY_WARM_POOL": str(warm),
-        "RUNTALLY_BOOTSTRAP_KEY": key,
-        **settings,
-    }
-    port = _free_port()
-    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
-    server = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
-    try:
-        url = f"http://127.0.0.1:{port}"
-        await _until_ready(url)
-        async with _client(url, key) as http:
-            yield http, psutil.Process(server.pid)
-    finally:
-        server.terminate()
-        await asyncio.to_thread(server.wait)
+async def _variants(model_url: str, directory: Path) -> AsyncIterator[tuple[dict[str, Run], ProcessTree]]:
+    """By name; and the processes of the server that starts others ahead of time."""
+    async with (
+        running_server(model_url, directory, idle=0) as (cold, _),
+        running_server(model_url, directory, idle=IDLE) as (warm, server),
+        connected(model_url, directory, places=1) as connected_client,
+        streamed(model_url) as stream,
+    ):
+        variants = {
+            QUERY: queried(model_url, directory),
+            QUERY_RESUMED: resumed(model_url, directory / "resumed"),
+            CONNECTED: connected_client,
+            COLD: alone(cold),
+            READY: alone(warm),
+            RESUMED: next_turn(cold),
+            PARKED: next_turn(warm),
+            STREAM: stream,
+            MESSAGES_ALONE: alone(cold, MESSAGES),
+            MESSAGES_TURN: next_turn(cold, MESSAGES),
+        }
+        yield variants, ProcessTree(server)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+async def measure(directory: Path, rounds: int) -> dict[str, Latency]:
+    """Every variant, by name."""
+    async with scripted_model() as model, _variants(model.url, directory) as (variants, server):
+        for run in variants.values():
+            await run(0)
+        measured = {name: Latency() for name in variants}
+        for _ in range(rounds):
+            for name, run in variants.items():
+                # What the variant before made it start would slow this one down.
+                await server.until_quiet()
+                await measured[name].measure(run)
+    return measured
 
 
-async def _until_ready(url: str) -> None:
-    async with asyncio.timeout(READY_S), httpx.AsyncClient() as http:
-        while True:
-            try:
-                if (await http.get(f"{url}/readyz")).is_success:
-                    return
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
+def report(measured: dict[str, Latency]) -> str:
+    """The medians, and their ratios."""
+    query, stream = measured[QUERY], measured[STREAM]
+    header = ("", "first text, ms", "/ `query()`", "/ stream", "end, ms", "/ `query()`")
+    rows = [
+        (
+            name,
+            f"{each.first:.1f}",
+            f"{each.first / query.first:.2f}",
+            f"{each.first / stream.first:.1f}",
+            f"{each.end:.1f}",
+            f"{each.end / query.end:.2f}",
+        )
+        for name, each in measured.items()
+    ]
+    return table(header, rows)
 
 
 async def main(rounds: int) -> None:
     """Run and print."""
-    sdk_timings, cold_timings, warm_timings = Timings(), Timings(), Timings()
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
-        directory = Path(name)
-        async with (
-            Simulator(DemoModel(word_delay_s=0)) as simulator,
-            running_server(simulator.url, directory, warm=0) as (cold, server),
-            running_server(simulator.url, directory, warm=1) as (warm, _),
-        ):
-            await posted(cold)
-            await posted(warm)
-            await direct(simulator.url, directory)
-            before = _cost(server)
-            for _ in range(rounds):
-                start = time.perf_counter()
-                sdk_timings.add(start, *await direct(simulator.url, directory))
-                start = time.perf_counter()
-                cold_timings.add(start, *await posted(cold))
-                await asyncio.sleep(REFILL_S)
-                start = time.perf_counter()
-                warm_timings.add(start, *await posted(warm))
-            after = _cost(server)
-    added = [b - a for a, b in zip(before, after, strict=True)]
-    _print(rounds, sdk_timings, {"Runtally": cold_timings, "with a warm pool": warm_timings}, added)
-
-
-def _client(url: str, key: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False
-    )
-
-
-def _cost(server: psutil.Process) -> tuple[float, float]:
-    """CPU seconds used so far and resident MiB of the server process alone."""
-    times = server.cpu_times()
-    return times.user + times.system, server.memory_info().rss / 2**20
-
-
-def _print(rounds: int, sdk: Timings, servers: dict[str, Timings], added: list[float]) -> None:
-    print(f"{rounds} rounds, interleaved; medians in ms, and their ratio to query()")
-    print(f"{'':14}{'query()':>10}" + "".join(f"{name:>26}" for name in servers))
-    for name, title in (("first_ms", "first text"), ("end_ms", "end")):
-        theirs = statistics.median(getattr(sdk, name))
-        line = f"{title:14}{theirs:10.0f}"
-        for timings in servers.values():
-            ours = statistics.median(getattr(timings, name))
-            line += f"{ours:18.0f}{ours / theirs:8.2f}"
-        print(line)
-    cpu_s, memory_mib = added
-    print(f"server process, per run: {cpu_s / rounds * 1000:.1f} ms CPU, {memory_mib / rounds:.2f} MiB")
+        measured = await measure(Path(name), rounds)
+    print(f"{rounds} interleaved rounds; medians\n")
+    print(report(measured))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
     asyncio.run(main(parser.parse_args().rounds))

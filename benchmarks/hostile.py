@@ -69,7 +69,10 @@ async def an_arena(directory: Path) -> AsyncIterator[Arena]:
         await database.migrate()
         await database.aclose()
         within = ("prlimit", f"--nofile={OPEN_FILES}:{OPEN_FILES}")
-        settings = {"RUNTALLY_WARM_POOL": "2", "RUNTALLY_GRAPHS_DIR": str(graphs_with(directory, tools.url))}
+        settings = {
+            "RUNTALLY_IDLE_PROCESSES": "2",
+            "RUNTALLY_GRAPHS_DIR": str(graphs_with(directory, tools.url)),
+        }
         async with a_target(data, postgres.url, model_url, within=within, **settings) as target:
             yield Arena(target, tools, await target.new_key("attacker"), await target.new_key("good"))
 

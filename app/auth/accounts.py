@@ -63,7 +63,7 @@ class Accounts:
         """The key's principal; raises the same `Unauthenticated` for every reason."""
         if api_key is None or not is_key(api_key):
             raise Unauthenticated
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             key = await find_key_by_hash(reader, hash_key(api_key))
         if key is None or key.revoked_at is not None:
             raise Unauthenticated
@@ -75,7 +75,7 @@ class Accounts:
         # PostgreSQL refuses some of the names that are invalid here.
         if not _ACCOUNT_NAME.fullmatch(name):
             raise AccountNotFound
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             account = await find_account(reader, name)
         if account is None:
             raise AccountNotFound
@@ -95,12 +95,12 @@ class Accounts:
 
     async def find_provider_profiles(self) -> dict[str, AccountId]:
         """The accounts that have a user profile at the provider, by its id."""
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             return await find_provider_profiles(reader)
 
     async def find_names(self, account_ids: Collection[AccountId]) -> dict[AccountId, str]:
         """The names of these accounts."""
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             return await find_names(reader, account_ids)
 
     async def wait_for_second_account(self) -> None:
@@ -112,7 +112,7 @@ class Accounts:
     ) -> tuple[list[AccountRecord], str | None]:
         """Accounts, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
         page = PageRequest.of_uuids(limit, cursor)
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             found = await find_accounts(reader, page)
         return page.cut(found, lambda account: (account.created_at, account.id))
 
@@ -135,7 +135,7 @@ class Accounts:
 
     async def list_keys(self) -> list[KeyRecord]:
         """Every key, oldest first."""
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             return await find_all_keys(reader)
 
     async def list_account_keys(
@@ -143,7 +143,7 @@ class Accounts:
     ) -> tuple[list[KeyRecord], str | None]:
         """An account's keys, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
         page = PageRequest.of_uuids(limit, cursor)
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             found = await find_account_keys(reader, account_id, page)
         return page.cut(found, lambda key: (key.created_at, key.id))
 
@@ -155,8 +155,13 @@ class Accounts:
 
     async def find_valid_credentials(self, credentials: set[Credential]) -> set[Credential]:
         """The subset of these credentials that is still valid."""
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             return await find_valid_credentials(reader, credentials)
+
+    async def find_active_keys(self, key_ids: set[ApiKeyId]) -> set[ApiKeyId]:
+        """The subset of these keys that is not revoked."""
+        valid = await self.find_valid_credentials({Credential(key_id, None) for key_id in key_ids})
+        return {credential.api_key_id for credential in valid}
 
     async def require_active_key(self, tx: Transaction, key_id: ApiKeyId) -> None:
         """Raise `Unauthenticated` for a revoked key; an active one stays so until the transaction ends."""
@@ -171,7 +176,7 @@ class Accounts:
         return key
 
     async def _has_several(self) -> bool:
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             return len(await find_accounts(reader, PageRequest(1))) > 1
 
     async def _insert(

@@ -69,7 +69,7 @@ class BrowserSessions:
         """The session of this token; raises `SessionEnded`."""
         if not _TOKEN.fullmatch(token):
             raise SessionEnded
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             session = await find_active_session(reader, _hash(token))
         if session is None:
             raise SessionEnded

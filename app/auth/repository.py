@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import timedelta
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -94,7 +94,7 @@ async def insert_key(
 
 async def find_key_by_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
     """The key with this hash, revoked or not."""
-    row = (await reader.execute(_KEYS.where(api_keys.c.hash == key_hash))).mappings().one_or_none()
+    row = (await reader.execute(_KEY_BY_HASH, {"key_hash": key_hash})).mappings().one_or_none()
     return None if row is None else _key_record(row)
 
 
@@ -123,8 +123,7 @@ async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
 
 async def lock_active_key(tx: Transaction, key_id: ApiKeyId) -> bool:
     """Whether the key is active; it cannot be revoked until the transaction ends."""
-    statement = select(api_keys.c.revoked_at).where(api_keys.c.id == key_id).with_for_update(read=True)
-    row = (await tx.execute(statement)).one_or_none()
+    row = (await tx.execute(_LOCK_KEY, {"key_id": key_id})).one_or_none()
     return row is not None and row.revoked_at is None
 
 
@@ -156,6 +155,11 @@ _KEYS = select(
     api_keys.c.last_used_at,
     api_keys.c.revoked_at,
 ).join(accounts, accounts.c.id == api_keys.c.account_id)
+
+_KEY_BY_HASH = _KEYS.where(api_keys.c.hash == bindparam("key_hash"))
+_LOCK_KEY = (
+    select(api_keys.c.revoked_at).where(api_keys.c.id == bindparam("key_id")).with_for_update(read=True)
+)
 
 
 def _key_record(row: RowMapping) -> KeyRecord:

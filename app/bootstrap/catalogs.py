@@ -8,8 +8,9 @@ import structlog
 
 from app.billing.prices.price_list import PriceList
 from app.bootstrap.prices import price_list
-from app.executors.claude_agent.graph_keys import check_graph
+from app.executors.claude_agent import graph_keys as claude_agent
 from app.executors.inbox import MessageLimits
+from app.executors.messages_api import graph_keys as messages_api
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
@@ -21,8 +22,13 @@ from app.tools.catalog import ToolCatalog
 log = structlog.get_logger(__name__)
 
 
-GRAPH_CHECKS: Mapping[str, GraphCheck] = {"claude_agents": check_graph}
-"""Checks of executor-specific keys, by the provider in a graph's id."""
+def graph_checks(settings: Settings) -> Mapping[str, GraphCheck]:
+    """The checks of executor-specific keys, by the provider in a graph's id."""
+    checks: dict[str, GraphCheck] = {claude_agent.PROVIDER: claude_agent.check_graph}
+    if settings.claude_auth != "local_session":
+        # Without a gateway there is nothing that this executor could call.
+        checks[messages_api.PROVIDER] = messages_api.check_graph
+    return checks
 
 
 def open_planner(settings: Settings) -> RunPlanner:
@@ -30,14 +36,14 @@ def open_planner(settings: Settings) -> RunPlanner:
     tools = ToolCatalog.load(settings.tools)
     graphs = GraphCatalog.load(
         graph_directories(settings),
-        checks=GRAPH_CHECKS,
+        checks=graph_checks(settings),
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)
-    for problem in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+    for problem in announced_ends(models, graphs.definitions(), today=datetime.now(UTC).date()):
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
     return RunPlanner(graphs, models, tools, prices, timeout)

@@ -24,18 +24,19 @@ from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.clock import open_clock, watch_clock
+from app.bootstrap.messages import open_history
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
 from app.bootstrap.webhooks import open_webhooks
 from app.concurrency.offload import Offload
-from app.conversations.history import ConversationHistory
+from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.aggregator import ExecutorAggregator
+from app.executors.claude_agent.launching.idle_watch import IdleWatch
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.readiness import ReadinessProbe
-from app.executors.claude_agent.tools.names import tool_id_of
 from app.executors.metering import BilledMetering
 from app.executors.port import GraphExecutor
 from app.graphs.catalog import GraphCatalog
@@ -144,12 +145,14 @@ async def open_services(
     async with AsyncExitStack() as stack:
         infra = await _open_infrastructure(settings, stack, cli)
         planner = infra.planner
-        executor = ExecutorAggregator(executors or {"claude_agents": infra.agent.executor})
+        executor = ExecutorAggregator({**infra.agent.executors, **(executors or {})})
         webhooks = await stack.enter_async_context(open_webhooks(settings, infra.database))
         accounts = Accounts(infra.database)
         runs, commands, conversations = await _open_runs(infra, stack, executor, accounts=accounts)
         if infra.agent.auth.unavailable_reason is None:
             warm_up(infra.agent.starter, planner)
+        watch = IdleWatch(infra.agent.starter.pool, infra.sessions, accounts.find_active_keys)
+        infra.tasks.start_soon(watch.watch)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
         credentials = CredentialMonitor(accounts.find_valid_credentials)
@@ -213,6 +216,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
             settings,
             metering,
             sessions,
+            store=MessageStore(database),
             prompts=PromptStore(database),
             workspaces=workspaces,
             schemas=schemas,
@@ -223,12 +227,10 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     event_log = await open_log(settings, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
-    tasks.start_soon(delivery.work)
-    tasks.start_soon(delivery.keep_synced)
+    for work in (delivery.work, delivery.keep_synced, chain.work):
+        tasks.start_soon(work)
     accounting.start(tasks)
-    tasks.start_soon(chain.work)
     tasks.start_soon(watch_clock, clock, database)
-    memory = _open_memory(settings, tasks)
     return _Infrastructure(
         settings=settings,
         process_id=process_id,
@@ -244,7 +246,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
         workspaces=workspaces,
         schemas=schemas,
         agent=agent,
-        memory=memory,
+        memory=_open_memory(settings, tasks),
         offload=Offload(),
         storage=_open_storage(settings, database),
         tasks=tasks,
@@ -302,7 +304,7 @@ async def _open_runs(
     await _start_recovery(infra, dispatcher, supervisor, codec=codec)
     infra.tasks.start_soon(commands.watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
-    if any(graph.native_tools for graph in infra.planner.graphs.all()):
+    if any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
     return runs, commands, conversations
 
@@ -345,7 +347,7 @@ async def _start_recovery(
 def _open_conversations(infra: _Infrastructure) -> ConversationService:
     return ConversationService(
         infra.database,
-        ConversationHistory(infra.sessions, tool_id_of=tool_id_of),
+        open_history(infra.database, infra.sessions),
         storage=infra.storage,
         max_bytes=infra.settings.max_conversation_mb * 2**20,
     )

@@ -16,6 +16,7 @@ import typer
 from app.billing.credit.payment_mode import PaymentMode
 from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
 from app.cli.terminal import Terminal
+from app.server.imports import without_garbage_collection
 from app.settings import Settings, withdraw_secrets
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ def demo(
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to listen on.")] = None,
 ) -> None:
     """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network."""
-    from app.cli.demo import demo as run_demo
-    from app.cli.logs import configure_logs
+    with without_garbage_collection():
+        from app.cli.demo import demo as run_demo
+        from app.cli.logs import configure_logs
 
     configure_logs()
     with explained():
@@ -62,8 +64,9 @@ def serve(
     port: Port = 8000,
 ) -> None:
     """Serve HTTP. An embedded database is migrated first."""
-    from app.cli.logs import configure_logs
-    from app.cli.serve import serve as run_server
+    with without_garbage_collection():
+        from app.cli.logs import configure_logs
+        from app.cli.serve import serve as run_server
 
     configure_logs()
     with explained():
@@ -89,9 +92,10 @@ def doctor(
     with_probe: Annotated[bool, typer.Option("--probe", help="Make one minimal model call.")] = False,
 ) -> None:
     """Check everything a server needs; exits with 1 if something cannot be used."""
-    from app.cli.doctor import diagnose
-    from app.cli.doctor import show as show_report
-    from app.cli.logs import configure_logs
+    with without_garbage_collection():
+        from app.cli.doctor import diagnose
+        from app.cli.doctor import show as show_report
+        from app.cli.logs import configure_logs
 
     configure_logs()
     report = asyncio.run(diagnose(with_probe=with_probe))

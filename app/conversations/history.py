@@ -1,11 +1,12 @@
 """ConversationHistory: reads and forks conversations in our own message format.
 
-The Claude Agent SDK's transcripts are the only storage so far: `sdk_store.py` writes them,
-`sdk_transcript.py` maps them.
+Each executor writes transcripts in a format of its own: the Claude Agent SDK through `sdk_store.py`, the
+Messages API through `message_store.py`. `sdk_transcript.py` maps the lines of both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from uuid import UUID
 
 from app.conversations.messages import ConversationMessage
@@ -14,6 +15,9 @@ from app.conversations.repository import first_positions, page_of_entries, run_a
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
 from app.db import Reader
+
+Fork: TypeAlias = Callable[[Conversation, str], Awaitable[UUID]]
+"""Copies a transcript up to an entry; returns the copy's session id."""
 
 PAGE_BYTES = 2 * 2**20
 _LOOK_AHEAD = 50
@@ -48,9 +52,16 @@ class HistoryPage:
 class ConversationHistory:
     """The messages of conversations."""
 
-    def __init__(self, sessions: PostgresSessionStore, *, tool_id_of: Callable[[str], str]) -> None:
-        """`tool_id_of` maps the model's name of a tool to its id."""
+    def __init__(
+        self,
+        sessions: PostgresSessionStore,
+        *,
+        forks: Mapping[str, Fork],
+        tool_id_of: Callable[[str], str],
+    ) -> None:
+        """`forks` copy transcripts, by executor; `tool_id_of` maps the model's name of a tool to its id."""
         self._sessions = sessions
+        self._forks = forks
         self._tool_id_of = tool_id_of
 
     async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
@@ -89,7 +100,7 @@ class ConversationHistory:
 
     async def fork(self, conversation: Conversation, entry_id: str) -> UUID:
         """Copy the history up to an entry; returns the copy's session id."""
-        return await self._sessions.fork(conversation, up_to_entry=entry_id)
+        return await self._forks[conversation.executor](conversation, entry_id)
 
 
 def _runs(entries: Sequence[StoredEntry]) -> list[str | None]:

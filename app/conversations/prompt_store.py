@@ -26,7 +26,7 @@ class PromptStore:
         if conversation is None:
             return PromptHistory()
         try:
-            async with self._database.snapshot() as reader:
+            async with self._database.read() as reader:
                 stored = await last_prompt(reader, conversation)
         except (Unavailable, StatementFailed) as error:
             log.warning("prompt_cache.history_unavailable", reason=str(error))
@@ -42,7 +42,7 @@ class PromptStore:
         if conversation is None or history.last is None:
             return
         try:
-            async with self._database.transaction() as tx:
+            async with self._database.write() as tx:
                 await set_last_prompt(tx, conversation, _PROMPT.dump_python(history.last, mode="json"))
         except (Unavailable, StatementFailed) as error:
             log.warning("prompt_cache.history_unavailable", reason=str(error))

@@ -30,6 +30,8 @@ class Conversation:
     forked_at: str | None
     created_at: datetime
     updated_at: datetime
+    executor: str
+    """The provider in the ids of its graphs: only their executor can read its transcript."""
 
     @property
     def transcript(self) -> Transcript:
@@ -45,8 +47,23 @@ class TranscriptEntry:
     run_id: str | None
 
 
+class TranscriptState(NamedTuple):
+    """What two reads of a transcript have in common if it was not changed in between."""
+
+    lines: int = 0
+    bytes: int = 0
+    last_position: int = 0
+
+    def plus(self, added: "TranscriptState") -> "TranscriptState":
+        """The state after these lines were appended."""
+        last = max(self.last_position, added.last_position)
+        return TranscriptState(self.lines + added.lines, self.bytes + added.bytes, last)
+
+
 class StoredEntry(NamedTuple):
     """A line of a transcript and its position."""
 
     position: int
     entry: TranscriptEntry
+    is_last: bool
+    """Whether the transcript had no further line when this one was read."""

@@ -1,15 +1,21 @@
 """SQL for conversations and their transcripts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from sqlalchemy import delete, exists, func, literal, select
+from sqlalchemy import delete, exists, func, literal, select, tuple_
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
-from app.conversations.records import Conversation, StoredEntry, Transcript, TranscriptEntry
+from app.conversations.records import (
+    Conversation,
+    StoredEntry,
+    Transcript,
+    TranscriptEntry,
+    TranscriptState,
+)
 from app.conversations.tables import session_entries, session_prompts, sessions
 from app.db import Reader, Transaction, json_text, page_of
 from app.ids import AccountId
@@ -24,9 +30,9 @@ _BATCH_BYTES = 2 * 2**20
 
 
 async def take_turn(
-    tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None
+    tx: Transaction, account_id: AccountId, state_key: str, *, title: str | None, executor: str
 ) -> Conversation:
-    """Add a turn to the conversation, creating it with this title if there is none.
+    """Add a turn to the conversation, creating it with this title and executor if there is none.
 
     Locks its row until the transaction ends, so turns are numbered in the order of commits.
     """
@@ -37,6 +43,7 @@ async def take_turn(
             state_key=state_key,
             session_id=uuid4(),
             title=title,
+            executor=executor,
             turns=1,
             created_at=func.now(),
             updated_at=func.now(),
@@ -59,6 +66,7 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> bo
             state_key=conversation.state_key,
             session_id=conversation.session_id,
             title=conversation.title,
+            executor=conversation.executor,
             turns=conversation.turns,
             forked_from=conversation.forked_from,
             forked_at=conversation.forked_at,
@@ -75,6 +83,12 @@ async def find_conversation(reader: Reader, account_id: AccountId, state_key: st
     found = await reader.execute(select(sessions).where(_is(account_id, state_key)))
     row = found.mappings().one_or_none()
     return None if row is None else _conversation(row)
+
+
+async def sessions_of(reader: Reader, keys: Collection[tuple[AccountId, str]]) -> set[UUID]:
+    """The sessions of the conversations with these accounts and state keys."""
+    key = tuple_(sessions.c.account_id, sessions.c.state_key)
+    return set((await reader.execute(select(sessions.c.session_id).where(key.in_(keys)))).scalars())
 
 
 async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: str) -> Conversation | None:
@@ -129,8 +143,10 @@ async def lock_transcript(tx: Transaction, transcript: Transcript) -> None:
     await tx.execute(select(func.pg_advisory_xact_lock(func.hashtext("/".join(transcript)))))
 
 
-async def append_entries(tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-    """Append lines in this order; skips lines whose `uuid` is already there."""
+async def append_entries(
+    tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]
+) -> TranscriptState:
+    """Append lines in this order; skips lines whose `uuid` is already there. Returns what was added."""
     rows = [
         {
             **transcript._asdict(),
@@ -140,8 +156,22 @@ async def append_entries(tx: Transaction, transcript: Transcript, entries: Seque
         }
         for entry in entries
     ]
-    if rows:
-        await tx.execute(postgresql.insert(session_entries).on_conflict_do_nothing(), rows)
+    if not rows:
+        return TranscriptState()
+    insert = postgresql.insert(session_entries).on_conflict_do_nothing()
+    added = (await tx.execute(insert.returning(_entries.position, _entries.bytes), rows)).all()
+    last = max((row.position for row in added), default=0)
+    return TranscriptState(len(added), sum(row.bytes for row in added), last)
+
+
+async def transcript_state(reader: Reader, transcript: Transcript) -> TranscriptState:
+    """The state of a transcript, without its subagents'."""
+    statement = select(
+        func.count(),
+        func.coalesce(func.sum(_entries.bytes), 0),
+        func.coalesce(func.max(_entries.position), 0),
+    ).where(_in(transcript))
+    return TranscriptState(*map(int, (await reader.execute(statement)).one()))
 
 
 async def page_of_entries(
@@ -149,8 +179,13 @@ async def page_of_entries(
 ) -> list[StoredEntry]:
     """The lines after a position, in order: up to about `max_bytes`, at least one."""
     before = func.sum(_entries.bytes).over(order_by=_entries.position) - _entries.bytes
+    next_ = func.lead(_entries.position).over(order_by=_entries.position)
     sized = (
-        select(_entries.position, _entries.entry, _entries.run_id, before.label("before"))
+        select(
+            *(_entries.position, _entries.entry, _entries.run_id),
+            before.label("before"),
+            next_.is_(None).label("is_last"),
+        )
         .where(_in(transcript), _entries.position > after)
         .order_by(_entries.position)
         .limit(limit)
@@ -158,7 +193,15 @@ async def page_of_entries(
     )
     statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
     rows = await reader.execute(statement)
-    return [StoredEntry(row.position, TranscriptEntry(row.entry, row.run_id)) for row in rows]
+    return [
+        StoredEntry(row.position, TranscriptEntry(_line(row.entry), row.run_id), is_last=row.is_last)
+        for row in rows
+    ]
+
+
+def _line(stored: Any) -> dict[str, Any]:
+    """A line; a damaged one is like one of an unknown kind, which readers skip."""
+    return stored if isinstance(stored, dict) else {}
 
 
 async def load_entries(reader: Reader, transcript: Transcript) -> list[TranscriptEntry]:
@@ -171,6 +214,8 @@ async def load_entries(reader: Reader, transcript: Transcript) -> list[Transcrip
     ):
         entries += [stored.entry for stored in batch]
         after = batch[-1].position
+        if batch[-1].is_last:
+            break
     return entries
 
 

@@ -4,7 +4,7 @@ The classes do not inherit from the SDK's protocol: they would inherit methods t
 implement, and the SDK checks which methods exist.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 from uuid import UUID
 
@@ -17,13 +17,15 @@ from claude_agent_sdk import (
     fork_session_via_store,
 )
 
-from app.conversations.records import Conversation, Transcript, TranscriptEntry
+from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
 from app.conversations.repository import (
     append_entries,
     delete_entries,
     load_entries,
     lock_transcript,
+    sessions_of,
     subpaths_of,
+    transcript_state,
     transcripts_of,
 )
 from app.db import Database
@@ -66,40 +68,83 @@ class PostgresSessionStore:
         async with self._database.snapshot() as reader:
             return await subpaths_of(reader, key["project_key"], key["session_id"])
 
-    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-        """Append entries together with the runs that wrote them."""
+    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
+        """Append entries together with the runs that wrote them; returns what was added."""
         async with self._database.transaction() as tx:
             await lock_transcript(tx, transcript)
-            await append_entries(tx, transcript, entries)
+            return await append_entries(tx, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
         """Every entry together with the run that wrote it."""
-        async with self._database.snapshot() as reader:
-            return await load_entries(reader, transcript)
+        return (await self.read(transcript))[0]
 
-    async def fork(self, conversation: Conversation, *, up_to_entry: str) -> UUID:
+    async def read(self, transcript: Transcript) -> tuple[list[TranscriptEntry], TranscriptState]:
+        """Every entry, and the state of the transcript."""
+        async with self._database.snapshot() as reader:
+            state = await transcript_state(reader, transcript)
+            return (await load_entries(reader, transcript)) if state.lines else [], state
+
+    async def state(self, transcript: Transcript) -> TranscriptState:
+        """The state of the transcript; does not read the entries."""
+        async with self._database.read() as reader:
+            return await transcript_state(reader, transcript)
+
+    async def undeleted(self, conversations: Collection[Conversation]) -> set[UUID]:
+        """The session ids of those of these conversations that were not deleted."""
+        keys = {(each.account_id, each.state_key) for each in conversations}
+        async with self._database.snapshot() as reader:
+            return await sessions_of(reader, keys) & {each.session_id for each in conversations}
+
+    async def fork(self, conversation: Conversation, up_to_entry: str) -> UUID:
         """Copy a session's transcript up to an entry; returns the copy's session id."""
         both = cast("SessionStore", _ForkStore(self, conversation.transcript))
         copy = await fork_session_via_store(both, str(conversation.session_id), up_to_message_id=up_to_entry)
         return UUID(copy.session_id)
 
 
-class RunSessionStore:
-    """The SDK's session store during one run: it only writes.
+class CliSessionStore:
+    """The SDK's session store of one CLI process: it only writes, and only for the run that is attached.
 
-    The SDK names projects by directories, and every run has its own directory: here the project is the
-    account. The earlier transcript is already in the CLI's directory.
+    The SDK names projects by directories, and every process has its own directory: here the project is the
+    account. The earlier transcript is already in the CLI's directory. The CLI may have been started before
+    its conversation was known, with a session id of its own.
     """
 
-    def __init__(self, store: PostgresSessionStore, run: RunKey) -> None:
+    def __init__(self, store: PostgresSessionStore, cli_session: UUID) -> None:
         self._store = store
-        self._run = run
+        self._cli_session = str(cli_session)
+        self._attached: tuple[Transcript, RunKey] | None = None
+        self.state = TranscriptState()
+        """The transcript's state if nothing else has written to it."""
+        self.unexpected = False
+        """Whether the CLI wrote a message while no run was attached."""
+
+    def attach(self, transcript: Transcript, run: RunKey, state: TranscriptState) -> None:
+        """Append to this transcript, for this run; `state` is its state now."""
+        self._attached, self.state = (transcript, run), state
+
+    def detach(self) -> None:
+        """Append nothing until the next run."""
+        self._attached = None
+
+    def stored(self, line: dict[str, Any]) -> dict[str, Any]:
+        """A line of the CLI as it is stored: under the conversation's session id."""
+        if self._attached is None or line.get("sessionId") != self._cli_session:
+            return line
+        return {**line, "sessionId": self._attached[0].session_id}
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Append entries for this run."""
-        transcript = _transcript(key)._replace(project_key=str(self._run.account_id))
-        new = [TranscriptEntry(cast("dict[str, Any]", entry), self._run.run_id) for entry in entries]
-        await self._store.add(transcript, new)
+        """Append entries for the run."""
+        lines = [cast("dict[str, Any]", entry) for entry in entries]
+        if self._attached is None:
+            self.unexpected |= any("uuid" in line for line in lines)
+            return
+        transcript, run = self._attached
+        new = [TranscriptEntry(self.stored(line), run.run_id) for line in lines]
+        subpath = key.get("subpath") or ""
+        added = await self._store.add(transcript._replace(subpath=subpath), new)
+        if not subpath:
+            self.state = self.state.plus(added)
 
     async def load(self, key: SessionKey) -> None:  # noqa: ARG002 - the SDK's signature
         """Return nothing: see the class."""

@@ -26,6 +26,13 @@ sessions = Table(
     Column("state_key", Text, primary_key=True),
     Column("session_id", Uuid, nullable=False, comment="What the SDK calls it"),
     Column("title", Text, comment="How its first question begins"),
+    Column(
+        "executor",
+        Text,
+        nullable=False,
+        server_default="claude_agents",
+        comment="Who writes it: the first half of graph ids",
+    ),
     Column("turns", Integer, nullable=False, comment="How many runs it has been given"),
     Column("forked_from", Text, comment="The state key it was forked from"),
     Column("forked_at", Text, comment="The last run it has in common with that one"),

@@ -8,7 +8,7 @@ from uuid import UUID
 from app.billing.prices.library import LIBRARY_VERSION
 from app.billing.prices.price_file import PriceFileError
 from app.billing.prices.price_list import PriceList
-from app.bootstrap.catalogs import GRAPH_CHECKS, graph_directories, model_registry
+from app.bootstrap.catalogs import graph_checks, graph_directories, model_registry
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
@@ -43,20 +43,20 @@ def check_catalogs(settings: Settings) -> Catalogs:
     models, model_checks = _models(settings, prices)
     graphs, errors = GraphCatalog.load_valid(
         graph_directories(settings),
-        checks=GRAPH_CHECKS,
+        checks=graph_checks(settings),
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,
     )
-    graph_checks = [Check("graphs", "error", str(problem)) for problem in errors]
+    checks_of_graphs = [Check("graphs", "error", str(problem)) for problem in errors]
     if models is not None:
         timeout = timedelta(seconds=settings.run_timeout_s)
         planner = RunPlanner(graphs, models, tools, prices, timeout)
-        graph_checks += _unrunnable(planner)
+        checks_of_graphs += _unrunnable(planner)
         model_checks += _ending(models, graphs)
-    if not graph_checks:
-        graph_checks = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
-    return Catalogs([*tool_checks, *graph_checks, *model_checks, *price_checks], graphs, models, prices)
+    if not checks_of_graphs:
+        checks_of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
+    return Catalogs([*tool_checks, *checks_of_graphs, *model_checks, *price_checks], graphs, models, prices)
 
 
 def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
@@ -96,7 +96,7 @@ def _models(settings: Settings, prices: PriceList) -> tuple[ModelRegistry | None
 
 
 def _ending(models: ModelRegistry, graphs: GraphCatalog) -> Iterator[Check]:
-    for message in announced_ends(models, graphs.all(), today=datetime.now(UTC).date()):
+    for message in announced_ends(models, graphs.definitions(), today=datetime.now(UTC).date()):
         yield Check("models", "warning", message)
 
 

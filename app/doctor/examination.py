@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from app.billing.reconciliation.calls.counter import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
 from app.bootstrap.storage import attach_database, open_log
+from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
@@ -40,7 +41,7 @@ async def examine(
         *check_variables(environ, file_variables, settings),
         *catalogs.checks,
         _webhooks(settings),
-        await check_sandbox(settings, catalogs.graphs.all()),
+        await check_sandbox(settings, catalogs.graphs.definitions()),
     ]
     async with AsyncExitStack() as stack:
         examination = _Examination(settings, stack, catalogs, cli)
@@ -119,7 +120,7 @@ class _Examination:
 
     async def mcp_servers(self) -> list[Check]:
         """Connect to the MCP servers of each graph, as its runs do."""
-        graphs = [graph for graph in self._catalogs.graphs.all() if graph.mcp_servers]
+        graphs = [graph for graph in self._catalogs.graphs.definitions() if graph.mcp_servers]
         async with open_schema_checker(self._settings) as schemas:
             connector = McpConnector(self._settings.mcp_secrets, schemas)
             return [await _servers_of(graph, connector) for graph in graphs]
@@ -129,7 +130,7 @@ class _Examination:
             return [Check("probe", "error", "not made: it needs the database and the models")]
         billing = UnbilledMetering(self._catalogs.prices)
         sessions = PostgresSessionStore(self._database)
-        alone = self._settings.model_copy(update={"warm_pool": 0})
+        alone = self._settings.model_copy(update={"idle_processes": 0})
         async with AsyncExitStack() as stack:
             workspaces = Workspaces(self._database, alone.allowed_host_roots)
             schemas = await stack.enter_async_context(open_schema_checker(alone))
@@ -138,6 +139,7 @@ class _Examination:
                     alone,
                     billing,
                     sessions,
+                    store=MessageStore(self._database),
                     prompts=PromptStore(self._database),
                     workspaces=workspaces,
                     schemas=schemas,

@@ -39,7 +39,7 @@ def check_variables(
 def _misspelled(names: Collection[str], in_file: Collection[str]) -> Iterator[str]:
     for name in sorted({*names, *in_file} - KNOWN):
         if name.startswith(_PREFIX):
-            if "CACHE" in name or "CACHING" in name:
+            if "CACHING" in name:
                 yield f"{name} has no effect: the CLI decides what is cached (docs/OPERATIONS.md)"
                 continue
             matches = difflib.get_close_matches(name, KNOWN, 1, _LOOSE_MATCH)

@@ -17,9 +17,9 @@ class ExecutorAggregator:
         """See the port; raises `GraphNotFound` for a provider without an executor."""
         await self._executor_of(request).run(request, context)
 
-    def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port; raises `GraphNotFound` for a provider without an executor."""
-        return self._executor_of(request).preview(request, plan)
+        return await self._executor_of(request).preview(request, plan)
 
     def _executor_of(self, request: GraphRunRequest) -> GraphExecutor:
         provider, _, _ = request.graph_id.partition(":")

@@ -1,9 +1,11 @@
 """CreditCheck: whether a run's account may spend; reserves credit for the calls of the run."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -15,6 +17,7 @@ from app.db import StatementFailed
 from app.errors import Unavailable
 from app.executors.port import RunPlan
 from app.gateway.call import CallCost, Refusal
+from app.ids import AccountId
 
 log = structlog.get_logger(__name__)
 
@@ -28,11 +31,33 @@ _DELIVERY_S = 0.25
 """How long the run's own receipts may take to be stored before a call."""
 
 _RETRY_S = 0.25
-_UNLIMITED_FOR_S = 5.0
+UNLIMITED_FOR_S = 5.0
 """How long the answer "this account has no credit limit" is reused."""
 
 
 FindUnpriced: TypeAlias = Callable[[], Awaitable[Sequence[Receipt]]]
+
+
+class LedgerTurns:
+    """Lets the runs of an account change their reservations one after the other.
+
+    The database does so as well, at the account's row; but there each would hold a connection while it
+    waits, and a wait that is given up would break that connection.
+    """
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[AccountId, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def take(self, account_id: AccountId, *, until: float) -> AsyncIterator[None]:
+        """Wait for a turn, in the order of arrival; raises `TimeoutError` at `until` (loop time)."""
+        lock = self._locks.setdefault(account_id, asyncio.Lock())
+        async with asyncio.timeout_at(until):
+            await lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +66,8 @@ class _Needed:
 
     maximum: int
     minimum: int
+    deadline: float
+    """Loop time until which the ledger's answer is waited for."""
 
 
 class CreditCheck:
@@ -58,6 +85,7 @@ class CreditCheck:
         receipts: ReceiptQueue,
         ledger: CreditLedger,
         prices: PriceList,
+        turns: LedgerTurns,
         ledger_wait_s: float,
         find_unpriced: FindUnpriced | None = None,
     ) -> None:
@@ -66,13 +94,14 @@ class CreditCheck:
         self._receipts = receipts
         self._ledger = ledger
         self._prices = prices
+        self._turns = turns
         self._ledger_wait_s = ledger_wait_s
         self._find_unpriced = find_unpriced
         self._reserved = plan.reserved
         """Credits that are reserved for the run for certain; None: not known."""
-        self._is_unlimited = False
+        self._is_unlimited = plan.unlimited_at is not None
         """Whether the ledger's last answer was that the account has no limit."""
-        self._unlimited_until = 0.0
+        self._unlimited_until = 0.0 if plan.unlimited_at is None else plan.unlimited_at + UNLIMITED_FOR_S
 
     async def check(self, in_progress: CallCost) -> Refusal | None:
         """Why the run may not spend now: no journal, no credit, or no answer of the ledger.
@@ -83,7 +112,7 @@ class CreditCheck:
         deadline = loop.time() + self._ledger_wait_s
         maximum = self._prices.credits_for(in_progress.maximum)
         minimum = max(1, self._prices.credits_for(in_progress.minimum))
-        needed = _Needed(max(maximum, minimum), minimum)
+        needed = _Needed(max(maximum, minimum), minimum, deadline)
         while self._receipts.ready:
             if loop.time() < self._unlimited_until:
                 return None
@@ -91,7 +120,7 @@ class CreditCheck:
                 return await self._ask_ledger(needed)
             except (TimeoutError, Unavailable, StatementFailed):
                 log.warning("credit.check_failed")
-            if self._is_unlimited or self._is_reserved(needed):
+            if self._is_covered(needed):
                 return None
             if loop.time() >= deadline:
                 return "database"
@@ -110,6 +139,14 @@ class CreditCheck:
 
     async def _resize(self, needed: _Needed) -> bool:
         """Set the reservation; False if the credit does not cover the minimum."""
+        turn_by = asyncio.get_running_loop().time() + _LEDGER_TIMEOUT_S
+        if not self._is_covered(needed):
+            # An answer is needed, however many wait for theirs.
+            turn_by = max(turn_by, needed.deadline)
+        async with self._turns.take(self._run.account_id, until=turn_by):
+            return await self._resize_in_turn(needed)
+
+    async def _resize_in_turn(self, needed: _Needed) -> bool:
         unpriced = await self._unpriced_credits()
         pending = self._receipts.pending_credits(self._run)
         others = pending.others + unpriced
@@ -125,7 +162,7 @@ class CreditCheck:
         self._is_unlimited = spendable is None
         if spendable is None:
             self._reserved = None
-            self._unlimited_until = asyncio.get_running_loop().time() + _UNLIMITED_FOR_S
+            self._unlimited_until = asyncio.get_running_loop().time() + UNLIMITED_FOR_S
             return True
         is_covered = spendable - others >= minimum
         self._reserved = maximum if is_covered else before
@@ -140,6 +177,9 @@ class CreditCheck:
         most = (self._prices.credits_at_most(each.billed, at=each.used_at) for each in receipts)
         return sum(most) - sum(each.charged_credits for each in receipts)
 
-    def _is_reserved(self, needed: _Needed) -> bool:
+    def _is_covered(self, needed: _Needed) -> bool:
+        """Whether an earlier answer of the ledger covers the calls."""
+        if self._is_unlimited:
+            return True
         own = self._receipts.pending_credits(self._run).own
         return self._reserved is not None and needed.maximum + own <= self._reserved

@@ -17,7 +17,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.clock.clock import Clock
-from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck
+from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
@@ -51,6 +51,7 @@ class BilledMetering:
     """The user profile at the provider of an account."""
     find_unpriced: Callable[[AccountId, datetime], Awaitable[Sequence[Receipt]]] | None = None
     """This month's receipts of an account that wait for a price."""
+    turns: LedgerTurns = field(default_factory=LedgerTurns)
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """See the protocol."""
@@ -74,6 +75,7 @@ class BilledMetering:
                 receipts=self.receipts,
                 ledger=self.ledger,
                 prices=self.prices,
+                turns=self.turns,
                 ledger_wait_s=self.ledger_wait_s,
                 find_unpriced=partial(self._unpriced_of, plan),
             ).check,

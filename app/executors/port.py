@@ -72,6 +72,8 @@ class RunPlan:
     """An estimate of what its first message may cost."""
     reserved: int | None = None
     """The credits reserved when it was accepted; None if there was no limit, or in a later attempt."""
+    unlimited_at: float | None = None
+    """When, in the event loop's time, its account had no credit limit; None: it may have one."""
     options: ModelOptions = field(default_factory=ModelOptions)
     """The request options of the model, from the registry and the graph."""
 
@@ -125,6 +127,6 @@ class GraphExecutor(Protocol):
         """
         ...
 
-    def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """What `run` would execute, from the same parts; starts nothing."""
         ...

@@ -95,7 +95,7 @@ class ScriptedExecutor:
             raise ExecutionFailed(*outcome)
         await context.events.publish(AssistantFinal(content=play.text))
 
-    def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port."""
         prompt = [{"type": "text", "text": request.messages[-1].text}]
         actions = [type(action).__name__ for action in self._script(request)]

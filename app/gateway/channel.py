@@ -78,6 +78,8 @@ class Channel:
     ended: bool = False
     prompts: PromptHistory = field(default_factory=PromptHistory)
     """The prompts of the run, and the last one of its conversation."""
+    _costs: dict[MessageId, Decimal] = field(default_factory=dict)
+    """Of the messages, in dollars."""
     _blocked: Refusal | None = None
     _ids: MessageIds = field(default_factory=MessageIds)
     _credit_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -114,6 +116,7 @@ class Channel:
     def close_message(self, message: MessageUsage) -> None:
         """Record the usage of a message; a later call replaces the record."""
         self.messages[message.message_id] = message
+        self._costs.pop(message.message_id, None)
         self.hooks.on_usage(message)
 
     def block(self, reason: Refusal) -> None:
@@ -227,9 +230,13 @@ class Channel:
         spent = Spending(self.limits.spent.total_tokens, self.limits.spent.cost_usd)
         if self.limits.has_budget:
             for message in self.messages.values():
-                cost = self.hooks.cost_of(message)
-                spent = spent.plus(Spending(message.usage.total_tokens, cost))
+                spent = spent.plus(Spending(message.usage.total_tokens, self._cost_of(message)))
         return spent
+
+    def _cost_of(self, message: MessageUsage) -> Decimal:
+        if (cost := self._costs.get(message.message_id)) is None:
+            cost = self._costs[message.message_id] = self.hooks.cost_of(message)
+        return cost
 
     def _turns(self) -> int:
         return self.limits.spent.turns + sum(message.is_turn for message in self.messages.values())

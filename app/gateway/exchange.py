@@ -1,15 +1,15 @@
 """Exchange: forwards one request of an agent and records the usage of the response."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import structlog
 
-from app.background import first_of
+from app.background import first_of, run_to_completion
 from app.concurrency.offload import Offload
 from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
@@ -25,7 +25,6 @@ from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_d
 from app.usage import ProviderCall
 
 log = structlog.get_logger(__name__)
-Result = TypeVar("Result")
 
 DRAIN_S = 0.02
 """How long buffered data of the provider is read after the agent disconnected."""
@@ -86,7 +85,7 @@ class Exchange:
         finally:
             forwarding.cancel()
             # The usage must be recorded before the call ends, even if we are cancelled meanwhile.
-            await _run_to_completion(self._finish(forwarding, body, call))
+            await run_to_completion(self._finish(forwarding, body, call))
         if not forwarding.cancelled() and (error := forwarding.exception()) is not None:
             raise error
 
@@ -181,19 +180,20 @@ class Exchange:
         self, head: bytes, response: httpx.Response, chunks: AsyncIterator[bytes], *, call: Call
     ) -> None:
         fold = _fold_of(response, call)
-        time_slice, is_whole = TimeSlice(), False
+        is_whole = False
         try:
             await self._forward_chunk(head, fold, call)
             async for chunk in chunks:
                 await self._forward_chunk(chunk, fold, call)
-                await time_slice.checkpoint()
+                # The agent gets this piece before the next is read, also where many have arrived.
+                await asyncio.sleep(0)
             is_whole = True
         finally:
             recorded, message = fold.message, fold.finish()
             if message is not None and message is not recorded:
                 call.on_usage(message)
             if message is not None and not message.complete:
-                await _run_to_completion(self._count_output(response, fold, call))
+                await run_to_completion(self._count_output(response, fold, call))
             if fold.failed:
                 call.on_refused()
             elif message is None and is_whole:
@@ -230,7 +230,7 @@ class Exchange:
             is_whole = True
         finally:
             if not is_whole:
-                await _run_to_completion(self._record_cut_json(bytes(body), response, call))
+                await run_to_completion(self._record_cut_json(bytes(body), response, call))
         self._record_json(bytes(body), response, call)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
 
@@ -315,17 +315,3 @@ def _start_event(response: httpx.Response, decoder: BodyDecoder) -> dict[str, An
         dropped = dropped | {b"content-length"}
     headers = [(name, value) for name, value in response.headers.raw if name.lower() not in dropped]
     return {"type": "http.response.start", "status": response.status_code, "headers": headers}
-
-
-async def _run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
-    """Finish the work even if we are cancelled meanwhile; the cancellation is raised afterwards."""
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()

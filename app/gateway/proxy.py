@@ -5,10 +5,11 @@ before the agent can read it.
 """
 
 import secrets
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 import structlog
 
@@ -21,6 +22,9 @@ from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
 from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+
+SendAnswer: TypeAlias = Callable[[Send, bytes], Awaitable[None]]
+"""Answers a request with this body; may raise `BodyRefused`."""
 
 
 class ChannelAddress(NamedTuple):
@@ -36,6 +40,8 @@ class Gateway:
     def __init__(self, provider: Upstream) -> None:
         self._provider = provider
         self._channels: dict[str, Channel] = {}
+        self._answered: dict[str, SendAnswer] = {}
+        """By token: what answers its calls in place of the provider."""
         self._bodies = RequestBodies()
         self._offload = Offload()
         self._url = ""
@@ -43,7 +49,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._url = await self._stack.enter_async_context(serve_on_loopback(self._handle))
+        self._url = await self._stack.enter_async_context(serve_on_loopback(self.handle))
         return self
 
     async def __aexit__(
@@ -55,10 +61,24 @@ class Gateway:
         """Stop listening."""
         await self._stack.aclose()
 
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key to call the provider with."""
+        return self._provider.has_key
+
     def new_address(self) -> ChannelAddress:
         """An address for a channel that is opened later."""
         token = secrets.token_urlsafe(24)
         return ChannelAddress(token, f"{self._url}/{token}")
+
+    @contextmanager
+    def answering(self, at: ChannelAddress, answer: SendAnswer) -> Iterator[None]:
+        """Answer calls at this address without the provider; also while a channel is open there."""
+        self._answered[at.token] = answer
+        try:
+            yield
+        finally:
+            del self._answered[at.token]
 
     def open_channel(
         self, run_id: str, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress | None = None
@@ -74,13 +94,15 @@ class Gateway:
         self._channels.pop(channel.token, None)
         await channel.close()
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check path and token before any byte of the body is read."""
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request: an ASGI application. Path and token are checked before the body is read."""
         _, _, rest = scope["path"].partition("/")
         token, _, path = rest.partition("/")
         path = f"/{path}"
         if scope["method"] != "POST" or path not in {MESSAGES, COUNT_TOKENS}:
             await send_error(send, UNKNOWN)
+        elif (answer := self._answered.get(token)) is not None and path == MESSAGES:
+            await self._answer(answer, token, scope, receive, send)
         elif (channel := self._channels.get(token)) is None:
             await send_error(send, ENDED)
         else:
@@ -98,6 +120,15 @@ class Gateway:
                 await send_error(send, TOO_LARGE)
             except CallRefused as refused:
                 await send_error(send, ENDED if refused.refusal == "ended" else REFUSED)
+
+    async def _answer(
+        self, answer: SendAnswer, token: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        try:
+            async with self._bodies.reading(token, scope, receive) as body:
+                await answer(send, body)
+        except BodyRefused as refused:
+            await send_error(send, BODY_ERRORS[refused.status])
 
     async def _forward(self, channel: Channel, path: str, body: bytes, exchange: Exchange) -> None:
         with structlog.contextvars.bound_contextvars(run_id=channel.run_id):

@@ -8,7 +8,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 from pydantic import ValidationError
 
-from app.errors import NotFound, OperatorError
+from app.errors import Invalid, NotFound, OperatorError
 from app.graphs.spec import GraphSpec
 from app.serialization.strict_yaml import StrictYamlLoader
 from app.tools.mcp_servers import secret_names
@@ -27,6 +27,12 @@ class GraphDefinitionError(OperatorError):
     """A graph file is invalid; the text names the file and the key."""
 
 
+class GraphUnsupported(Invalid):
+    """This graph cannot be run by this executor."""
+
+    code = "graph_unsupported"
+
+
 class KeyProblem(NamedTuple):
     """What is wrong with a key of a graph; `key` is its dotted path."""
 
@@ -41,8 +47,12 @@ GraphCheck: TypeAlias = Callable[[GraphSpec], Iterable[KeyProblem]]
 class GraphCatalog:
     """The graphs of this server, by id."""
 
-    def __init__(self, graphs: Iterable[GraphSpec]) -> None:
+    def __init__(
+        self, graphs: Iterable[GraphSpec], unsupported: Mapping[str, Sequence[KeyProblem]] | None = None
+    ) -> None:
+        """`unsupported`: by id, the keys of a graph that the executor in this id does not support."""
         self._graphs = {graph.id: graph for graph in graphs}
+        self._unsupported = unsupported or {}
 
     @classmethod
     def load(
@@ -56,6 +66,7 @@ class GraphCatalog:
     ) -> "GraphCatalog":
         """Read every `*.md`; raises `GraphDefinitionError` for the first invalid one.
 
+        A graph whose file names no provider has one id for each provider whose check finds no problem.
         `checks` are those of the executors, by provider; `host_roots` are the directories that graphs may
         mount files from.
         """
@@ -82,6 +93,7 @@ class GraphCatalog:
     ) -> tuple["GraphCatalog", list[GraphDefinitionError]]:
         """The valid graphs, and the errors of the others."""
         found: dict[str, GraphSpec] = {}
+        unsupported: dict[str, list[KeyProblem]] = {}
         problems: list[GraphDefinitionError] = []
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
             graph, errors = _read(path, known_tools, known_secrets)
@@ -96,10 +108,18 @@ class GraphCatalog:
             problems.extend(errors)
             if graph is not None and not errors:
                 found[graph.id] = graph
-        return cls(found.values()), problems
+                for other, faults in _of_other_providers(graph, checks):
+                    if faults:
+                        unsupported[other.id] = faults
+                    else:
+                        found.setdefault(other.id, other)
+        return cls(found.values(), unsupported), problems
 
     def get(self, graph_id: str) -> GraphSpec:
-        """The graph; raises `GraphNotFound`."""
+        """The graph; raises `GraphNotFound` and `GraphUnsupported`."""
+        if (problems := self._unsupported.get(graph_id)) is not None:
+            needed = ", ".join(problem.key for problem in problems)
+            raise GraphUnsupported.field("graphId", f"the executor of {graph_id} does not support: {needed}")
         if (graph := self._graphs.get(graph_id)) is None:
             raise GraphNotFound
         return graph
@@ -107,6 +127,10 @@ class GraphCatalog:
     def find(self, graph_id: str) -> GraphSpec | None:
         """The graph, if there is one."""
         return self._graphs.get(graph_id)
+
+    def definitions(self) -> list[GraphSpec]:
+        """Every graph once, by id, whichever executors can run it."""
+        return list({graph.name: graph for graph in reversed(self.all())}.values())[::-1]
 
     def all(self) -> list[GraphSpec]:
         """Every graph, by id."""
@@ -134,6 +158,18 @@ def _read(
         *(_error(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
         *(_error(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
     ]
+
+
+def _of_other_providers(
+    graph: GraphSpec, checks: Mapping[str, GraphCheck]
+) -> Iterator[tuple[GraphSpec, list[KeyProblem]]]:
+    """The graph as others run it, and what prevents that; nothing for a file that names its provider."""
+    if "provider" in graph.model_fields_set:
+        return
+    for provider, check in checks.items():
+        if provider != graph.provider:
+            other = graph.model_copy(update={"provider": provider})
+            yield other, list(check(other))
 
 
 def _executor_errors(

@@ -1,4 +1,7 @@
-"""Dependencies of routes: caller, services, path and header parameters. None holds a database session."""
+"""Dependencies of routes: caller, services, path and header parameters. None holds a database session.
+
+All are coroutines: FastAPI calls any other function in a thread, which takes longer than most of a request.
+"""
 
 import re
 from collections.abc import Callable, Hashable, Iterator
@@ -22,7 +25,7 @@ OpenReader: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[N
 _MAX_KEY_CHARS = 255
 
 
-def services(request: Request) -> Services:
+async def services(request: Request) -> Services:
     """The services of the app."""
     found: Services = request.app.state.services
     return found
@@ -31,7 +34,7 @@ def services(request: Request) -> Services:
 ServicesDep: TypeAlias = Annotated[Services, Depends(services)]
 
 
-def heartbeat_s(request: Request) -> float:
+async def heartbeat_s(request: Request) -> float:
     """Seconds without output after which a stream sends a heartbeat."""
     found: float = request.app.state.heartbeat_s
     return found
@@ -48,7 +51,7 @@ ReceiptReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("receipts:
 Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 
 
-def open_export_reader(request: Request, services: ServicesDep) -> OpenReader:
+async def open_export_reader(request: Request, services: ServicesDep) -> OpenReader:
     """Opens reader scopes: count the reader, and end the response when its credential is revoked."""
     readers = request_limits(request).readers
 
@@ -84,7 +87,7 @@ def run_key(caller: Principal, run_id: str) -> RunKey:
     return RunKey(caller.account_id, RunId(run_id))
 
 
-def request_id(request: Request) -> str:
+async def request_id(request: Request) -> str:
     """The id of this request."""
     found: str = request.scope["state"][REQUEST_ID]
     return found
@@ -93,7 +96,7 @@ def request_id(request: Request) -> str:
 RequestId: TypeAlias = Annotated[str, Depends(request_id)]
 
 
-def idempotency_key(
+async def idempotency_key(
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -115,7 +118,7 @@ def idempotency_key(
 IdempotencyKey: TypeAlias = Annotated[str | None, Depends(idempotency_key)]
 
 
-def last_event_id(
+async def last_event_id(
     last_event_id: Annotated[
         str | None,
         Header(

@@ -1,6 +1,7 @@
 """RunAcceptance: accepts a planned run in one transaction: run row, turn, workspace and credit, or none."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -12,7 +13,7 @@ from app.executors.port import RunPlan
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.principal import Principal
 from app.requests import GraphRunRequest
-from app.runs.conversations.service import ConversationService
+from app.runs.conversations.service import ConversationService, TakenTurn
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import QUESTION_CHARS, insert_run
 from app.runs.requests.codec import RequestCodec
@@ -31,8 +32,10 @@ class AcceptedRun:
 
     record: RunRecord
     plan: RunPlan
-    to_cancel: list[RunKey]
+    to_cancel: Sequence[RunKey] = ()
     """Earlier runs of its conversation that it replaces (`onConflict: interrupt`)."""
+    is_started: bool = False
+    """Whether it uses its slot at once: it has one, and no earlier run to wait for."""
 
 
 class RunAcceptance:
@@ -62,11 +65,18 @@ class RunAcceptance:
         self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
 
     async def accept(
-        self, caller: Principal, request: GraphRunRequest, plan: RunPlan, *, fingerprint: bytes
+        self,
+        caller: Principal,
+        request: GraphRunRequest,
+        plan: RunPlan,
+        *,
+        fingerprint: bytes,
+        has_slot: bool = False,
     ) -> AcceptedRun | None:
         """Insert the run and reserve its credits; None if its id is taken.
 
-        Raises `InsufficientCredits`, `ConversationBusy`, `ConversationFull`, `ScopeMissing`, `StorageFull`.
+        `has_slot`: it may be executed at once. Raises `InsufficientCredits`, `ConversationBusy`,
+        `ConversationFull`, `ScopeMissing`, `StorageFull`.
         """
         async with self._slot(request, caller.account_id):
             text = await self._codec.encode(request)
@@ -74,27 +84,32 @@ class RunAcceptance:
                 # Before the insert: a revocation that stops the key's runs misses none.
                 await self._require_active_key(tx, caller.api_key_id)
                 await self._storage.require_room(tx, caller.account_id, request.size)
-                plan, to_cancel = await self._take_turn(tx, caller, request, plan=plan)
-                record = await insert_run(tx, self._new_run(plan, request, text, fingerprint=fingerprint))
-                if record is None:
+                turn = await self._take_turn(tx, caller, request)
+                if turn is not None:
+                    plan = replace(plan, conversation=turn.conversation)
+                is_started = has_slot and not (turn and turn.earlier)
+                new = self._new_run(plan, request, text, fingerprint=fingerprint, is_started=is_started)
+                if (record := await insert_run(tx, new)) is None:
                     return None
                 if plan.spec.native_tools:
                     uploads = [Upload(file.path, file.content) for file in request.files]
                     await self._workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
+                checked_at = asyncio.get_running_loop().time()
                 reserved = await self._ledger.reserve(tx, plan.run, plan.credits_to_reserve)
-        return AcceptedRun(record, replace(plan, reserved=reserved), to_cancel)
+        unlimited_at = checked_at if reserved is None else None
+        plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at)
+        return AcceptedRun(record, plan, turn.to_cancel if turn else (), is_started=is_started)
 
     async def _take_turn(
-        self, tx: Transaction, caller: Principal, request: GraphRunRequest, *, plan: RunPlan
-    ) -> tuple[RunPlan, list[RunKey]]:
+        self, tx: Transaction, caller: Principal, request: GraphRunRequest
+    ) -> TakenTurn | None:
         if request.state_key is None:
-            return plan, []
-        conversation, to_cancel = await self._conversations.take_turn(
-            tx, caller, request.state_key, request=request
-        )
-        return replace(plan, conversation=conversation), to_cancel
+            return None
+        return await self._conversations.take_turn(tx, caller, request.state_key, request=request)
 
-    def _new_run(self, plan: RunPlan, request: GraphRunRequest, text: str, *, fingerprint: bytes) -> NewRun:
+    def _new_run(
+        self, plan: RunPlan, request: GraphRunRequest, text: str, *, fingerprint: bytes, is_started: bool
+    ) -> NewRun:
         return NewRun(
             key=plan.run,
             api_key_id=plan.attribution.api_key_id,
@@ -106,6 +121,7 @@ class RunAcceptance:
             request_id=plan.request_id,
             process_id=self._process_id,
             conversation=plan.conversation,
+            is_started=is_started,
         )
 
     def _slot(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:

@@ -72,6 +72,15 @@ class SlotHolder(NamedTuple):
     api_key_id: ApiKeyId
 
 
+@dataclass(slots=True)
+class SlotClaim:
+    """A slot that was taken before its run is stored, if one was free."""
+
+    has_slot: bool
+    is_used: bool = False
+    """Whether the run holds it from now on."""
+
+
 @dataclass(eq=False, slots=True)
 class _Waiter:
     holder: SlotHolder
@@ -132,6 +141,19 @@ class RunDispatcher:
         if account_id not in self._admitted:
             self._last_slot.pop(account_id, None)
 
+    @contextmanager
+    def claim(self, holder: SlotHolder, *, wanted: bool = True) -> Iterator[SlotClaim]:
+        """Take a slot if it is wanted and free; after the block it is free again, unless it is used."""
+        # No run that waits could have it: slots are assigned as soon as they are free.
+        claim = SlotClaim(has_slot=wanted and self._has_slot_for(holder))
+        if claim.has_slot:
+            self._take_slot(holder)
+        try:
+            yield claim
+        finally:
+            if claim.has_slot and not claim.is_used:
+                self._free_slot(holder)
+
     @asynccontextmanager
     async def acquire(
         self,
@@ -139,14 +161,19 @@ class RunDispatcher:
         stop: asyncio.Event,
         *,
         on_wait: Callable[[int], Awaitable[None]],
+        is_claimed: bool = False,
     ) -> AsyncIterator[None]:
         """Wait for a slot and hold it; if the run is stopped meanwhile, continue without a slot.
 
         `on_wait` is called once if the run has to wait, with the number of waiting runs, itself included.
+        `is_claimed`: it has a slot by a claim that is used.
         """
         waiter = _Waiter(holder)
-        self._waiting.append(waiter)
-        self._assign_slots()
+        if is_claimed:
+            waiter.slot.set()
+        else:
+            self._waiting.append(waiter)
+            self._assign_slots()
         try:
             if not waiter.slot.is_set():
                 await on_wait(len(self._waiting))
@@ -154,8 +181,7 @@ class RunDispatcher:
             yield
         finally:
             if waiter.slot.is_set():
-                self._count(holder, -1)
-                self._assign_slots()
+                self._free_slot(holder)
             else:
                 self._waiting.remove(waiter)
 
@@ -168,10 +194,17 @@ class RunDispatcher:
         while ready := [waiter for waiter in self._waiting if self._has_slot_for(waiter.holder)]:
             waiter = min(ready, key=self._priority)
             self._waiting.remove(waiter)
-            self._count(waiter.holder, 1)
-            self._slots_assigned += 1
-            self._last_slot[waiter.holder.account_id] = self._slots_assigned
+            self._take_slot(waiter.holder)
             waiter.slot.set()
+
+    def _take_slot(self, holder: SlotHolder) -> None:
+        self._count(holder, 1)
+        self._slots_assigned += 1
+        self._last_slot[holder.account_id] = self._slots_assigned
+
+    def _free_slot(self, holder: SlotHolder) -> None:
+        self._count(holder, -1)
+        self._assign_slots()
 
     def _has_slot_for(self, holder: SlotHolder) -> bool:
         capacity, held = self._capacity, self._running[holder.account_id]

@@ -42,7 +42,7 @@ class RunPreviewer:
             )
         if not caller.may("admin"):
             plan = replace(plan, spec=_without_prompt(plan.spec))
-        return plan, self.executor.preview(request, plan)
+        return plan, await self.executor.preview(request, plan)
 
 
 def _without_prompt(spec: GraphSpec) -> GraphSpec:

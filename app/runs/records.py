@@ -63,6 +63,8 @@ class NewRun:
     request_id: str | None
     process_id: UUID
     conversation: Conversation | None = None
+    is_started: bool = False
+    """Whether it is executed as soon as it is stored, so that its first status is `running`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from app.runs.repository import (
     claim_run,
     finish_run,
     record_heartbeat,
+    runs_of_others,
     runs_without_heartbeat,
     stored_request,
 )
@@ -112,6 +113,9 @@ class RunRecovery:
         """Send heartbeats and recover runs, unless the database's clock has just jumped."""
         async with self._database.transaction() as tx:
             now = await record_heartbeat(tx, self._process_id, self._own_runs())
+            lost = await runs_of_others(tx, self._process_id, self._supervisor.active_runs())
+        # This process stood still for too long: what they do now would come twice.
+        self._supervisor.stop(lost)
         if self._jumps.has_jumped(now):
             log.critical("clock.jumped", clock="database", reading=now)
             # Until every living process has sent a heartbeat by the new time.

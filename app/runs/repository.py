@@ -7,18 +7,16 @@ from uuid import UUID
 
 from pydantic import TypeAdapter
 from sqlalchemy import (
+    Boolean,
     Integer,
     Numeric,
     Text,
     and_,
+    bindparam,
     case,
     cast,
-    false,
     func,
-    insert,
-    literal,
     literal_column,
-    null,
     or_,
     select,
     text,
@@ -29,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 from app.conversations.records import Conversation
-from app.db import Json, Reader, Transaction, page_of
+from app.db import Json, Reader, Transaction, dump_json, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
@@ -46,39 +44,35 @@ STORED_BYTES = 256 * 1024
 _COSTS = TypeAdapter(CostComparison | None)
 
 _ROWS = 500
+_LAST_TURN = 2**31 - 1
 
 
 async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
     """Insert a run; None if its id is taken, so exactly one caller may start it."""
-    statement = (
-        postgresql.insert(runs)
-        .values(
-            account_id=run.key.account_id,
-            run_id=run.key.run_id,
-            api_key_id=run.api_key_id,
-            graph_id=run.graph_id,
-            model=run.model,
-            status="queued",
-            request=cast(literal(run.request, Text), Json),
-            question=run.question,
-            request_hash=run.request_hash,
-            request_id=run.request_id,
-            process_id=run.process_id,
-            state_key=None if run.conversation is None else run.conversation.state_key,
-            turn=None if run.conversation is None else run.conversation.turns,
-            created_at=func.now(),
-            heartbeat_at=func.now(),
-        )
-        .on_conflict_do_nothing()
-        .returning(*_COLUMNS)
-    )
-    row = (await tx.execute(statement)).one_or_none()
+    conversation = run.conversation
+    values = {
+        "account_id": run.key.account_id,
+        "run_id": run.key.run_id,
+        "api_key_id": run.api_key_id,
+        "graph_id": run.graph_id,
+        "model": run.model,
+        "status": "running" if run.is_started else "queued",
+        "is_started": run.is_started,
+        "request_text": run.request,
+        "question": run.question,
+        "request_hash": run.request_hash,
+        "request_id": run.request_id,
+        "process_id": run.process_id,
+        "state_key": None if conversation is None else conversation.state_key,
+        "turn": None if conversation is None else conversation.turns,
+    }
+    row = (await tx.execute(_INSERT, values)).one_or_none()
     return None if row is None else _record(row)
 
 
 async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
     """The account's run with this id."""
-    row = (await reader.execute(select(*_COLUMNS).where(_is(key)))).one_or_none()
+    row = (await reader.execute(_FIND, _key(key))).one_or_none()
     return None if row is None else _record(row)
 
 
@@ -128,30 +122,20 @@ async def drifted_runs(
 
 async def mark_running(tx: Transaction, key: RunKey) -> None:
     """Set the status of a queued run to running."""
-    await tx.execute(
-        update(runs)
-        .where(_is(key), runs.c.status == "queued")
-        # The deadline counts from the first attempt.
-        .values(status="running", started_at=func.coalesce(runs.c.started_at, func.now())),
-    )
+    await tx.execute(_MARK_RUNNING, _key(key))
 
 
 async def unfinished_turns(
     reader: Reader, conversation: Conversation, *, before: int | None = None
 ) -> list[RunKey]:
     """Runs of a conversation that have not ended, oldest first; `before` limits them to earlier turns."""
-    statement = (
-        select(runs.c.run_id)
-        .where(
-            runs.c.account_id == conversation.account_id,
-            runs.c.state_key == conversation.state_key,
-            runs.c.status.in_(UNFINISHED),
-        )
-        .order_by(runs.c.turn)
-    )
-    if before is not None:
-        statement = statement.where(runs.c.turn < before)
-    return [RunKey(conversation.account_id, RunId(row.run_id)) for row in await reader.execute(statement)]
+    parameters = {
+        "account_id": conversation.account_id,
+        "state_key": conversation.state_key,
+        "before": _LAST_TURN if before is None else before,
+    }
+    rows = await reader.execute(_UNFINISHED_TURNS, parameters)
+    return [RunKey(conversation.account_id, RunId(row.run_id)) for row in rows]
 
 
 async def store_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
@@ -169,40 +153,28 @@ async def finish_run(
     events: Sequence[StoredEvents],
 ) -> bool:
     """End a run and store its events; False if it has ended already or is at another attempt (fencing)."""
-    statement = (
-        update(runs)
-        .where(_is(key), runs.c.status.in_(UNFINISHED), runs.c.attempt == attempt)
-        .values(
-            status=_status(final),
-            meters=None if report is None else _counts(report.meters),
-            cost_comparison=None if report is None else _COSTS.dump_python(report.meters.cost, mode="json"),
-            tool_failures=None if report is None else report.tool_failures,
-            final=final.model_dump(mode="json", by_alias=True),
-            # A run that called no model costs nothing, so its request is not stored for it.
-            request=case((_never_called(report), null()), else_=runs.c.request),
-            ended_at=func.now(),
-        )
-    )
-    if (await tx.execute(statement)).rowcount == 0:
-        return False
-    rows = [
-        {
-            "account_id": key.account_id,
-            "run_id": key.run_id,
-            "position": stored.position,
-            "last_position": stored.last_position,
-            "data": stored.data,
-        }
-        for stored in events
-    ]
-    if rows:
-        await tx.execute(insert(run_events), rows)
-    return True
+    plain_events = [dump_json(stored.data) for stored in events]
+    parameters = {
+        **_key(key),
+        "attempt": attempt,
+        "status": _status(final),
+        "meters": None if report is None else dump_json(_counts(report.meters)),
+        "cost_comparison": None if report is None else _dumped_cost(report),
+        "tool_failures": None if report is None else report.tool_failures,
+        "final": dump_json(final.model_dump(mode="json", by_alias=True)),
+        "never_called": _never_called(report),
+        "positions": [stored.position for stored in events],
+        "last_positions": [stored.last_position for stored in events],
+        "data": plain_events,
+    }
+    ended: bool = (await tx.execute(_FINISH, parameters)).scalar_one()
+    return ended
 
 
 async def has_ended(reader: Reader, key: RunKey) -> bool:
     """Whether a run has ended."""
-    ended: bool = (await reader.execute(select(runs.c.ended_at.is_not(None)).where(_is(key)))).scalar_one()
+    statement = select(runs.c.ended_at.is_not(None)).where(_is(key))
+    ended: bool = (await reader.execute(statement)).scalar_one()
     return ended
 
 
@@ -240,6 +212,15 @@ async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Seque
     )
     now: datetime = (await tx.execute(select(func.now()))).scalar_one()
     return now
+
+
+async def runs_of_others(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> list[RunKey]:
+    """Those of these runs that have ended or that another process has resumed."""
+    statement = select(runs.c.account_id, runs.c.run_id).where(
+        tuple_(runs.c.account_id, runs.c.run_id).in_(active_runs),
+        or_(runs.c.process_id != process_id, runs.c.status.not_in(UNFINISHED)),
+    )
+    return [RunKey(row.account_id, row.run_id) for row in await tx.execute(statement)]
 
 
 async def runs_without_heartbeat(
@@ -308,17 +289,24 @@ _COLUMNS = (
 )
 
 
-def _never_called(report: MeterReport | None) -> Any:
-    """Whether the run has never called a model."""
-    if report is None:
-        return runs.c.started_at.is_(None)
-    return true() if report.meters.sdk == report.meters.gateway == 0 else false()
+def _never_called(report: MeterReport | None) -> bool | None:
+    """Whether the run has never called a model; None: if it has never started."""
+    return None if report is None else report.meters.sdk == report.meters.gateway == 0
+
+
+def _dumped_cost(report: MeterReport) -> str | None:
+    cost = report.meters.cost
+    return None if cost is None else dump_json(_COSTS.dump_python(cost, mode="json"))
 
 
 def _status(final: GraphFinal) -> RunStatus:
     if final.ok:
         return "succeeded"
     return "cancelled" if final.error == "aborted" else "failed"
+
+
+def _key(key: RunKey) -> dict[str, Any]:
+    return {"account_id": key.account_id, "run_id": key.run_id}
 
 
 def _is(key: RunKey) -> Any:
@@ -338,3 +326,58 @@ def _record(row: Any) -> RunRecord:
     meters, cost = columns.pop("meters"), _COSTS.validate_python(columns.pop("cost_comparison"))
     columns["meters"] = None if meters is None else Meters(**meters, cost=cost)
     return RunRecord(key=key, **columns)
+
+
+# Built once: SQLAlchemy needs more time to build one of these than the database to execute it.
+_IS_KEY = and_(runs.c.account_id == bindparam("account_id"), runs.c.run_id == bindparam("run_id"))
+_FIND = select(*_COLUMNS).where(_IS_KEY)
+_INSERT = (
+    postgresql.insert(runs)
+    .values(
+        request=cast(bindparam("request_text", type_=Text), Json),
+        created_at=func.now(),
+        heartbeat_at=func.now(),
+        started_at=case((bindparam("is_started", type_=Boolean), func.now())),
+    )
+    .on_conflict_do_nothing()
+    .returning(*_COLUMNS)
+)
+_MARK_RUNNING = text(
+    """
+    UPDATE runs
+       -- The deadline counts from the first attempt.
+       SET status = 'running', started_at = coalesce(started_at, now())
+     WHERE account_id = :account_id AND run_id = :run_id AND status = 'queued'
+    """
+)
+_UNFINISHED_TURNS = (
+    select(runs.c.run_id)
+    .where(
+        runs.c.account_id == bindparam("account_id"),
+        runs.c.state_key == bindparam("state_key"),
+        runs.c.status.in_(UNFINISHED),
+        runs.c.turn < bindparam("before"),
+    )
+    .order_by(runs.c.turn)
+)
+_FINISH = text(
+    """
+    WITH ended AS (
+        UPDATE runs
+           SET status = :status, meters = CAST(:meters AS json),
+               cost_comparison = CAST(:cost_comparison AS json), tool_failures = :tool_failures,
+               final = CAST(:final AS json), ended_at = now(),
+               -- A run that called no model costs nothing, so its request is not stored for it.
+               request = CASE WHEN coalesce(:never_called, started_at IS NULL) THEN NULL ELSE request END
+         WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt
+           AND status IN ('queued', 'running')
+        RETURNING account_id, run_id
+    ), stored AS (
+        INSERT INTO run_events (account_id, run_id, position, last_position, data)
+        SELECT ended.*, position, last_position, CAST(data AS json)
+          FROM ended, unnest(CAST(:positions AS int[]), CAST(:last_positions AS int[]), CAST(:data AS text[]))
+               AS new (position, last_position, data)
+    )
+    SELECT EXISTS (SELECT FROM ended)
+    """
+)

@@ -19,7 +19,7 @@ from app.runs.acceptance import AcceptedRun, RunAcceptance
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationBusy, ConversationService
 from app.runs.deletion.service import RunDeleted
-from app.runs.dispatcher import RETRY_AFTER_S, RunDispatcher
+from app.runs.dispatcher import RETRY_AFTER_S, RunDispatcher, SlotHolder
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
 from app.runs.records import DriftedRuns, RunRecord
@@ -100,18 +100,32 @@ class RunService:
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
         `SandboxUnavailable`, `StorageFull`, `RunDeleted`.
         """
-        run = RunKey(caller.account_id, _run_id(caller.account_id, request, idempotency_key))
+        given_id = _given_id(caller.account_id, request, idempotency_key)
+        run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         fingerprint = await self._codec.fingerprint(request)
-        if (existing := await self._find(run)) is not None:
+        if given_id is not None and (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint, caller)
         plan = await self._plan(caller, run, request, request_id=request_id)
-        with self._dispatcher.admission(caller.account_id) as admission:
-            accepted = await self._accept(caller, request, plan, fingerprint=fingerprint)
+        holder = SlotHolder(caller.account_id, caller.api_key_id)
+        is_small = request.size <= SMALL_BYTES
+        with (
+            self._dispatcher.admission(caller.account_id) as admission,
+            # A large request may have to wait until it is stored: not with a slot that others could use.
+            self._dispatcher.claim(holder, wanted=is_small) as claim,
+        ):
+            accepted = await self._accept(
+                caller, request, plan, fingerprint=fingerprint, has_slot=claim.has_slot
+            )
             if accepted is None:
                 return _joined(await self.get(run), fingerprint, caller)
+            claim.is_used = accepted.is_started
             admission.pop_all()
         # A large request is in the database by now: a waiting run need not keep it in memory.
-        self._supervisor.start(accepted.plan, request if request.size <= SMALL_BYTES else None)
+        self._supervisor.start(
+            accepted.plan,
+            request if is_small else None,
+            is_started=accepted.is_started,
+        )
         for earlier in accepted.to_cancel:
             await self._commands.stop(earlier, "cancel")
         return accepted.record
@@ -161,8 +175,9 @@ class RunService:
 
         Raises `RunNotFound`, `RunDeleted` before the first batch.
         """
-        record = await self.get_with_contents(run)
-        async with aclosing(self._reader.follow(run, after=after, finished=record.finished)) as batches:
+        # The row of a run that this process executes would only say that it has not ended.
+        finished = not self._supervisor.is_active(run) and (await self.get_with_contents(run)).finished
+        async with aclosing(self._reader.follow(run, after=after, finished=finished)) as batches:
             async for batch in batches:
                 yield batch
 
@@ -207,11 +222,19 @@ class RunService:
         return plan
 
     async def _accept(
-        self, caller: Principal, request: GraphRunRequest, plan: RunPlan, *, fingerprint: bytes
+        self,
+        caller: Principal,
+        request: GraphRunRequest,
+        plan: RunPlan,
+        *,
+        fingerprint: bytes,
+        has_slot: bool,
     ) -> AcceptedRun | None:
         """Store the run; None if another request stored it first."""
         try:
-            return await self._acceptance.accept(caller, request, plan, fingerprint=fingerprint)
+            return await self._acceptance.accept(
+                caller, request, plan, fingerprint=fingerprint, has_slot=has_slot
+            )
         except ConversationBusy:
             # The conversation may be busy with this very run, posted twice at once.
             if await self._find(plan.run) is None:
@@ -225,7 +248,7 @@ class RunService:
         self._receipts.require_ready()
 
     async def _find(self, run: RunKey) -> RunRecord | None:
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             return await find_run(reader, run)
 
 
@@ -243,10 +266,11 @@ def _with_contents(record: RunRecord) -> RunRecord:
     return record
 
 
-def _run_id(account_id: AccountId, request: GraphRunRequest, idempotency_key: str | None) -> RunId:
+def _given_id(account_id: AccountId, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:
+    """The id that the client decides; None for a run that cannot exist yet."""
     if request.run_id is not None:
         return RunId(request.run_id)
     if idempotency_key is not None:
         # The same key always gives the same run id, so no table of keys is needed.
         return RunId(str(uuid5(account_id, idempotency_key)))
-    return RunId(str(new_uuid()))
+    return None

@@ -1,6 +1,7 @@
 """RunSupervisor: the runs that this process executes, from their wait for a slot to their end."""
 
 import asyncio
+from collections.abc import Iterable
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -71,13 +72,18 @@ class RunSupervisor:
         self._message_limits = message_limits
         self._active: dict[RunKey, ActiveRun] = {}
 
-    def start(self, plan: RunPlan, request: GraphRunRequest | None = None) -> None:
-        """Execute a run that the dispatcher admitted; without `request` it is read when the run starts."""
+    def start(
+        self, plan: RunPlan, request: GraphRunRequest | None = None, *, is_started: bool = False
+    ) -> None:
+        """Execute a run that the dispatcher admitted; without `request` it is read when the run starts.
+
+        `is_started`: it has claimed a slot, it is its turn, and it is stored as running.
+        """
         publisher = RunEventPublisher(self._database, self._log, plan.run)
         control = RunControl(publisher.publish, rules=_approval_rules(plan), limits=self._message_limits)
         self._active[plan.run] = run = ActiveRun(plan, control, publisher)
         # In a context of its own: what the request's handler bound for its log lines is not the run's.
-        Context().run(self._tasks.start_soon, self._execute, run, request)
+        Context().run(self._tasks.start_soon, self._execute, run, request, is_started)
 
     def find(self, run: RunKey) -> ActiveRun | None:
         """The run, if this process executes it."""
@@ -86,6 +92,13 @@ class RunSupervisor:
     def active_runs(self) -> list[RunKey]:
         """The runs that this process executes."""
         return list(self._active)
+
+    def stop(self, runs: Iterable[RunKey]) -> None:
+        """Stop runs that this process must no longer execute."""
+        for key in runs:
+            if (run := self._active.get(key)) is not None and not run.control.stop.is_set():
+                log.warning("run.lost", run_id=key.run_id)
+                run.control.stop.set()
 
     def is_active(self, run: RunKey) -> bool:
         """Whether this process executes the run."""
@@ -106,16 +119,18 @@ class RunSupervisor:
         if late:
             await asyncio.wait(late, timeout=within_s)
 
-    async def _execute(self, run: ActiveRun, request: GraphRunRequest | None) -> None:
+    async def _execute(self, run: ActiveRun, request: GraphRunRequest | None, is_started: bool) -> None:  # noqa: FBT001
         plan, stop = run.plan, run.control.stop
         try:
             with structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id):
-                if plan.conversation is not None:
+                if plan.conversation is not None and not is_started:
                     await self._wait_for_turn(plan.conversation, run)
                 holder = SlotHolder(plan.run.account_id, plan.attribution.api_key_id)
-                async with self._dispatcher.acquire(holder, stop, on_wait=run.publish_queued):
+                async with self._dispatcher.acquire(
+                    holder, stop, on_wait=run.publish_queued, is_claimed=is_started
+                ):
                     run.final = await self._worker.execute(
-                        plan, run.control, publisher=run.publisher, request=request
+                        plan, run.control, publisher=run.publisher, request=request, is_started=is_started
                     )
         finally:
             self._dispatcher.release(plan.run.account_id)

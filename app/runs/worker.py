@@ -42,6 +42,9 @@ earlier attempt continues with it from wherever it was."""
 STORE_RETRY_S = 5.0
 """The pause before another attempt to store a run that has ended."""
 
+_FEW_BYTES = 64 * 1024
+"""Up to this size events are encoded on the event loop: a thread would take longer to start."""
+
 _FLUSH_S = 0.5
 """How long the end of a run waits until its receipts are in the database."""
 
@@ -54,6 +57,8 @@ class _FinishedRun:
     attempt: int
     final: GraphFinal
     report: MeterReport | None
+    output_bytes: int
+    """About how large its events are."""
 
 
 class RunWorker:
@@ -87,13 +92,17 @@ class RunWorker:
         *,
         publisher: RunEventPublisher,
         request: GraphRunRequest | None = None,
+        is_started: bool = False,
     ) -> GraphFinal:
-        """Execute a run and store its result; without `request` it is read from the database."""
+        """Execute a run and store its result; without `request` it is read from the database.
+
+        `is_started`: it is stored as running.
+        """
         output = RunOutput(
             plan, control, publisher=publisher, receipts=self._receipts, max_bytes=self._max_output_bytes
         )
         try:
-            await self._start(plan, control, publisher)
+            await self._start(plan, control, publisher, is_started=is_started)
             request = request or await self._read_request(plan.run)
             await self._executor.run(request, RunContext(plan, control, output))
         except ExecutionFailed as error:
@@ -108,18 +117,23 @@ class RunWorker:
             with anyio.CancelScope(shield=True):
                 await control.end()
                 await self._receipts.flush(plan.run, within_s=_FLUSH_S)
-                finished = _FinishedRun(plan.run, plan.attempt, output.final(), output.report)
+                finished = _FinishedRun(
+                    plan.run, plan.attempt, output.final(), output.report, output_bytes=output.size
+                )
                 unstored = await self._finish(finished)
         while unstored is not None:
             await asyncio.sleep(self._store_retry_s)
             unstored = await self._store(finished, unstored)
         return finished.final
 
-    async def _start(self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher) -> None:
+    async def _start(
+        self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher, *, is_started: bool
+    ) -> None:
         if control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
-        async with self._database.transaction() as tx:
-            await mark_running(tx, plan.run)
+        if not is_started:
+            async with self._database.write() as tx:
+                await mark_running(tx, plan.run)
         if plan.attempt > FIRST_ATTEMPT:
             await self._log.resume(plan.run, after=plan.attempt * POSITIONS_PER_ATTEMPT)
         started = RunStarted(
@@ -131,7 +145,7 @@ class RunWorker:
         await publisher.publish(started)
 
     async def _read_request(self, run: RunKey) -> GraphRunRequest:
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             text = await stored_request(reader, run)
         return await self._codec.decode(text)
 
@@ -157,7 +171,10 @@ class RunWorker:
     async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> Sequence[LogEntry] | None:
         """Store a finished run and release its credit; returns the entries if that must be retried."""
         try:
-            rows = await asyncio.to_thread(encode_events, entries)
+            if finished.output_bytes <= _FEW_BYTES:
+                rows = encode_events(entries)
+            else:
+                rows = await asyncio.to_thread(encode_events, entries)
             async with self._database.transaction() as tx:
                 # The run's row before the credit, as in RunRecovery: the same lock order, so no deadlock.
                 stored = await finish_run(

@@ -19,7 +19,11 @@ def dumps(value: Any, *, ascii_only: bool = False) -> str:
         texts.append(text)
         return f"{token}{len(texts) - 1}"
 
-    short, *rest = re.split(f'"{token}([0-9]+)"', _json(with_marks(value, mark), ascii_only=ascii_only))
+    marked = _json(with_marks(value, mark), ascii_only=ascii_only)
+    if not texts:
+        # `re` would compile the pattern, and keep it.
+        return marked
+    short, *rest = re.split(f'"{token}([0-9]+)"', marked)
     pieces = [short]
     for number, short in zip(rest[::2], rest[1::2], strict=True):
         pieces += ['"', *_written(texts[int(number)], ascii_only=ascii_only), '"', short]

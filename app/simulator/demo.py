@@ -8,6 +8,7 @@ from typing import Any
 from app.simulator.script import (
     ApiRequest,
     Block,
+    Compaction,
     Reply,
     Text,
     Thinking,
@@ -143,5 +144,7 @@ def _length(blocks: list[Block]) -> int:
                 return len(block.thinking)
             case ToolUse():
                 return len(block.name) + len(json.dumps(block.input))
+            case Compaction():
+                return len(block.content or "")
 
     return sum(map(one, blocks))

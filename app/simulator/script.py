@@ -48,7 +48,14 @@ class ToolUse:
     raw: str | None = None
 
 
-Block: TypeAlias = Text | Thinking | ToolUse
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """The summary that the provider makes of a conversation; None if it could not."""
+
+    content: str | None
+
+
+Block: TypeAlias = Text | Thinking | ToolUse | Compaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class Reply:
 
     blocks: Sequence[Block] = ()
     stop_reason: str | None = None
-    """None: `tool_use` if the last block is one, else `end_turn`."""
+    """None: what the last block says: `tool_use`, `compaction`, or `end_turn` after any other."""
     usage: dict[str, Any] = field(default_factory=lambda: {"input_tokens": 10, "output_tokens": 1})
     final_usage: dict[str, Any] = field(default_factory=lambda: {"output_tokens": 20})
     model: str | None = None

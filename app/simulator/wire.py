@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from app.simulator.script import Block, HttpError, Reply, Text, Thinking, ToolUse, text_of
+from app.simulator.script import Block, Compaction, HttpError, Reply, Text, Thinking, ToolUse, text_of
 
 TOKENS_PER_MESSAGE = 7
 
@@ -50,7 +50,13 @@ def stop_reason(reply: Reply) -> str:
     """Why the model stopped."""
     if reply.stop_reason is not None:
         return reply.stop_reason
-    return "tool_use" if reply.blocks and isinstance(reply.blocks[-1], ToolUse) else "end_turn"
+    match reply.blocks[-1] if reply.blocks else None:
+        case ToolUse():
+            return "tool_use"
+        case Compaction():
+            return "compaction"
+        case _:
+            return "end_turn"
 
 
 def count_tokens(request: dict[str, Any]) -> int:
@@ -85,6 +91,8 @@ def _emptied(block: Block) -> Block:
             return Thinking("", signature="")
         case ToolUse():
             return ToolUse(block.name, {}, block.id)
+        case Compaction():
+            return Compaction(None)
 
 
 def _deltas(block: Block) -> Iterator[dict[str, Any]]:
@@ -102,6 +110,8 @@ def _deltas(block: Block) -> Iterator[dict[str, Any]]:
             for start in range(0, len(text), length):
                 piece = text[start : start + length]
                 yield {"type": "input_json_delta", "partial_json": piece}
+        case Compaction():
+            yield {"type": "compaction_delta", "content": block.content}
 
 
 def _content(index: int, block: Block, reply: Reply) -> dict[str, Any]:
@@ -113,3 +123,5 @@ def _content(index: int, block: Block, reply: Reply) -> dict[str, Any]:
         case ToolUse():
             call_id = block.id or f"toolu_{reply.message_id.removeprefix('msg_')}_{index}"
             return {"type": "tool_use", "id": call_id, "name": block.name, "input": block.input}
+        case Compaction():
+            return {"type": "compaction", "content": block.content}

@@ -1,6 +1,6 @@
 """SQL for the storage used by accounts."""
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 
 from app.db import Reader, Transaction
 from app.ids import AccountId
@@ -10,11 +10,12 @@ _changes = storage_changes.c
 _FEW = 20
 """Up to so many changes of one owner are summed as quickly as one."""
 
+_STORED_BYTES = select(func.coalesce(func.sum(_changes.bytes), 0)).where(_changes.owner == bindparam("owner"))
+
 
 async def stored_bytes(reader: Reader, account_id: AccountId) -> int:
     """How many bytes an account stores."""
-    statement = select(func.coalesce(func.sum(_changes.bytes), 0)).where(_changes.owner == str(account_id))
-    return int((await reader.execute(statement)).scalar_one())
+    return int((await reader.execute(_STORED_BYTES, {"owner": str(account_id)})).scalar_one())
 
 
 async def compact_changes(tx: Transaction, *, most: int) -> None:

@@ -8,6 +8,9 @@ import httpx2
 from app.concurrency.time_slice import TimeSlice
 from app.tools.mcp_limits import MAX_VALUES, ResponseLimit, count_values
 
+CLOSE_S = 1.0
+"""How long a server may take to answer that a session has ended."""
+
 _RECONNECT_S = 1.0
 """The minimum time between two attempts to resume a response, whatever the server requests."""
 
@@ -36,7 +39,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
                 await asyncio.sleep(_RECONNECT_S)
         # A small response could be unpacked to a huge one.
         request.headers["accept-encoding"] = "identity"
-        response = await self._inner.handle_async_request(request)
+        response = await self._respond(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             message = "The MCP server compresses its response, though the request forbids it."
@@ -51,6 +54,17 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """See httpx."""
         await self._inner.aclose()
+
+    async def _respond(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method != "DELETE":
+            return await self._inner.handle_async_request(request)
+        # The end of the session: the run waits for it, and needs nothing of its response.
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                return await self._inner.handle_async_request(request)
+        except TimeoutError as error:
+            message = "The MCP server does not answer the end of the session."
+            raise httpx2.ReadTimeout(message) from error
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

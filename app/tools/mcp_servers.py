@@ -34,6 +34,9 @@ CONNECT_S = 10.0
 MAX_PAGES = 50
 """How many pages of tools are read to find the configured ones."""
 
+MAX_ID_CHARS = 100
+"""Executors add a prefix to the id; the Messages API allows 128 characters in all."""
+
 _SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
@@ -92,6 +95,9 @@ def check_names(servers: Mapping[str, HttpServer | StdioServer]) -> None:
         server, _, name = tool_id.partition("__")
         if not _ID_PART.fullmatch(server) or not _ID_PART.fullmatch(name):
             message = f"{tool_id!r} is no id of a tool: use lower case letters, digits and single _"
+            raise ValueError(message)
+        if len(tool_id) > MAX_ID_CHARS:
+            message = f"{tool_id!r} is longer than {MAX_ID_CHARS} characters; no model takes such a name"
             raise ValueError(message)
     if len(set(ids)) < len(ids):
         message = "two tools would have the same id"

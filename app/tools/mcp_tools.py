@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
 from app.tools.mcp_limits import ResponseLimit
+from app.tools.model_schema import model_schema
 from app.tools.tool import (
     ArgumentsRefused,
     Effect,
@@ -57,8 +58,11 @@ class ToolMaker:
         owner = f"mcp:{self.server}"
         for schema in filter(None, (remote.input_schema, output_schema)):
             await self.schemas.require_usable(schema, owner=owner)
-        arguments = _RemoteSchema(remote.input_schema, self.schemas, owner)
-        results = None if output_schema is None else _RemoteSchema(output_schema, self.schemas, owner)
+        shown, note = model_schema(remote.input_schema)
+        arguments = _RemoteSchema(remote.input_schema, shown, self.schemas, owner)
+        results = None
+        if output_schema is not None:
+            results = _RemoteSchema(output_schema, output_schema, self.schemas, owner)
 
         async def call(args: BaseModel, _context: ToolContext) -> ToolOutput[_Answer]:
             text = await self._call(remote.name, args.model_dump(mode="json"), results)
@@ -66,7 +70,7 @@ class ToolMaker:
 
         return Tool(
             id=tool_id,
-            description=description,
+            description=description + note,
             effect=effect,
             input_model=_Arguments,
             output_model=_Answer,
@@ -98,14 +102,16 @@ class ToolMaker:
 class _RemoteSchema:
     """A schema of the server, for arguments or structured results."""
 
+    checked: dict[str, Any]
     document: dict[str, Any]
+    """As the model sees it."""
     schemas: SchemaChecker
     owner: str
 
     async def check(self, args: object) -> None:
         """See `ArgumentSchema`."""
         try:
-            mismatch = await self.schemas.mismatch(self.document, args, owner=self.owner)
+            mismatch = await self.schemas.mismatch(self.checked, args, owner=self.owner)
         except (SchemaUnusable, ValueUncheckable) as error:
             raise ArgumentsRefused("", f"they cannot be checked: {error}") from error
         if mismatch is not None:
@@ -114,7 +120,7 @@ class _RemoteSchema:
     async def matches(self, result: object) -> bool:
         """Whether a result matches; False if it cannot be checked."""
         try:
-            return await self.schemas.mismatch(self.document, result, owner=self.owner) is None
+            return await self.schemas.mismatch(self.checked, result, owner=self.owner) is None
         except (SchemaUnusable, ValueUncheckable):
             return False
 

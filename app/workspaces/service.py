@@ -71,7 +71,7 @@ class Workspaces:
 
     async def open(self, run: RunKey, spec: WorkspaceSpec) -> Workspace:
         """The run's workspace, to be populated with mounts and uploads. Raises `Unavailable`."""
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             return Workspace(spec, self._roots, await find_uploads(reader, run))
 
     async def store_outputs(self, run: RunKey, workspace: Workspace) -> None:

@@ -29,6 +29,7 @@ PLANTS = {
             f"import {vendor}" for vendor in CONTRACTS["vendors"]["forbidden_modules"]
         )
     },
+    "executors": {"app/executors/messages_api/planted.py": "import app.executors.claude_agent.auth"},
     "pure": {"app/http/native/encoder.py": "import asyncio"},
     "private-sql": {"app/runs/planted.py": "import app.billing.receipts.repository"},
 }

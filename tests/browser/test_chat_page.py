@@ -20,7 +20,7 @@ async def send(page: Page, text: str, *, graph: str | None = None) -> None:
     """Write a message and send it by keyboard."""
     if graph is not None:
         await page.get_by_label("Graph").select_option(graph)
-    await page.get_by_label("Message").fill(text)
+    await page.get_by_role("textbox", name="Message").fill(text)
     await page.keyboard.press("Enter")
 
 
@@ -37,7 +37,7 @@ async def test_an_answer_is_shown_while_it_streams(site: Site) -> None:
     )
     async with site.visit(await site.key()) as page:
         await expect(page.get_by_role("heading", name="New conversation")).to_be_visible()
-        await expect(page.get_by_label("Message")).to_be_focused()
+        await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await screenshot(page, "chat-empty")
         await send(page, "What time is it in Tokyo?", graph=ASSISTANT)
         await hold.reached.wait()
@@ -204,7 +204,7 @@ async def test_errors_are_shown_as_sentences(site: Site) -> None:
         await page.context.set_offline(offline=True)
         await send(page, "Are you there?")
         await expect(page.get_by_role("alert")).to_contain_text("Check your connection")
-        await expect(page.get_by_label("Message")).to_have_value("Are you there?")
+        await expect(page.get_by_role("textbox", name="Message")).to_have_value("Are you there?")
         await page.context.set_offline(offline=False)
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("Better now.").first).to_be_visible()

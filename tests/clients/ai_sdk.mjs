@@ -1,13 +1,13 @@
-// What a chat of the AI SDK makes of our wire: node ai_sdk.mjs URL KEY PACKAGE
-// PACKAGE is "ai" (the newest release) or "ai-oldest" (5.0.0). Prints one JSON object, a member a story.
+// What a chat of the AI SDK makes of our wire: node ai_sdk.mjs URL KEY PACKAGE PROVIDER
+// PACKAGE is "ai" (the newest release) or "ai-oldest" (5.0.0), PROVIDER that of the graphs. Prints one JSON object, a member a story.
 
-const [url, key, name] = process.argv.slice(2);
+const [url, key, name, provider] = process.argv.slice(2);
 const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, readUIMessageStream } =
   await import(name);
 
 const OLDEST = name === "ai-oldest";
-const ASSISTANT = "claude_agents:assistant";
-const MAILER = "claude_agents:mailer";
+const ASSISTANT = `${provider}:assistant`;
+const MAILER = `${provider}:mailer`;
 const AUTH = { Authorization: `Bearer ${key}` };
 
 function post(path, body) {

@@ -18,10 +18,12 @@ from app.simulator.script import (
 )
 from tests.clients.node import node
 from tests.e2e import test_a_graph_gives_work_to_subagents as delegation
-from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.stories import ANALYST, ASSISTANT, CLOCK, KEY, World, WorldOf
+from tests.e2e.agents import MESSAGES, without_cli
+from tests.e2e.office import MAIL, office, settings
+from tests.e2e.stories import ANALYST, CLOCK, KEY, World, WorldOf
 
 ODD = 'one two\u2028 three\U0001f600 \x85 \\u2028 "quoted"\r\n\r\ndata: four\n\n five'
+ASSISTANT, MAILER = f"{MESSAGES}:assistant", f"{MESSAGES}:mailer"
 MAIL_TO_BOB = {"to": "bob@example.org", "text": "Hello Bob"}
 MAIL_TO_ALICE = {"to": "alice@example.org", "text": "Hello Alice"}
 
@@ -60,6 +62,7 @@ def of(step: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [event for event in step["events"] if event["type"] == kind]
 
 
+@without_cli
 async def test_texts_arrive_unchanged(world_of: WorldOf) -> None:
     long = "x" * 1_000_000
     world = await world_of(
@@ -108,6 +111,7 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     assert len(await sessions(world)) == 1
 
 
+@without_cli
 async def test_failed_and_cancelled_runs_have_their_own_outcomes(world_of: WorldOf) -> None:
     world = await world_of(
         by_prompt(
@@ -129,13 +133,14 @@ async def test_failed_and_cancelled_runs_have_their_own_outcomes(world_of: World
     assert "TEXT_MESSAGE_END" in kinds(stopped)
 
 
+@without_cli
 async def test_a_reconnected_client_receives_the_whole_answer_once(world_of: WorldOf) -> None:
     words = " ".join(f"word-{number}" for number in range(100))
     slow = Reply([Thinking("Hm, hm."), Text(words)], delta_delay_s=0.02)
     world = await world_of(by_prompt(long=in_turn(slow), more=in_turn(Reply([Text("More.")]))))
     steps = ({"send": "long", "dropAt": "word-5"}, {"again": True}, {"again": True}, {"send": "more"})
 
-    ((dropped, back, replayed, more),) = await played(world, a_scene(*steps, graph=ANALYST))
+    ((dropped, back, replayed, more),) = await played(world, a_scene(*steps, graph=f"{MESSAGES}:analyst"))
 
     assert dropped["messages"][-1]["content"] != words
     assert (back["before"], replayed["before"]) == ("running", "succeeded")
@@ -147,6 +152,7 @@ async def test_a_reconnected_client_receives_the_whole_answer_once(world_of: Wor
     assert len(world.simulator.requests) == 2
 
 
+@without_cli
 async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldOf, tmp_path: Path) -> None:
     replies = in_turn(*(Reply([ToolUse(MAIL, MAIL_TO_BOB)]) for _ in range(2)), Reply([Text("So be it.")]))
     world = await world_of(by_prompt(write=replies), **settings(tmp_path))
@@ -171,6 +177,7 @@ async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldO
     assert len({message["id"] for message in again["messages"]}) == len(again["messages"]) == 6
 
 
+@without_cli
 async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, tmp_path: Path) -> None:
     head = "---\ndescription: x\ntools: [core__get_current_time]\napprove: [core__get_current_time]\n---\nx\n"
     (tmp_path / "watch.md").write_text(head)
@@ -179,7 +186,7 @@ async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, 
     allowed = {"status": "resolved", "payload": {"approved": True}}
 
     steps = ({"send": "time"}, {"answer": allowed})
-    ((paused, completed),) = await played(world, a_scene(*steps, graph="claude_agents:watch"))
+    ((paused, completed),) = await played(world, a_scene(*steps, graph=f"{MESSAGES}:watch"))
 
     assert len(paused["pending"]) == 2
     assert kinds(completed).count("TOOL_CALL_RESULT") == 2
@@ -187,6 +194,7 @@ async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, 
     assert completed["messages"][-1]["content"] == "Late."
 
 
+@without_cli
 async def test_an_interrupt_can_be_cancelled_after_a_lost_connection(
     world_of: WorldOf, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest_asyncio
 from app.simulator.script import Answer, ApiRequest, Block, Hold, HttpError, Reply, Text, ToolUse, text_of
 from tests.clients.node import compile_typescript, node
 from tests.conftest import a_database
+from tests.e2e.agents import CLAUDE, MESSAGES, named_by_caller
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, a_world
 
@@ -24,7 +25,8 @@ ANSWERS: dict[str, list[Block]] = {
     "a bad call": [ToolUse(CLOCK, {"timezone": "Mars/Olympus"})],
     "hold on": [Text("one two three four")],
 }
-RELEASES = ["ai-oldest", "ai"]
+RELEASES = {"ai-oldest": MESSAGES, "ai": CLAUDE}
+"""The chats of each go to the graphs of one executor."""
 
 
 class Model:
@@ -32,7 +34,8 @@ class Model:
 
     def __init__(self) -> None:
         self.holds: list[Hold] = []
-        self.failed = 0
+        self.failed: list[list[str]] = []
+        """The tools of requests that failed once; each executor has its own names for them."""
 
     def __call__(self, request: ApiRequest) -> Answer:
         if request.tool_results:
@@ -40,16 +43,18 @@ class Model:
         prompt = request.last_text
         if prompt == "let go":
             self.let_go()
-        return self._mails(prompt) if prompt.startswith("write") else self._answer(prompt)
+        return self._mails(prompt) if prompt.startswith("write") else self._answer(request, prompt)
 
     def let_go(self) -> None:
         """Release all held replies."""
         for hold in self.holds:
             hold.until.set()
 
-    def _answer(self, prompt: str) -> Answer:
-        if prompt == "a failure" or (prompt == "fails at first" and self.failed < len(RELEASES)):
-            self.failed += prompt == "fails at first"
+    def _answer(self, request: ApiRequest, prompt: str) -> Answer:
+        if prompt == "a failure":
+            return HttpError(400, "invalid_request_error")
+        if prompt == "fails at first" and request.tool_names not in self.failed:
+            self.failed.append(request.tool_names)
             return HttpError(400, "invalid_request_error")
         hold = Hold(index=4) if prompt == "hold on" else None
         if hold is not None:
@@ -83,9 +88,11 @@ async def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Pla
     directory, model = tmp_path_factory.mktemp("ai-sdk"), Model()
     async with (
         a_database(postgres) as database_url,
-        a_world(directory, database_url, model, **settings(directory)) as world,
+        a_world(directory, database_url, named_by_caller(model), **settings(directory)) as world,
     ):
-        printed = await asyncio.gather(*(node("ai_sdk.mjs", world.url, KEY, each) for each in RELEASES))
+        printed = await asyncio.gather(
+            *(node("ai_sdk.mjs", world.url, KEY, *release) for release in RELEASES.items())
+        )
         model.let_go()
         scenarios = dict(zip(RELEASES, map(json.loads, printed), strict=True))
         return Played(scenarios, list(world.simulator.requests), list(office().sent))

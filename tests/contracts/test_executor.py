@@ -1,4 +1,4 @@
-"""The contract of every executor: the scripted one, and the Claude Agent SDK's over a CLI in this process."""
+"""The contract of every executor: the Claude Agent SDK's runs over a CLI in this process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -28,6 +28,8 @@ from app.executors.inbox import RunEnded
 from app.executors.port import ExecutionFailed, GraphExecutor, RunContext, RunPlan
 from app.executors.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
 from app.requests import GraphRunRequest, Message, SentMessage
+from tests.contracts.messages_executor import a_messages_executor
+from tests.contracts.messages_executor import playing as played
 from tests.factories import a_plan
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
@@ -77,7 +79,7 @@ async def _either(*events: asyncio.Event) -> None:
         wait.cancel()
 
 
-@pytest.fixture(params=["scripted", "claude_agent"])
+@pytest.fixture(params=["scripted", "claude_agent", "messages"])
 def playing(request: pytest.FixtureRequest, tmp_path: Path) -> Playing:
     """Opens an executor that plays these actions."""
 
@@ -91,7 +93,13 @@ def playing(request: pytest.FixtureRequest, tmp_path: Path) -> Playing:
         async with an_executor(tmp_path, FakeCli(CliScript(list(actions)), tools=tools)) as bench:
             yield bench.executor
 
-    return scripted if request.param == "scripted" else claude_agent
+    @asynccontextmanager
+    async def messages(actions: Sequence[Action]) -> AsyncIterator[GraphExecutor]:
+        async with a_messages_executor(played(actions)) as (executor, _):
+            yield executor
+
+    opened = {"scripted": scripted, "claude_agent": claude_agent, "messages": messages}
+    return opened[request.param]
 
 
 class Run:
@@ -207,6 +215,6 @@ async def test_a_preview_shows_the_prompts_and_starts_nothing(playing: Playing) 
         request = GraphRunRequest.of(
             graph_id=a_graph().id, messages=[Message.of(role="user", content="what now?")]
         )
-        preview = executor.preview(request, a_plan(spec=a_graph()))
+        preview = await executor.preview(request, a_plan(spec=a_graph()))
     assert preview.system_prompt.startswith("Be brief.")
     assert preview.prompt[0]["text"] == "what now?"

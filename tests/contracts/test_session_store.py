@@ -9,8 +9,8 @@ import pytest_asyncio
 from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from app.conversations.records import Transcript, TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore, RunSessionStore
+from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
+from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
 from app.db import Database
 from app.ids import AccountId, RunId, RunKey
 
@@ -68,13 +68,48 @@ async def test_text_that_cannot_be_stored_is_replaced(store: PostgresSessionStor
 
 async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessionStore) -> None:
     account = AccountId(uuid4())
-    of_run = RunSessionStore(store, RunKey(account, RunId("r1")))
-    await of_run.append({"project_key": "-some-directory", "session_id": "sess"}, [an_entry("a", 1)])
+    of_cli, own = CliSessionStore(store, cli_session := uuid4()), Transcript(str(account), "sess")
+    of_cli.attach(own, RunKey(account, RunId("r1")), TranscriptState())
+    key = SessionKey(project_key="-some-directory", session_id=str(cli_session))
+    await of_cli.append(key, [an_entry("a", 1, sessionId=str(cli_session))])
+    await of_cli.append({**key, "subpath": "subagents/one"}, [an_entry("b", 1)])
 
     assert await store.load(KEY) is None
-    assert await store.entries(Transcript(str(account), "sess")) == [
-        TranscriptEntry(cast("dict[str, Any]", an_entry("a", 1)), "r1")
+    # Under the session of the conversation, whatever the CLI calls its own.
+    assert await store.entries(own) == [
+        TranscriptEntry(cast("dict[str, Any]", an_entry("a", 1, sessionId="sess")), "r1")
     ]
+    assert len(await store.entries(own._replace(subpath="subagents/one"))) == 1
+    assert of_cli.state == await store.state(own)
+
+
+async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: PostgresSessionStore) -> None:
+    own = Transcript(str(uuid4()), "sess")
+    of_cli = CliSessionStore(store, uuid4())
+    of_cli.attach(own, RunKey(AccountId(uuid4()), RunId("r1")), TranscriptState())
+    await of_cli.append(KEY, [an_entry("a", 1)])
+    of_cli.detach()
+
+    await of_cli.append(KEY, [cast("SessionStoreEntry", {"type": "mode"})])
+    assert not of_cli.unexpected
+    await of_cli.append(KEY, [an_entry("b", 2)])
+
+    assert of_cli.unexpected
+    assert len(await store.entries(own)) == 1
+
+
+async def test_the_state_of_a_transcript_changes_with_every_line(store: PostgresSessionStore) -> None:
+    transcript = Transcript(str(uuid4()), "sess")
+    first = await store.add(transcript, [TranscriptEntry({"uuid": "a", "n": 1}, "r1")])
+    again = await store.add(transcript, [TranscriptEntry({"uuid": "a", "n": 1}, "r1")])
+    second = await store.add(
+        transcript, [TranscriptEntry({"uuid": "b", "n": 1}, "r2"), TranscriptEntry({"n": 2}, "r2")]
+    )
+
+    assert again == TranscriptState()
+    assert (first.lines, second.lines) == (1, 2)
+    assert await store.state(transcript) == first.plus(again).plus(second)
+    assert await store.state(transcript) != first
 
 
 def an_entry(uuid: str, number: int, **fields: Any) -> SessionStoreEntry:

@@ -10,6 +10,7 @@ from app.executors.claude_agent.tools.names import bridged_name
 from app.executors.scripted import Action, CallTool, TakeMessage, WriteMessage
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests import factories
+from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import World, a_world
 
 OpenExecutor: TypeAlias = Callable[..., AbstractAsyncContextManager[World]]
@@ -35,7 +36,17 @@ async def claude(
         yield world
 
 
-EXECUTORS = {"scripted": scripted, "claude": claude}
+@asynccontextmanager
+async def messages(
+    directory: Path, database_url: str, *actions: Action, **settings: Any
+) -> AsyncIterator[World]:
+    """`MessagesExecutor`; the scripted provider sends the messages."""
+    replies = in_turn(*(_reply(action) for action in actions if not isinstance(action, TakeMessage)))
+    async with a_world(directory, database_url, replies, agent=MESSAGES, **settings) as world:
+        yield world
+
+
+EXECUTORS = {"scripted": scripted, "claude": claude, "messages": messages}
 
 
 def _reply(action: Action) -> Reply:

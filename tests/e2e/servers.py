@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-import socket
+import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,31 +11,31 @@ from pathlib import Path
 import httpx
 import psutil
 
+from benchmarks.servers import READY_S, until_ready
+from tests.e2e.agents import CLAUDE
 from tests.e2e.stories import KEY, a_client
 
 ROOT = Path(__file__).parents[2]
-READY_S = 60.0
-"""How long a server may take to start on a machine that has other things to do."""
 STOPPED_S = 60.0
 """How long it may take to stop: runs under way get 20 seconds."""
 
 
 @asynccontextmanager
 async def a_server(
-    directory: Path, provider_url: str, *, within: Sequence[str] = (), **settings: str
+    directory: Path, provider_url: str, *, within: Sequence[str] = (), agent: str = CLAUDE, **settings: str
 ) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
     """A server with its embedded database unless settings say otherwise, and a client for it.
 
-    `within` is a command that runs it.
+    `within` is a command that runs it; `agents.py` has `agent`.
     """
-    port = await asyncio.to_thread(_free_port)
-    command = [*within, sys.executable, "-m", "app", "serve", "--port", str(port)]
+    command = [*within, sys.executable, "-m", "app", "serve", "--port", "0"]
     environment = an_environment(directory, provider_url, **settings)
     with (directory / "log").open("ab") as log:
+        logged_before = log.tell()
         server = psutil.Popen(command, env=environment, cwd=ROOT, stderr=log)
     try:
-        async with a_client(f"http://127.0.0.1:{port}") as http:
-            await _until_ready(http)
+        async with a_client(await _url_of(server, directory / "log", logged_before), agent=agent) as http:
+            await until_ready(http)
             yield server, http
     finally:
         if server.is_running() and server.status() != psutil.STATUS_ZOMBIE:
@@ -53,23 +53,17 @@ def an_environment(directory: Path, provider_url: str, **settings: str) -> dict[
         "RUNTALLY_BOOTSTRAP_KEY": KEY,
         "ANTHROPIC_API_KEY": "sk-test",
         "ANTHROPIC_BASE_URL": provider_url,
-        "RUNTALLY_WARM_POOL": "0",
+        "RUNTALLY_IDLE_PROCESSES": "0",
         **settings,
     }
 
 
-async def _until_ready(http: httpx.AsyncClient) -> None:
+async def _url_of(server: psutil.Popen, log: Path, logged_before: int) -> str:
+    """What the server logs once it has started."""
     async with asyncio.timeout(READY_S):
         while True:
-            try:
-                if (await http.get("/readyz")).is_success:
-                    return
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+            logged = (await asyncio.to_thread(log.read_bytes))[logged_before:].decode()
+            if (found := re.search(r'"url": "(\S+)", "event": "server.started"', logged)) is not None:
+                return found[1]
+            assert server.poll() is None, logged
+            await asyncio.sleep(0.05)

@@ -22,6 +22,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
+from tests.e2e.agents import CLAUDE, AgentClient, named
 
 
 class OpenWorld(Protocol):
@@ -131,18 +132,20 @@ async def a_world(
     *,
     cli: Callable[[Simulator], Cli] | None = None,
     executors: Mapping[str, GraphExecutor] | None = None,
+    agent: str = CLAUDE,
     **settings: object,
 ) -> AsyncIterator[World]:
     """Serve on a free port over this database, with this model.
 
-    `cli` may make another than the bundled one; `executors` replace the Claude Agent SDK.
+    `cli` may make another than the bundled one; `executors` replace the Claude Agent SDK; `agents.py` has
+    `agent`.
     """
-    async with Simulator(responder, accepted_keys=frozenset({PROVIDER_KEY})) as simulator:
+    async with Simulator(named(agent, responder), accepted_keys=frozenset({PROVIDER_KEY})) as simulator:
         chosen = the_settings(directory, database_url, simulator.url, **settings)
         with listen("127.0.0.1", 0) as sock:
             chosen_cli = None if cli is None else cli(simulator)
             serving = served(chosen, sock, cli=chosen_cli, executors=executors)
-            async with serving as services, a_client(url_of(sock)) as http:
+            async with serving as services, a_client(url_of(sock), agent=agent) as http:
                 yield World(services, simulator, http, url_of(sock))
 
 
@@ -161,17 +164,17 @@ def the_settings(
         "ANTHROPIC_BASE_URL": provider_url,
         "RUNTALLY_BOOTSTRAP_KEY": KEY,
         # Each costs a third of a second of CPU; stories about them ask for some.
-        "RUNTALLY_WARM_POOL": 0,
+        "RUNTALLY_IDLE_PROCESSES": 0,
         **settings,
     }
     return Settings.load(_env_file=None, **values)
 
 
-def a_client(url: str, key: str = KEY) -> httpx.AsyncClient:
+def a_client(url: str, key: str = KEY, *, agent: str = CLAUDE) -> httpx.AsyncClient:
     """An HTTP client with an API key."""
     headers = {"Authorization": f"Bearer {key}"}
-    return httpx.AsyncClient(
-        base_url=url, headers=headers, timeout=PATIENCE_S, verify=_TRUSTED, trust_env=False
+    return AgentClient(
+        agent, base_url=url, headers=headers, timeout=PATIENCE_S, verify=_TRUSTED, trust_env=False
     )
 
 

@@ -1,12 +1,15 @@
-"""What a model that means harm can do, in both modes of the CLI: nothing but call its tools."""
+"""What a model that means harm can do, with the CLI in both modes and without it: only call its tools."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.simulator.script import Block, Hold, Reply, Text, ToolUse, in_turn
+from app.simulator.script import Block, Hold, Reply, Responder, Text, ToolUse, in_turn
+from tests.e2e.agents import CLAUDE, MESSAGES
+from tests.e2e.parking import idle_pids, process_of
 from tests.e2e.stories import CLOCK, PROVIDER_KEY, World, WorldOf, a_request, cli_processes, shown_by, until
 
 BUILT_IN = [
@@ -52,24 +55,62 @@ HEADS = {
 }
 
 
-@pytest.fixture(params=["lean", "full"])
-def mode(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """Settings with the graph `victim` for this mode."""
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "victim.md").write_text(f"---\n{HEADS[request.param]}\n---\nHelp.\n")
-    return {"RUNTALLY_GRAPHS_DIR": tmp_path / "graphs"}
-
-
 VICTIM = "claude_agents:victim"
 
 
-async def test_no_tool_runs_that_was_not_asked_for(world_of: WorldOf, mode: dict[str, Any]) -> None:
-    calls: list[Block] = [
-        ToolUse(name, HARM, id=f"toolu_{n}") for n, name in enumerate(BUILT_IN + MISSPELLED)
-    ]
-    world = await world_of(in_turn(Reply(calls), Reply([Text("I give up.")])), **mode)
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """The graph `victim` in one of the modes, in a new process or in one that has served a turn."""
 
-    events = await world.run(a_request("go", graphId=VICTIM))
+    settings: dict[str, Any]
+    parked: bool
+
+    async def world(self, world_of: WorldOf, responder: Responder) -> World:
+        """A world with this model."""
+        if not self.parked:
+            return await world_of(responder, **self.settings)
+        world = await world_of(in_turn(Reply([Text("hello")])), RUNTALLY_IDLE_PROCESSES=2, **self.settings)
+        await world.run(self.request("hello"))
+        assert process_of(world, "chat").is_running()
+        world.simulator.requests.clear()
+        world.simulator.responder = responder
+        return world
+
+    def request(self, prompt: str) -> dict[str, Any]:
+        """The body of a run."""
+        return a_request(prompt, graphId=VICTIM, **({"stateKey": "chat"} if self.parked else {}))
+
+
+@pytest.fixture(params=["lean", "full", "full, parked", MESSAGES])
+def mode(request: pytest.FixtureRequest) -> str:
+    """How the graph is run."""
+    return str(request.param)
+
+
+@pytest.fixture
+def agent(mode: str) -> str:
+    """See `agents.py`."""
+    return MESSAGES if mode == MESSAGES else CLAUDE
+
+
+@pytest.fixture
+def victim(mode: str, tmp_path: Path) -> Victim:
+    """The graph as it is run."""
+    kind, _, parked = mode.partition(", ")
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "victim.md").write_text(f"---\n{HEADS.get(kind, HEADS['lean'])}\n---\nHelp.\n")
+    return Victim({"RUNTALLY_GRAPHS_DIR": tmp_path / "graphs"}, bool(parked))
+
+
+async def test_no_tool_runs_that_was_not_asked_for(world_of: WorldOf, victim: Victim, agent: str) -> None:
+    # The CLI calls it by another name.
+    misspelled = [name for name in MISSPELLED if (agent, name) != (MESSAGES, "core__get_current_time")]
+    calls: list[Block] = [
+        ToolUse(name, HARM, id=f"toolu_{n}") for n, name in enumerate(BUILT_IN + misspelled)
+    ]
+    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("I give up.")])))
+
+    events = await world.run(victim.request("go"))
 
     results = [event.data for event in events if event.type == "tool_call_result"]
     assert len(results) == len(calls)
@@ -83,42 +124,42 @@ async def test_no_tool_runs_that_was_not_asked_for(world_of: WorldOf, mode: dict
     await at_rest(world)
 
 
-async def test_a_subagent_of_the_clis_own_gets_no_work(world_of: WorldOf, mode: dict[str, Any]) -> None:
+async def test_a_subagent_of_the_clis_own_gets_no_work(world_of: WorldOf, victim: Victim) -> None:
     kinds = ["general-purpose", "Explore", "Plan", "claude-code-guide", "statusline-setup", "", "../helper"]
     calls: list[Block] = [
         ToolUse("Agent", {**HARM, "subagent_type": kind}, id=f"toolu_{n}") for n, kind in enumerate(kinds)
     ]
-    world = await world_of(in_turn(Reply(calls), Reply([Text("I give up.")])), **mode)
+    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("I give up.")])))
 
-    events = await world.run(a_request("go", graphId=VICTIM))
+    events = await world.run(victim.request("go"))
 
     assert len(world.simulator.requests) == 2
     assert all(event.data["isError"] for event in events if event.type == "tool_call_result")
     await at_rest(world)
 
 
-async def test_a_hundred_calls_at_once_are_all_answered(world_of: WorldOf, mode: dict[str, Any]) -> None:
+async def test_a_hundred_calls_at_once_are_all_answered(world_of: WorldOf, victim: Victim) -> None:
     calls: list[Block] = [ToolUse(CLOCK, {"timezone": "UTC"}, id=f"toolu_{n}") for n in range(100)]
-    world = await world_of(in_turn(Reply(calls), Reply([Text("Enough.")])), **mode)
+    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("Enough.")])))
 
-    events = await world.run(a_request("go", graphId=VICTIM))
+    events = await world.run(victim.request("go"))
 
     assert [event.data["isError"] for event in events if event.type == "tool_call_result"] == [False] * 100
     assert len(world.simulator.requests[-1].tool_results) == 100
     assert events[-1].data["finishReason"] == "stop"
 
 
-async def test_arguments_that_mean_harm_are_refused(world_of: WorldOf, mode: dict[str, Any]) -> None:
+async def test_arguments_that_mean_harm_are_refused(world_of: WorldOf, victim: Victim) -> None:
     calls = [
-        ToolUse(CLOCK, {"timezone": "x" * 2_000_000}, id="toolu_huge"),
+        ToolUse(CLOCK, {"timezone": "x" * 500_000}, id="toolu_huge"),
         ToolUse(CLOCK, raw='{"timezone": ', id="toolu_no_json"),
         ToolUse(CLOCK, raw="[1, 2]", id="toolu_list"),
         ToolUse(CLOCK, {"timezone": {"$ref": "/etc/passwd"}}, id="toolu_object"),
         ToolUse(CLOCK, {"timezone": "../../../etc/passwd"}, id="toolu_path"),
     ]
-    world = await world_of(in_turn(Reply(calls), Reply([Text("Sorry.")])), **mode)
+    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("Sorry.")])))
 
-    events = await world.run(a_request("go", graphId=VICTIM))
+    events = await world.run(victim.request("go"))
 
     results = [event.data for event in events if event.type == "tool_call_result"]
     assert [result["isError"] for result in results] == [True] * len(calls)
@@ -126,34 +167,35 @@ async def test_arguments_that_mean_harm_are_refused(world_of: WorldOf, mode: dic
     assert events[-1].data["finishReason"] == "stop"
 
 
-@pytest.mark.parametrize("prompt", ["@/etc/passwd", "/compact", "!id"])
-async def test_prompts_are_data(world_of: WorldOf, mode: dict[str, Any], prompt: str) -> None:
-    world = await world_of(in_turn(Reply([Text("ok")])), **mode)
+async def test_prompts_are_data(world_of: WorldOf, victim: Victim) -> None:
+    world = await victim.world(world_of, lambda _: Reply([Text("ok")]))
 
-    await world.run(a_request(prompt, graphId=VICTIM))
+    for prompt in ("@/etc/passwd", "/compact", "!id"):
+        world.simulator.requests.clear()
+        await world.run(victim.request(prompt))
 
-    (request,) = world.simulator.requests
-    assert prompt in request.last_text.split("\n")
-    assert "root:x" not in json.dumps(request.body)
-    assert "uid=" not in json.dumps(request.body)
+        (request,) = world.simulator.requests
+        assert prompt in request.last_text.split("\n")
+        assert "root:x" not in json.dumps(request.body)
+        assert "uid=" not in json.dumps(request.body)
 
 
 async def test_no_secret_and_no_path_of_the_server_is_in_reach(
-    world_of: WorldOf, mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    world_of: WorldOf, victim: Victim, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["AWS_SECRET_ACCESS_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "HTTPS_PROXY"]
     for name in names:
         monkeypatch.setenv(name, "leak-me")
     hold = Hold(index=4)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)), **mode)
-    run_id = await world.start(a_request("go", graphId=VICTIM))
+    world = await victim.world(world_of, in_turn(Reply([Text("one two three")], hold=hold)))
+    run_id = await world.start(victim.request("go"))
     await hold.reached.wait()
 
     seen = shown_by(cli_processes())
     hold.until.set()
     await world.ended(run_id)
 
-    assert "ANTHROPIC_BASE_URL" in seen
+    assert ("ANTHROPIC_BASE_URL" in seen) is (agent == CLAUDE)
     assert "leak-me" not in seen
     assert PROVIDER_KEY not in seen
     assert "Help." not in seen
@@ -164,5 +206,5 @@ async def test_no_secret_and_no_path_of_the_server_is_in_reach(
 
 async def at_rest(world: World) -> None:
     """Nothing of the run goes on."""
-    await until(lambda: not cli_processes())
+    await until(lambda: {process.pid for process in cli_processes()} <= {*idle_pids(world.services)})
     assert all(message.final_usage is not None for message in world.simulator.sent)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.stories import CLOCK, World, WorldOf, a_request
 from tests.e2e.the_bill import bill, wire
 
@@ -15,6 +16,7 @@ async def ended(world: World) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return events[-1].data, await world.receipts(events[0].data["runId"])
 
 
+@every_agent
 async def test_compressed_answers_are_billed_like_others(world_of: WorldOf) -> None:
     world = await world_of(
         in_turn(Reply([ToolUse(CLOCK)], encoding="gzip"), Reply([Text("noon")], encoding="deflate"))
@@ -26,6 +28,7 @@ async def test_compressed_answers_are_billed_like_others(world_of: WorldOf) -> N
     assert bill(receipts) == wire(world.simulator.sent)
 
 
+@every_agent
 async def test_messages_without_an_id_are_charged(world_of: WorldOf) -> None:
     nameless: dict[str, Any] = {"message_id": "", "headers": {"request-id": ""}}
     world = await world_of(in_turn(Reply([ToolUse(CLOCK)], **nameless), Reply([Text("noon")], **nameless)))
@@ -37,7 +40,7 @@ async def test_messages_without_an_id_are_charged(world_of: WorldOf) -> None:
     assert all(each["chargedCredits"] > 0 for each in receipts)
 
 
-@pytest.mark.parametrize("count", [12.5, "many"])
+@pytest.mark.parametrize(("agent", "count"), [(CLAUDE, 12.5), (MESSAGES, 12.5), (MESSAGES, "many")])
 async def test_a_run_whose_usage_cannot_be_read_makes_no_further_call(world_of: WorldOf, count: Any) -> None:
     unreadable: dict[str, Any] = {"usage": {"input_tokens": count, "output_tokens": 1}}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], **unreadable))
@@ -53,6 +56,7 @@ async def test_a_run_whose_usage_cannot_be_read_makes_no_further_call(world_of: 
     assert receipt["chargedCredits"] > 0
 
 
+@every_agent
 async def test_a_run_without_any_usage_is_charged_by_estimate_and_makes_no_further_call(
     world_of: WorldOf,
 ) -> None:

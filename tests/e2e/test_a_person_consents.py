@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
+from tests.e2e.agents import every_agent
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
 
@@ -16,6 +17,7 @@ def one_mail() -> Responder:
     return in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")]))
 
 
+@every_agent
 async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, events, request = await asked(world)
@@ -40,6 +42,7 @@ async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path
     assert events[-1].id == kinds.index("permission_request") + 1
 
 
+@every_agent
 async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)
@@ -62,6 +65,7 @@ async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Pa
     }
 
 
+@every_agent
 async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)
@@ -77,6 +81,7 @@ async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) 
     assert events[-1].data["finishReason"] == "stop"
 
 
+@every_agent
 async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=0.5))
     run_id, _, request = await asked(world)
@@ -90,6 +95,7 @@ async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, 
     assert late.json()["code"] == "run_ended"
 
 
+@every_agent
 async def test_a_run_cancelled_while_it_waits_calls_nothing(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, _ = await asked(world)
@@ -103,6 +109,7 @@ async def test_a_run_cancelled_while_it_waits_calls_nothing(world_of: WorldOf, t
     assert [event.type for event in events[-2:]] == ["error", "done"]
 
 
+@every_agent
 async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(Reply([ToolUse(MAIL, {"to": "nobody"})]), Reply([Text("I see.")])), **settings(tmp_path)
@@ -182,6 +189,7 @@ async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
     assert office().sent == [("bob@example.org", "Hello Bob")] * 2
 
 
+@every_agent
 async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)

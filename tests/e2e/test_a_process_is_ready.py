@@ -1,5 +1,6 @@
 """CLI processes that are started before anybody needs them."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -7,19 +8,18 @@ from typing import Any
 
 import psutil
 
-from app.executors.aggregator import ExecutorAggregator
-from app.executors.claude_agent.executor import ClaudeAgentExecutor
-from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
+from app.executors.claude_agent.process.directory import STARTED_BEFORE
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.office import MAIL, MAILER, office, settings
+from tests.e2e.parking import gone, next_ready, pool_of, process_of
 from tests.e2e.stories import CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
+from tests.e2e.test_tools_of_other_peoples_servers import LIBRARIAN, SEARCH, graphs, program
 
 OTHERS: list[dict[str, Any]] = [
     {"model": "claude-haiku-4-5"},
     {"toolIds": []},
     {"limits": {"maxTurns": 1}},
     {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]},
-    {"stateKey": "chat-1"},
-    {"responseFormat": {"type": "json_schema", "schema": {"type": "object"}}},
 ]
 """What a process that is ready was not started for."""
 
@@ -29,9 +29,12 @@ def echo(request: ApiRequest) -> Reply:
 
 
 async def test_the_next_run_takes_the_process_that_is_ready(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_WARM_POOL=1)
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
     await world.run(a_request("first"))
     ready = await one_ready(world)
+    state = Path(ready.environ()["CLAUDE_CONFIG_DIR"]) / ".claude.json"
+    # It found nothing to migrate, which would have delayed its start.
+    assert json.loads(state.read_text()).items() >= json.loads(STARTED_BEFORE).items()
 
     events = await world.run(a_request("second"))
 
@@ -43,7 +46,7 @@ async def test_the_next_run_takes_the_process_that_is_ready(world_of: WorldOf) -
 
 
 async def test_nothing_of_one_run_is_in_the_next(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_WARM_POOL=1)
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
     await world.run(a_request("my secret"))
     await one_ready(world)
     _, secret = await world.services.accounts.create_key("other", ["runs:write", "receipts:read"])
@@ -60,23 +63,77 @@ async def test_nothing_of_one_run_is_in_the_next(world_of: WorldOf) -> None:
 
 
 async def test_a_run_that_needs_another_process_gets_its_own(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_WARM_POOL=1)
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
     await world.run(a_request("first"))
 
     for other in OTHERS:
-        ready = await one_ready(world)
+        await one_ready(world)
         await world.run({**a_request("next"), **other})
 
         asked = world.simulator.requests[-1]
         assert (asked.body["model"] == "claude-haiku-4-5") == ("model" in other), other
         assert ("Be brief." in str(asked.body["system"])) == ("messages" in other), other
         assert (CLOCK in asked.tool_names) == ("toolIds" not in other), other
-        if set(other) & {"stateKey", "responseFormat"}:
-            assert ready.is_running(), other
+
+
+async def test_the_first_turn_of_a_conversation_takes_one_and_the_conversation_is_its_own(
+    world_of: WorldOf,
+) -> None:
+    """It was started under another session; what is stored must be resumed like any conversation."""
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=3)
+    await world.run(a_request("mine", stateKey="chat-1"))
+    ready = await next_ready(world)
+
+    await world.run(a_request("hello", stateKey="chat-2"))
+    assert process_of(world, "chat-2") == ready
+    os.kill(ready.pid, signal.SIGKILL)
+    await gone(ready)
+    events = await world.run(a_request("and?", stateKey="chat-2"))
+
+    assert events[-1].data["finishReason"] == "stop"
+    asked = [text_of(message["content"]) for message in world.simulator.requests[-1].messages]
+    assert asked == ["hello", "hello", "and?"]
+    shown = (await world.http.get("/v1/sessions/chat-2")).json()["messages"]
+    assert [message["content"] for message in shown if message["type"] == "user_message"] == ["hello", "and?"]
+
+
+async def test_so_does_a_structured_answer_whose_schema_comes_again(world_of: WorldOf) -> None:
+    def answers(request: ApiRequest) -> Reply:
+        return Reply([ToolUse("StructuredOutput", {"text": request.last_text})])
+
+    world = await world_of(answers, RUNTALLY_IDLE_PROCESSES=1)
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    body = {"responseFormat": {"type": "json_schema", "schema": schema}}
+    for text in ("one", "two"):
+        await world.run(a_request(text, **body))
+    ready = await next_ready(world)
+
+    final = (await world.http.post("/v1/runs/wait", json=a_request("three", **body))).json()
+
+    assert final["structuredOutput"] == {"text": "three"}
+    await gone(ready)
+
+
+async def test_and_a_graph_with_an_mcp_server_whose_tools_are_those_of_the_runs_connection(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    def searches(request: ApiRequest) -> Reply:
+        if request.tool_results:
+            return Reply([Text(str(request.tool_results[0]["content"]))])
+        return Reply([ToolUse(SEARCH, {"q": request.last_text})])
+
+    world = await world_of(searches, RUNTALLY_IDLE_PROCESSES=1, **graphs(tmp_path, program()))
+    await world.run(a_request("Ada", graphId=LIBRARIAN))
+    ready = await next_ready(world)
+
+    final = (await world.http.post("/v1/runs/wait", json=a_request("Grace", graphId=LIBRARIAN))).json()
+
+    assert "found Grace" in final["content"]
+    await gone(ready)
 
 
 async def test_a_process_that_died_while_it_waited_is_not_used(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_WARM_POOL=1)
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
     await world.run(a_request("first"))
     ready = await one_ready(world)
     os.kill(ready.pid, signal.SIGKILL)
@@ -95,7 +152,7 @@ async def test_tools_and_consent_belong_to_the_run_that_took_the_process(
             return Reply([Text("Done.")])
         return Reply([ToolUse(MAIL, {"to": "bob@example.org", "text": request.last_text})])
 
-    world = await world_of(mails, RUNTALLY_WARM_POOL=1, **settings(tmp_path))
+    world = await world_of(mails, RUNTALLY_IDLE_PROCESSES=1, **settings(tmp_path))
     for text in ("first", "second"):
         run_id = await world.start(a_request(text, graphId=MAILER))
         request_id = await asked(world, run_id)
@@ -108,7 +165,7 @@ async def test_tools_and_consent_belong_to_the_run_that_took_the_process(
 
 
 async def test_a_ready_process_can_call_nothing_before_there_is_a_run(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_WARM_POOL=1)
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
     await world.run(a_request("first"))
     environment = (await one_ready(world)).environ()
 
@@ -123,10 +180,11 @@ async def test_processes_are_ready_when_the_server_is_and_gone_when_it_is(
     open_world: Any, tmp_path: Path
 ) -> None:
     async with open_world(
-        in_turn(Reply([ToolUse(CLOCK)]), Reply([Text("late")])), RUNTALLY_WARM_POOL=2
+        in_turn(Reply([ToolUse(CLOCK)]), Reply([Text("late")])), RUNTALLY_IDLE_PROCESSES=4
     ) as world:
         await until(lambda: len(cli_processes()) == 2)
-        final = (await world.http.post("/v1/runs/wait", json=a_request())).json()
+        final = (await world.http.post("/v1/runs/wait", json=a_request(stateKey="chat"))).json()
+        assert process_of(world, "chat").is_running()
 
     assert final["content"] == "late"
     assert cli_processes() == []
@@ -149,16 +207,12 @@ async def test_a_cancel_of_a_run_in_a_process_that_was_ready(world_of: WorldOf) 
 
 async def one_ready(world: World) -> psutil.Process:
     """The one process that waits, once every other is gone."""
-    aggregator = world.services.previewer.executor
-    assert isinstance(aggregator, ExecutorAggregator)
-    executor = aggregator._executors["claude_agents"]
-    assert isinstance(executor, ClaudeAgentExecutor)
-    pool = executor._starter._pool
+    pool = pool_of(world)
     found: list[psutil.Process] = []
 
     def alone() -> bool:
         found[:] = cli_processes()
-        ready = [cli.process._directory.pid_file for _, cli in pool._idle]
+        ready = [idle.cli.process._directory.pid_file for idle in pool._idle if idle.parked is None]
         pids = [path.read_text().strip() for path in ready if path.exists()]
         return len(ready) == 1 and pids == [str(process.pid) for process in found]
 

@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import every_agent
 from tests.e2e.stories import (
     CALCULATOR,
     CLOCK,
@@ -16,6 +18,7 @@ from tests.e2e.stories import (
 )
 
 
+@every_agent
 @pytest.mark.parametrize(
     "prompt",
     # `@/etc/passwd`, `/compact` and `!id` alone: see test_a_hostile_model.
@@ -32,6 +35,7 @@ async def test_a_prompt_reaches_the_model_literally(world_of: WorldOf, prompt: s
     assert "root:" not in json.dumps(request.body)
 
 
+@every_agent
 async def test_a_prompt_with_history_reaches_the_model_literally(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("ok")])))
     messages = [
@@ -42,10 +46,16 @@ async def test_a_prompt_with_history_reaches_the_model_literally(world_of: World
 
     await world.run(a_request(messages=messages))
 
-    history, current = world.simulator.requests[0].messages[0]["content"]
-    assert current["text"] == "/clear"
-    assert "@/etc/passwd" in history["text"]
-    assert "root:" not in history["text"]
+    (request,) = world.simulator.requests
+    *earlier, current = [text for message in request.messages for text in texts_of(message)]
+    assert current == "/clear"
+    assert "@/etc/passwd" in earlier[0]
+    assert "/cost" in earlier[-1]
+    assert "root:" not in json.dumps(request.body)
+
+
+def texts_of(message: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in message["content"] if block["type"] == "text"]
 
 
 async def test_the_cli_gets_nothing_of_the_servers_environment(
@@ -71,6 +81,7 @@ async def test_the_cli_gets_nothing_of_the_servers_environment(
     assert "helpful assistant" not in " ".join(arguments)
 
 
+@every_agent
 async def test_tools_that_were_not_asked_for_are_refused_and_the_run_goes_on(world_of: WorldOf) -> None:
     names = ["Bash", "Read", "Task", "WebSearch", CALCULATOR, "mcp__other__tool"]
     calls = [Reply([ToolUse(name, {"command": "id", "expression": "1 + 1"})]) for name in names]
@@ -85,6 +96,7 @@ async def test_tools_that_were_not_asked_for_are_refused_and_the_run_goes_on(wor
     assert "uid=" not in json.dumps(world.simulator.requests[-1].body)
 
 
+@every_agent
 async def test_the_model_sees_text_and_clients_see_the_allowed_fields(world_of: WorldOf) -> None:
     call = ToolUse(CLOCK, {"timezone": "Mars/Olympus"})
     world = await world_of(in_turn(Reply([call]), Reply([Text("no such place")])))
@@ -98,6 +110,7 @@ async def test_the_model_sees_text_and_clients_see_the_allowed_fields(world_of: 
     assert "timezone" in json.dumps(answered["content"])
 
 
+@every_agent
 async def test_arguments_that_are_no_json_do_not_end_the_run(world_of: WorldOf) -> None:
     call = ToolUse(CLOCK, raw='{"timezone": ')
     world = await world_of(in_turn(Reply([call]), Reply([Text("sorry")])))

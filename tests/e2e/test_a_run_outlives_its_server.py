@@ -12,6 +12,7 @@ from app.runs.records import NewRun
 from app.runs.repository import insert_run
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
+from tests.e2e.agents import MESSAGES, every_agent, named
 from tests.e2e.office import TASK, WORKER, office, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
@@ -20,9 +21,11 @@ WITHIN_S = 30.0
 """The contract: this long after a process died its readers have been answered."""
 
 
+@every_agent
 async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_them(
-    world_of: WorldOf, tmp_path: Path, database_url: str
+    world_of: WorldOf, tmp_path: Path, database_url: str, database: Database, agent: str
 ) -> None:
+    """Really in time with one executor; with the other, the database is as it is a minute later."""
     hold = Hold(index=5)
 
     def respond(request: ApiRequest) -> Reply:
@@ -34,12 +37,13 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
 
     graphs = settings(tmp_path)
     (tmp_path / "killed").mkdir()
-    async with Simulator(respond) as simulator:
+    async with Simulator(named(agent, respond)) as simulator:
         shared = {"ANTHROPIC_BASE_URL": simulator.url}
         world = await world_of(respond, **graphs, **shared, ANTHROPIC_API_KEY="sk-test")
         async with a_server(
             tmp_path / "killed",
             simulator.url,
+            agent=agent,
             DATABASE_URL=database_url,
             RUNTALLY_TOOLS=graphs["RUNTALLY_TOOLS"],
             RUNTALLY_GRAPHS_DIR=str(graphs["RUNTALLY_GRAPHS_DIR"]),
@@ -52,6 +56,8 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
             # The transcript is written as the conversation goes, not at the end of the turn.
             await _until_said(world, "chat-1", "tool_call")
             server.kill()
+        if agent == MESSAGES:
+            await _no_heartbeat_for_a_minute(database)
 
         async with asyncio.timeout(WITHIN_S):
             lost, kept = await asyncio.gather(_followed(world, "lost"), _followed(world, "kept"))
@@ -70,7 +76,7 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
     assert [receipt["attempt"] for receipt in await world.receipts("kept")] == [0, 1]
 
 
-async def test_a_restarted_server_goes_on_with_its_run(tmp_path: Path) -> None:
+async def test_a_restarted_server_goes_on_with_its_run(memory_path: Path) -> None:
     hold = Hold(index=5)
 
     def respond(_request: ApiRequest) -> Reply:
@@ -78,20 +84,20 @@ async def test_a_restarted_server_goes_on_with_its_run(tmp_path: Path) -> None:
             return Reply([Text("one two three four")], hold=hold)
         return Reply([Text("five")], final_usage={"output_tokens": 7})
 
-    graphs = settings(tmp_path)
+    graphs = settings(memory_path)
     own = {
         "RUNTALLY_TOOLS": graphs["RUNTALLY_TOOLS"],
         "RUNTALLY_GRAPHS_DIR": str(graphs["RUNTALLY_GRAPHS_DIR"]),
     }
     async with Simulator(respond) as simulator:
-        async with a_server(tmp_path, simulator.url, **own) as (server, http):
+        async with a_server(memory_path, simulator.url, **own) as (server, http):
             body = a_request("count", runId="kept", stateKey="chat-1", graphId=WORKER)
             async with http.stream("POST", "/v1/runs/stream", json=body) as reader:
                 async for line in reader.aiter_lines():
                     if line == "event: text_delta":
                         break
             server.kill()
-        async with a_server(tmp_path, simulator.url, **own) as (_, http):
+        async with a_server(memory_path, simulator.url, **own) as (_, http):
             events = (await http.get("/v1/runs/kept/events", params={"after": 5})).text
             run = (await http.get("/v1/runs/kept")).json()
             receipts = (await http.get("/v1/runs/kept/receipts")).json()["items"]
@@ -119,6 +125,11 @@ async def _until_said(world: World, key: str, kind: str) -> None:
             await asyncio.sleep(0.05)
 
 
+async def _no_heartbeat_for_a_minute(database: Database) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 minute'"))
+
+
 async def _followed(world: World, run_id: str) -> list[tuple[str, str | None]]:
     return [(event.type, event.data.get("error")) async for event in world.follow(run_id)]
 
@@ -141,8 +152,7 @@ async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_it
         new = NewRun(lost, key_id, ASSISTANT, "claude-sonnet-4-6", "{}", "", b"", None, process_id)
         await insert_run(tx, new)
         await ledger.reserve(tx, lost, 10**6)
-    async with database.transaction() as tx:
-        await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 minute'"))
+    await _no_heartbeat_for_a_minute(database)
     ended = await world.ended("lost")
     carried = (await world.http.get("/v1/runs/carried")).json()
     hold.until.set()

@@ -7,6 +7,7 @@ import pytest
 
 from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import every_agent, without_cli
 from tests.e2e.stories import (
     CLOCK,
     PROVIDER_KEY,
@@ -50,6 +51,7 @@ async def test_an_account_without_credit_starts_nothing(world_of: WorldOf) -> No
     assert world.simulator.requests == []
 
 
+@every_agent
 async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
     # Each message costs 3 cents and more.
     usage = {"input_tokens": 10_000, "output_tokens": 1}
@@ -67,6 +69,7 @@ async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
     assert credit.reserved == 0
 
 
+@without_cli
 async def test_runs_at_once_do_not_spend_the_same_credit(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(lambda _: Reply([Text("one two")], hold=hold))
@@ -83,6 +86,7 @@ async def test_runs_at_once_do_not_spend_the_same_credit(world_of: WorldOf) -> N
     assert (await world.http.post("/v1/runs/wait", json=a_request())).json()["ok"] is True
 
 
+@without_cli
 async def test_a_monthly_budget_stops_an_account(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([Text("dear")], usage=usage))
@@ -97,6 +101,7 @@ async def test_a_monthly_budget_stops_an_account(world_of: WorldOf) -> None:
     assert second.status_code == 402
 
 
+@every_agent
 @pytest.mark.parametrize("stop_reason", ["tool_use", "max_tokens", "refusal", None])
 async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop_reason: str) -> None:
     usage = {"input_tokens": 1_000, "output_tokens": 1}
@@ -117,6 +122,7 @@ async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop
     assert bill(receipts) == wire(world.simulator.sent)
 
 
+@every_agent
 async def test_a_budget_holds_for_a_model_nobody_has_a_price_for(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage, model="claude-unheard-of-9"))
@@ -127,6 +133,7 @@ async def test_a_budget_holds_for_a_model_nobody_has_a_price_for(world_of: World
     assert len(await world.receipts(events[0].data["runId"])) == 2
 
 
+@every_agent
 async def test_no_call_is_let_through_after_the_deadline(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], delta_delay_s=0.8))
 
@@ -153,6 +160,7 @@ async def test_a_model_without_a_price_is_refused(world_of: WorldOf) -> None:
     assert refused.json()["errors"][0]["field"] == "model"
 
 
+@without_cli
 async def test_a_model_nobody_asked_for_keeps_its_tokens(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("hi")], model="claude-unheard-of-9")))
 
@@ -164,6 +172,7 @@ async def test_a_model_nobody_asked_for_keeps_its_tokens(world_of: WorldOf) -> N
     assert (receipt["inputTokens"], receipt["outputTokens"], receipt["chargedCredits"]) == (10, 20, 0)
 
 
+@without_cli
 async def test_an_operators_own_price_is_charged(world_of: WorldOf, tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text(
@@ -196,6 +205,7 @@ async def test_the_provider_key_is_nowhere_near_an_agent(world_of: WorldOf, tmp_
     assert world.simulator.requests[0].headers["x-api-key"] == PROVIDER_KEY
 
 
+@every_agent
 async def test_a_run_goes_on_while_the_database_is_away(world_of: WorldOf, database_url: str) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([ToolUse(CLOCK)], hold=hold), Reply([Text("done")])))

@@ -3,14 +3,20 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import httpx_sse
+import pytest
+import pytest_asyncio
 
 from app.gateway.wire import PROGRESS_TOKENS
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
+from tests.conftest import in_memory
+from tests.e2e.agents import CLAUDE, every_agent, named
 from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import CLOCK, PATIENCE_S, a_client, a_request, until
 from tests.integration.gateway_seam import FIRST_DELTA
@@ -29,11 +35,12 @@ async def words_read(http: httpx.AsyncClient, run_id: str, words: int) -> int:
     raise AssertionError(text)
 
 
-async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> None:
+@every_agent
+async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path, agent: str) -> None:
     hold = Hold(index=FIRST_DELTA + WORDS - 100)
     answers = in_turn(Reply([Text("go " * WORDS)], hold=hold), Reply([Text("back")]))
-    async with Simulator(answers) as simulator:
-        async with a_server(tmp_path, simulator.url) as (server, http):
+    async with Simulator(named(agent, answers)) as simulator:
+        async with a_server(memory_path, simulator.url, agent=agent) as (server, http):
             await http.post("/v1/runs", json=a_request(runId="killed-1"))
             shown = await words_read(http, "killed-1", WORDS - 100)
             family = server.children(recursive=True)
@@ -41,7 +48,7 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> 
             await until(lambda: not any(child.is_running() for child in family))
         hold.until.set()
 
-        async with a_server(tmp_path, simulator.url) as (_, http):
+        async with a_server(memory_path, simulator.url, agent=agent) as (_, http):
             whole = (await http.get("/v1/runs/killed-1/events")).text
             rest = (await http.get("/v1/runs/killed-1/events", params={"after": 7})).text
             final = (await http.get("/v1/runs/killed-1")).json()["final"]
@@ -55,14 +62,19 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(tmp_path: Path) -> 
     assert again["content"] == "back"
     assert (receipt["basis"], receipt["outputEstimated"], receipt["inputTokens"]) == ("partial", True, 10)
     assert shown == WORDS - 100 <= receipt["outputTokens"] < shown + PROGRESS_TOKENS
-    assert list((tmp_path / "runs").glob("server-*")) == []
+    assert list((memory_path / "runs").glob("server-*")) == []
 
 
-async def test_a_server_asked_to_stop_lets_its_runs_finish(tmp_path: Path) -> None:
+@every_agent
+async def test_a_server_asked_to_stop_lets_its_runs_finish(
+    memory_path: Path, database_url: str, agent: str
+) -> None:
+    # Its embedded database stops after it.
+    database = {} if agent == CLAUDE else {"DATABASE_URL": database_url}
     reply = Reply([Text("one two three four five")], delta_delay_s=0.3)
     async with (
         Simulator(in_turn(reply)) as simulator,
-        a_server(tmp_path, simulator.url) as (server, http),
+        a_server(memory_path, simulator.url, agent=agent, **database) as (server, http),
     ):
         await http.post("/v1/runs", json=a_request(runId="drained-1"))
         await until(lambda: bool(simulator.sent))
@@ -75,28 +87,49 @@ async def test_a_server_asked_to_stop_lets_its_runs_finish(tmp_path: Path) -> No
     assert not simulator.sent[0].disconnected
 
 
-async def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
-    async with Simulator(in_turn()) as simulator, a_server(tmp_path, simulator.url):
-        second = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "app", "serve", "--port", "0"],
-            env=an_environment(tmp_path, simulator.url),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+class Embedded(NamedTuple):
+    """A server with its embedded database: its environment and a client."""
+
+    environment: dict[str, str]
+    http: httpx.AsyncClient
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    """For tests that start no run."""
+    with in_memory(tmp_path_factory.mktemp("embedded")) as directory:
+        async with Simulator(in_turn()) as simulator, a_server(directory, simulator.url) as (_, http):
+            yield Embedded(an_environment(directory, simulator.url), http)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_second_server_on_the_same_directory_is_refused(embedded: Embedded) -> None:
+    second = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "app", "serve", "--port", "0"],
+        env=embedded.environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
 
     assert second.returncode == 1
     assert "RUNTALLY_DATA_DIR" in second.stderr
     assert "Traceback" not in second.stderr
 
 
-async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path) -> None:
+@every_agent
+async def test_a_full_disk_stops_new_runs_and_loses_nothing(
+    tmp_path: Path, database_url: str, agent: str
+) -> None:
     hold = Hold(index=5)
     slow = Reply([Text("one two"), ToolUse(CLOCK)], hold=hold)
     answers = in_turn(slow, Reply([Text("once there is room")]))
-    async with Simulator(answers) as simulator, a_server(tmp_path, simulator.url) as (server, http):
+    async with (
+        Simulator(named(agent, answers)) as simulator,
+        a_server(tmp_path, simulator.url, agent=agent, DATABASE_URL=database_url) as (server, http),
+    ):
         await http.post("/v1/runs", json=a_request(runId="full-1"))
         async with http.stream("GET", "/v1/runs/full-1/events") as reader:
             async for line in reader.aiter_lines():
@@ -124,19 +157,19 @@ async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path) -> N
     assert later.json()["content"] == "once there is room"
 
 
-async def test_keys_are_managed_beside_a_running_server(tmp_path: Path) -> None:
-    async with Simulator(in_turn()) as simulator, a_server(tmp_path, simulator.url) as (_, http):
-        environment = an_environment(tmp_path, simulator.url)
-        created = await keys(environment, "create", "--account", "acme", "--scope", "runs:read")
-        secret = created.splitlines()[0]
-        async with a_client(str(http.base_url), secret) as acme:
-            allowed = await acme.get("/v1/runs")
-            forbidden = await acme.get("/v1/receipts")
-        listed = await keys(environment, "list")
-        key_id = created.partition("id ")[2].partition(",")[0]
-        await keys(environment, "revoke", key_id)
-        async with a_client(str(http.base_url), secret) as acme:
-            revoked = await acme.get("/v1/runs")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_keys_are_managed_beside_a_running_server(embedded: Embedded) -> None:
+    environment, url = embedded.environment, str(embedded.http.base_url)
+    created = await keys(environment, "create", "--account", "acme", "--scope", "runs:read")
+    secret = created.splitlines()[0]
+    async with a_client(url, secret) as acme:
+        allowed = await acme.get("/v1/runs")
+        forbidden = await acme.get("/v1/receipts")
+    listed = await keys(environment, "list")
+    key_id = created.partition("id ")[2].partition(",")[0]
+    await keys(environment, "revoke", key_id)
+    async with a_client(url, secret) as acme:
+        revoked = await acme.get("/v1/runs")
 
     assert secret.startswith("rt_")
     assert secret not in listed

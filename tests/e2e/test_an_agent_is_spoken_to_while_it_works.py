@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
+from tests.e2e.agents import every_agent
 from tests.e2e.office import TASK, WORKER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, said, until_sent
+from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, said, until, until_sent
 
 
 def texts(request: ApiRequest) -> list[str]:
@@ -14,6 +15,7 @@ def texts(request: ApiRequest) -> list[str]:
     return [text_of(message["content"]) for message in request.messages if message["role"] == "user"]
 
 
+@every_agent
 async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(Reply([Text("On it."), ToolUse(TASK)]), Reply([Text("Both done.")])), **settings(tmp_path)
@@ -39,6 +41,7 @@ async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: World
     assert kinds.count("done") == 1
 
 
+@every_agent
 @pytest.mark.parametrize(
     ("priority", "first_turn"),
     [("next", "one two three four"), ("later", "one two three four"), ("now", "one two")],
@@ -54,6 +57,7 @@ async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_t
     if priority == "now":
         # It breaks off a text that would else never end.
         await sending
+        await until(lambda: world.simulator.sent[0].disconnected)
     hold.until.set()
     sent = await sending
     events = await heard(world, run_id)
@@ -91,6 +95,7 @@ async def test_a_message_before_the_agent_is_up(world_of: WorldOf, priority: str
     assert (asked[0], asked[-1].endswith("second")) == ("first", True)
 
 
+@every_agent
 async def test_the_same_message_twice_is_one(world_of: WorldOf) -> None:
     hold = Hold(index=5)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Yes.")])))

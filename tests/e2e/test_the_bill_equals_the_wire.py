@@ -1,11 +1,26 @@
 """Everything a run can do to its bill, through the API, with the real SDK and CLI."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from app.simulator.script import Block, Hold, HttpError, Reply, Responder, Text, Thinking, ToolUse, in_turn
+from app.simulator.script import (
+    ApiRequest,
+    Block,
+    Hold,
+    HttpError,
+    Reply,
+    Responder,
+    Text,
+    Thinking,
+    ToolUse,
+    in_turn,
+)
+from tests.e2e.agents import MESSAGES, every_agent
+from tests.e2e.parking import pid_file, pool_of, process_of
 from tests.e2e.stories import ANALYST, CALCULATOR, CLOCK, World, WorldOf, a_request, until
 from tests.e2e.the_bill import bill, wire
 
@@ -16,6 +31,8 @@ CACHED = {
     "cache_creation_input_tokens": 300,
     "cache_creation": {"ephemeral_5m_input_tokens": 200, "ephemeral_1h_input_tokens": 100},
 }
+
+FREE = {"input_tokens": 0, "output_tokens": 0}
 
 
 def a_tool_loop() -> Responder:
@@ -32,70 +49,76 @@ def a_tool_loop() -> Responder:
     )
 
 
-CASES: dict[str, tuple[Responder, dict[str, Any], str | set[str]]] = {
-    "a tool loop with several blocks": (a_tool_loop(), {}, "stop"),
+CASES: dict[str, tuple[Callable[[], Responder], dict[str, Any], str | set[str]]] = {
+    "a tool loop with several blocks": (a_tool_loop, {}, "stop"),
     "overloaded twice, then an answer": (
-        in_turn(HttpError(529, "overloaded_error"), HttpError(529), Reply([Text("at last")])),
+        lambda: in_turn(HttpError(529, "overloaded_error"), HttpError(529), Reply([Text("at last")])),
         {},
         "stop",
     ),
     "rate limited, then an answer": (
-        in_turn(HttpError(429, "rate_limit_error", headers={"retry-after": "0"}), Reply([Text("ok")])),
+        lambda: in_turn(
+            HttpError(429, "rate_limit_error", headers={"retry-after": "0"}), Reply([Text("ok")])
+        ),
         {},
         "stop",
     ),
     "not found when streamed, answered in one piece": (
-        lambda request: Reply([Text("whole")]) if not request.body.get("stream") else HttpError(404),
+        lambda: lambda request: Reply([Text("whole")]) if not request.body.get("stream") else HttpError(404),
         {},
         "stop",
     ),
     "cut before the first block": (
-        in_turn(Reply([Text("lost")], cut_after=2), Reply([Text("kept")])),
+        lambda: in_turn(Reply([Text("lost")], cut_after=2), Reply([Text("kept")])),
         {},
         "stop",
     ),
     "cut inside the first block": (
-        in_turn(Reply([Text("one two three four")], usage=CACHED, cut_after=6), Reply([Text("kept")])),
+        lambda: in_turn(
+            Reply([Text("one two three four")], usage=CACHED, cut_after=6), Reply([Text("kept")])
+        ),
         {},
         "stop",
     ),
     "cut after a block": (
-        lambda request: (
-            Reply([Text("one two"), Text("three four")], cut_after=7, delta_delay_s=0.05)
-            if len(request.messages) == 1
-            else Reply([Text("kept")])
+        lambda: (
+            lambda request: (
+                Reply([Text("one two"), Text("three four")], cut_after=7, delta_delay_s=0.05)
+                if len(request.messages) == 1
+                else Reply([Text("kept")])
+            )
         ),
         {},
         # If the connection is gone before the CLI has read the whole block, it does not continue.
         {"stop", "error"},
     ),
     "an error in the middle of a stream": (
-        lambda _: Reply([Text("one two three four")], error_after=(5, "overloaded_error")),
+        lambda: lambda _: Reply([Text("one two three four")], error_after=(5, "overloaded_error")),
         {},
         "error",
     ),
-    "turns used up": (lambda _: Reply([ToolUse(CLOCK)]), {"maxTurns": 2}, "max_turns"),
+    "turns used up": (lambda: lambda _: Reply([ToolUse(CLOCK)]), {"maxTurns": 2}, "max_turns"),
     "continuations that ignore the turns": (
-        lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
+        lambda: lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
         {"maxTurns": 1},
         "max_turns",
     ),
     "continuations to their end": (
-        lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
+        lambda: lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
         {},
         "error",
     ),
     "the dollar budget used up": (
-        lambda _: Reply([ToolUse(CLOCK)], usage={"input_tokens": 10_000, "output_tokens": 1}),
+        lambda: lambda _: Reply([ToolUse(CLOCK)], usage={"input_tokens": 10_000, "output_tokens": 1}),
         {"maxBudgetUsd": "0.05"},
         "budget",
     ),
-    "the token budget used up": (lambda _: Reply([ToolUse(CLOCK)]), {"maxTotalTokens": 50}, "budget"),
-    "empty messages": (lambda _: Reply([]), {}, "stop"),
-    "a refusal": (lambda _: Reply([Text("No.")], stop_reason="refusal"), {}, "error"),
-    "another model serves": (in_turn(Reply([Text("hi")], model="claude-opus-4-5")), {}, "stop"),
+    "the token budget used up": (lambda: lambda _: Reply([ToolUse(CLOCK)]), {"maxTotalTokens": 50}, "budget"),
+    "empty messages": (lambda: lambda _: Reply([]), {}, "stop"),
+    "a refusal": (lambda: lambda _: Reply([Text("No.")], stop_reason="refusal"), {}, "error"),
+    "another model serves": (lambda: in_turn(Reply([Text("hi")], model="claude-opus-4-5")), {}, "stop"),
     "numbers that come with the end only": (
-        in_turn(
+        lambda: in_turn(
             Reply(
                 [Text("hi")],
                 usage={"input_tokens": 0, "output_tokens": 0},
@@ -108,10 +131,17 @@ CASES: dict[str, tuple[Responder, dict[str, Any], str | set[str]]] = {
 }
 
 
+ENDS_WITHOUT_PROCESS = {
+    # Only the CLI asks for an answer in one piece.
+    "not found when streamed, answered in one piece": "error",
+    "cut after a block": "stop",
+}
+
+
 @pytest.mark.parametrize("case", CASES)
 async def test_the_bill_equals_the_wire(world_of: WorldOf, case: str) -> None:
-    responder, limits, ends = CASES[case]
-    world = await world_of(responder)
+    a_responder, limits, ends = CASES[case]
+    world = await world_of(a_responder())
 
     events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits))
 
@@ -119,6 +149,46 @@ async def test_the_bill_equals_the_wire(world_of: WorldOf, case: str) -> None:
     await assert_exact(world, events[0].data["runId"])
 
 
+async def test_the_bill_of_a_conversations_process_equals_the_wire(world_of: WorldOf) -> None:
+    """Every case is a turn of one conversation, in the process of the turn before if it is still of use."""
+    world = await world_of(in_turn(), RUNTALLY_IDLE_PROCESSES=2)
+    runs: list[str] = []
+    parked_with: dict[str, Any] | None = None
+    for case, (a_responder, limits, ends) in CASES.items():
+        body = a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits, stateKey="chat")
+        if limits != parked_with:
+            world.simulator.responder = lambda _: Reply([Text("hello")], usage=FREE, final_usage=FREE)
+            runs.append((await world.run(body))[0].data["runId"])
+        before = process_of(world, "chat")
+        world.simulator.responder = as_first_turn(a_responder())
+
+        events = await world.run(body)
+
+        runs.append(events[0].data["runId"])
+        assert events[-1].data["finishReason"] in ({ends} if isinstance(ends, str) else ends), case
+        is_parked = [int(pid_file(each).read_text()) for each in pool_of(world).parked()] == [before.pid]
+        assert is_parked or events[-1].data["finishReason"] != "stop", case
+        parked_with = limits if is_parked else None
+    await assert_exact(world, *runs)
+
+
+@pytest.mark.parametrize("agent", [MESSAGES])
+@pytest.mark.parametrize("case", CASES)
+async def test_the_bill_equals_the_wire_without_a_process(world_of: WorldOf, case: str) -> None:
+    a_responder, limits, ends = CASES[case]
+    world = await world_of(a_responder())
+
+    events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits))
+
+    expected = ENDS_WITHOUT_PROCESS.get(case, ends)
+    assert events[-1].data["finishReason"] == expected
+    if world.simulator.sent:
+        await assert_exact(world, events[0].data["runId"])
+    else:
+        assert await world.receipts(events[0].data["runId"]) == []
+
+
+@every_agent
 @pytest.mark.parametrize("cancelled_at", range(2, 9))
 async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, cancelled_at: int) -> None:
     """Hang up while the provider holds the event: before it, between blocks, and at the very end."""
@@ -136,6 +206,7 @@ async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, cance
     await assert_exact(world, run_id)
 
 
+@every_agent
 async def test_a_cancel_after_the_last_number_pays_the_last_number(world_of: WorldOf) -> None:
     reply = Reply([Text("one two")], final_usage={"output_tokens": 4711})
     hold = Hold(index=7)
@@ -150,6 +221,7 @@ async def test_a_cancel_after_the_last_number_pays_the_last_number(world_of: Wor
     assert (receipt["basis"], receipt["outputTokens"]) == ("final", 4711)
 
 
+@every_agent
 async def test_many_runs_at_once_are_not_mixed_up(world_of: WorldOf) -> None:
     world = await world_of(
         lambda request: (
@@ -167,6 +239,18 @@ async def test_many_runs_at_once_are_not_mixed_up(world_of: WorldOf) -> None:
     await assert_exact(world, *runs)
 
 
+def as_first_turn(responder: Responder) -> Responder:
+    """A responder for the next turn of a conversation that gets that turn's messages only."""
+    earlier: list[int] = []
+
+    def later(request: ApiRequest) -> Any:
+        messages = request.body["messages"]
+        earlier.append(len(messages) - 1)
+        return responder(replace(request, body={**request.body, "messages": messages[earlier[0] :]}))
+
+    return later
+
+
 async def assert_exact(world: World, *run_ids: str) -> None:
     """Zero missing, zero extra, zero different; and the sums follow."""
     receipts = [receipt for run_id in run_ids for receipt in await world.receipts(run_id)]
@@ -178,4 +262,6 @@ async def assert_exact(world: World, *run_ids: str) -> None:
         billing = (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]
         assert billing["meters"]["gateway"] == billing["receipts"]
         assert billing["drift"] == 0
-        assert billing["costComparison"]["driftUsd"] in {None, "0.0000000000"}
+        # Only the CLI counts dollars of its own.
+        comparison = billing["costComparison"] or {"driftUsd": None}
+        assert comparison["driftUsd"] in {None, "0.0000000000"}

@@ -94,12 +94,12 @@ async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: P
     assert PROVIDER_KEY not in printed
 
 
-async def test_it_works_beside_a_running_server_on_the_same_embedded_database(tmp_path: Path) -> None:
+async def test_it_works_beside_a_running_server_on_the_same_embedded_database(memory_path: Path) -> None:
     async with hello() as simulator:
         there = {"ANTHROPIC_API_KEY": PROVIDER_KEY}
-        async with a_server(tmp_path, simulator.url, **there) as (server, http):
-            environment = an_environment(tmp_path, simulator.url, **there)
-            code, printed, _ = await doctor(tmp_path, "--probe", **environment)
+        async with a_server(memory_path, simulator.url, **there) as (server, http):
+            environment = an_environment(memory_path, simulator.url, **there)
+            code, printed, _ = await doctor(memory_path, "--probe", **environment)
             ready = await http.get("/readyz")
             receipts = (await http.get("/v1/receipts")).json()["items"]
 

@@ -9,8 +9,10 @@ import psutil
 import pytest
 import yaml
 
+from app.executors.claude_agent.tools.names import tool_id_of
 from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.mcp_program import a_server
 from tests.e2e.stories import (
     WorldOf,
@@ -48,13 +50,14 @@ def asks(name: str, **arguments: Any) -> list[Reply]:
     return [Reply([ToolUse(name, arguments)]), Reply([Text("There it is.")])]
 
 
+@every_agent
 async def test_a_program_is_asked_and_gone_with_the_run(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, program()))
 
     events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
 
     first, second = world.simulator.requests
-    assert first.tool_names == [SEARCH]
+    assert [tool_id_of(name) for name in first.tool_names] == ["library__search"]
     assert "found Ada" in str(second.tool_results)
     calls = [event.data for event in events if event.type.startswith("tool_call")]
     assert calls[0]["toolName"] == "library__search"
@@ -63,6 +66,7 @@ async def test_a_program_is_asked_and_gone_with_the_run(world_of: WorldOf, tmp_p
     await until(lambda: not programs())
 
 
+@every_agent
 async def test_only_the_tools_that_are_named_exist(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(*asks("mcp__runtally__library__delete_everything", q="x")), **graphs(tmp_path, program())
@@ -75,6 +79,7 @@ async def test_only_the_tools_that_are_named_exist(world_of: WorldOf, tmp_path: 
     assert [e.data["isError"] for e in events if e.type == "tool_call_result"] == [True]
 
 
+@without_cli
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [({"q": 1}, 'q: 1 is not of type "string"'), ({}, '"q" is a required property')],
@@ -89,6 +94,7 @@ async def test_arguments_are_held_against_the_servers_schema(
     assert answer in str(world.simulator.requests[-1].tool_results)
 
 
+@every_agent
 async def test_a_failure_is_told_to_the_model_alone(world_of: WorldOf, tmp_path: Path) -> None:
     server = program(tools={"fails": "state_change"}, show_results=True)
     replies = in_turn(*asks("mcp__runtally__library__fails", q="x"))
@@ -101,6 +107,7 @@ async def test_a_failure_is_told_to_the_model_alone(world_of: WorldOf, tmp_path:
     assert (result["result"], result["isError"]) == ({"error": "failed"}, True)
 
 
+@without_cli
 async def test_it_has_its_secret_and_nothing_else_of_the_server(world_of: WorldOf, tmp_path: Path) -> None:
     replies = in_turn(*asks("mcp__runtally__library__environment", q="x"))
     server = program(tools={"environment": "read_only"}, show_results=True)
@@ -131,6 +138,7 @@ async def test_the_agents_cli_never_has_the_secret(world_of: WorldOf, tmp_path: 
     assert not any(TOKEN.encode() in content for content in files)
 
 
+@every_agent
 async def test_a_server_over_http(world_of: WorldOf, tmp_path: Path) -> None:
     async with a_library() as library:
         headers = {"Authorization": "Bearer ${LIBRARY_TOKEN}"}
@@ -145,12 +153,12 @@ async def test_a_server_over_http(world_of: WorldOf, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "server",
+    ("server", "agent"),
     [
-        {"type": "http", "url": "http://127.0.0.1:9/mcp", "tools": {"search": "read_only"}},
-        {"type": "stdio", "command": ["/no/such/program"], "tools": {"search": "read_only"}},
-        {"type": "stdio", "command": ["/bin/false"], "tools": {"search": "read_only"}},
-        program(tools={"no_such_tool": "read_only"}),
+        ({"type": "http", "url": "http://127.0.0.1:9/mcp", "tools": {"search": "read_only"}}, CLAUDE),
+        ({"type": "stdio", "command": ["/no/such/program"], "tools": {"search": "read_only"}}, MESSAGES),
+        ({"type": "stdio", "command": ["/bin/false"], "tools": {"search": "read_only"}}, MESSAGES),
+        (program(tools={"no_such_tool": "read_only"}), MESSAGES),
     ],
     ids=["nobody listens", "no program", "a program that ends", "a tool it does not have"],
 )
@@ -164,13 +172,14 @@ async def test_a_server_that_is_away_ends_the_run_or_is_done_without(
     events = await world.run(a_request("go", graphId=LIBRARIAN))
 
     if optional:
-        assert world.simulator.requests[0].tool_names == ["mcp__runtally__core__calculate"]
+        assert [tool_id_of(name) for name in world.simulator.requests[0].tool_names] == ["core__calculate"]
         assert events[-1].data["finishReason"] == "stop"
     else:
         assert [event.data.get("error") for event in events[-2:]] == ["provider_unavailable", None]
         assert world.simulator.requests == []
 
 
+@without_cli
 async def test_a_run_that_asks_for_none_of_its_tools_needs_no_server(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
@@ -182,6 +191,7 @@ async def test_a_run_that_asks_for_none_of_its_tools_needs_no_server(
     assert events[-1].data["finishReason"] == "stop"
 
 
+@every_agent
 async def test_a_person_consents_to_their_tools_as_to_ours(world_of: WorldOf, tmp_path: Path) -> None:
     settings = graphs(tmp_path, program(), approve=["library__search"], approval_timeout_s=0.3)
     world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **settings)

@@ -5,12 +5,18 @@ there is the same: tools first, then the system prompt, then messages.
 """
 
 import json
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from app.simulator.script import ApiRequest, Reply, Text
+import pytest
+
+from app.simulator.script import ApiRequest, Reply, Text, Thinking, ToolUse
+from tests.e2e.parking import next_ready, process_of
+from tests.e2e.prompt_prefix import first_difference
 from tests.e2e.recording_cli import a_login, a_recording_cli
-from tests.e2e.stories import ANALYST, ASSISTANT, OpenWorld, WorldOf, a_request
+from tests.e2e.stories import ANALYST, ASSISTANT, CLOCK, OpenWorld, WorldOf, a_request
 
 TOOLS = ["core__calculate", "core__get_current_time"]
 
@@ -27,7 +33,7 @@ def cacheable(request: ApiRequest) -> bytes:
 
 
 async def test_two_runs_of_a_graph_have_the_same_prefix(world_of: WorldOf) -> None:
-    world = await world_of(hello, RUNTALLY_WARM_POOL=0)
+    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
     for prompt in ("one", "two"):
         await world.run(a_request(prompt, graphId=ANALYST))
 
@@ -39,7 +45,7 @@ async def test_two_runs_of_a_graph_have_the_same_prefix(world_of: WorldOf) -> No
 
 
 async def test_a_run_on_a_process_that_was_ready_has_it_too(world_of: WorldOf) -> None:
-    world = await world_of(hello, RUNTALLY_WARM_POOL=1)
+    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=1)
     for prompt in ("one", "two", "three"):
         await world.run(a_request(prompt))
 
@@ -47,7 +53,7 @@ async def test_a_run_on_a_process_that_was_ready_has_it_too(world_of: WorldOf) -
 
 
 async def test_the_order_in_which_tools_are_asked_for_changes_nothing(world_of: WorldOf) -> None:
-    world = await world_of(hello, RUNTALLY_WARM_POOL=0)
+    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
     for asked in (TOOLS, TOOLS[::-1]):
         await world.run(a_request(graphId=ANALYST, toolIds=asked))
 
@@ -57,7 +63,7 @@ async def test_the_order_in_which_tools_are_asked_for_changes_nothing(world_of: 
 
 
 async def test_nothing_of_the_run_or_the_machine_stands_in_it(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(hello, RUNTALLY_WARM_POOL=0)
+    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
     run_id = await world.start(a_request())
     await world.ended(run_id)
 
@@ -67,7 +73,7 @@ async def test_nothing_of_the_run_or_the_machine_stands_in_it(world_of: WorldOf,
 
 
 async def test_what_a_request_adds_to_the_system_prompt_makes_another_prefix(world_of: WorldOf) -> None:
-    world = await world_of(hello, RUNTALLY_WARM_POOL=0)
+    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
     added = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
     for messages in (added, added, [added[1]]):
         await world.run({"graphId": ASSISTANT, "messages": messages})
@@ -96,3 +102,101 @@ async def test_in_full_mode_the_prefix_is_the_same_as_well(open_world: OpenWorld
 
     assert cacheable(one) == cacheable(two)
     assert str(tmp_path) not in cacheable(one).decode()
+
+
+THINKER = """---
+description: Thinks.
+tools: [core__get_current_time]
+thinking_budget_tokens: 2048
+{agents}---
+You think.
+"""
+AGENTS = """agents:
+  helper:
+    description: Helps.
+    prompt: You help.
+"""
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgAAAAAgAB4iG8MwAAAABJRU5ErkJggg=="
+IMAGE = {"type": "image", "mediaType": "image/png", "data": DOT}
+TURNS: list[Any] = [
+    "hello",
+    "what time is it?",
+    [{"type": "text", "text": "look"}, IMAGE],
+    "thank you",
+]
+
+
+def thinks(request: ApiRequest) -> Reply:
+    if "time" in request.last_text and not request.tool_results:
+        return Reply([Thinking("Hm."), Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})])
+    return Reply([Thinking("So."), Text("There.")])
+
+
+@pytest.mark.parametrize("idle", [0, 2], ids=["resumed", "parked"])
+@pytest.mark.parametrize("agents", ["", AGENTS], ids=["lean", "full"])
+async def test_each_request_of_a_conversation_begins_with_the_one_before(
+    world_of: WorldOf, tmp_path: Path, idle: int, agents: str
+) -> None:
+    (tmp_path / "thinker.md").write_text(THINKER.format(agents=agents))
+    world = await world_of(thinks, RUNTALLY_IDLE_PROCESSES=idle, RUNTALLY_GRAPHS_DIR=tmp_path)
+    processes = set[int]()
+    for content in TURNS:
+        body = {"graphId": "claude_agents:thinker", "messages": [{"role": "user", "content": content}]}
+        final = (await world.http.post("/v1/runs/wait", json={**body, "stateKey": "chat"})).json()
+        assert final["ok"], final
+        processes |= {process_of(world, "chat").pid} if idle else set()
+
+    requests = world.simulator.requests
+    assert len(requests) == len(TURNS) + 1
+    assert len(processes) == (1 if idle else 0)
+    assert [first_difference(*pair) for pair in pairwise(requests)] == [None] * (len(requests) - 1)
+
+
+@pytest.mark.parametrize("agents", ["", AGENTS], ids=["lean", "full"])
+async def test_a_process_that_has_warmed_up_makes_the_requests_of_a_fresh_one(
+    world_of: WorldOf, tmp_path: Path, agents: str
+) -> None:
+    (tmp_path / "thinker.md").write_text(THINKER.format(agents=agents))
+    asked: list[list[str]] = []
+    for idle in (0, 2):
+        world = await world_of(thinks, RUNTALLY_IDLE_PROCESSES=idle, RUNTALLY_GRAPHS_DIR=tmp_path)
+        await world.run(a_request("hello", graphId="claude_agents:thinker", stateKey=f"other-{idle}"))
+        ready = await next_ready(world) if idle else None
+        # Nothing of its question reaches the provider.
+        assert len(world.simulator.requests) == 1
+        chat = f"chat-{idle}"
+        await world.run(a_request("what time is it?", graphId="claude_agents:thinker", stateKey=chat))
+        assert ready is None or process_of(world, chat) == ready
+        asked.append([without_its_place(request) for request in world.simulator.requests[1:]])
+
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 2
+
+
+def without_its_place(request: ApiRequest) -> str:
+    """The whole body, but for what is of the process that sent it, and of the clock and the simulator."""
+    body = {**request.body, "metadata": sorted(request.body["metadata"])}
+    for result in request.tool_results:
+        result["content"] = ""
+    return re.sub(r"/[^ ]*/run-\w+/|toolu_sim\w+", "", json.dumps(body))
+
+
+@pytest.mark.parametrize("ttl", ["5m", "1h"])
+async def test_an_operator_chooses_how_long_it_is_kept(world_of: WorldOf, ttl: str) -> None:
+    world = await world_of(hello, RUNTALLY_PROMPT_CACHE_TTL=ttl)
+    await world.run(a_request())
+
+    marks = re.findall(r'"cache_control": (\{[^}]*\})', json.dumps(world.simulator.requests[0].body))
+    assert {json.loads(mark).get("ttl", "5m") for mark in marks} == {ttl}
+
+
+def test_a_difference_is_shown_with_its_first_byte() -> None:
+    def asked(text: str) -> ApiRequest:
+        blocks = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+        return ApiRequest({}, {"model": "m", "system": blocks, "messages": []})
+
+    assert first_difference(asked("one two"), asked("one two")) is None
+    found = first_difference(asked("one two"), asked("one too"))
+    assert found is not None
+    assert "byte 86 of" in found
+    assert "two" in found

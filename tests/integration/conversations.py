@@ -19,7 +19,11 @@ KEY = "chat-1"
 def conversations_over(database: Database, max_bytes: int = 2**30) -> ConversationService:
     return ConversationService(
         database,
-        ConversationHistory(PostgresSessionStore(database), tool_id_of=lambda name: name),
+        ConversationHistory(
+            PostgresSessionStore(database),
+            forks={"claude_agents": PostgresSessionStore(database).fork},
+            tool_id_of=lambda name: name,
+        ),
         storage=StorageQuota(database, None),
         max_bytes=max_bytes,
     )
@@ -28,7 +32,7 @@ def conversations_over(database: Database, max_bytes: int = 2**30) -> Conversati
 async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool = True) -> Conversation:
     run = RunKey(key.account_id, RunId(run_id))
     async with database.transaction() as tx:
-        conversation = await take_turn(tx, key.account_id, KEY, title=None)
+        conversation = await take_turn(tx, key.account_id, KEY, title=None, executor="claude_agents")
         graph, question = "claude_agents:assistant", f"question of {run_id}"
         new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), conversation)
         await insert_run(tx, new)

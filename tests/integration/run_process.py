@@ -62,7 +62,7 @@ class Executing:
         await self.do(context)
         await context.events.publish(AssistantFinal(content="done"))
 
-    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 

@@ -75,7 +75,7 @@ async def a_core(database: Database, directory: Path, script: Script = answers) 
         timedelta(seconds=60),
     )
     storage = StorageQuota(database, None)
-    history = ConversationHistory(PostgresSessionStore(database), tool_id_of=str)
+    history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,

@@ -27,8 +27,8 @@ async def turn(database: Database, caller: Principal, on_conflict: OnConflict = 
         on_conflict=on_conflict,
     )
     async with database.transaction() as tx:
-        _, to_cancel = await conversations_over(database).take_turn(tx, caller, KEY, request=request)
-    return to_cancel
+        taken = await conversations_over(database).take_turn(tx, caller, KEY, request=request)
+    return list(taken.to_cancel)
 
 
 async def test_a_key_that_may_not_read_continues_no_conversation_of_another_key(database: Database) -> None:

@@ -1,3 +1,5 @@
+import asyncio
+import json
 import traceback
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,6 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlalchemy import text
+from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine import Connection
 
 import app.auth.tables
@@ -19,8 +22,17 @@ import app.billing.reports.tables
 import app.runs.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.billing.chain.verification import verify
-from app.db import Database, DatabaseUnavailable, SchemaOutdated, SchemaUnknown, StatementFailed, metadata
+from app.db import (
+    Database,
+    DatabaseUnavailable,
+    SchemaOutdated,
+    SchemaUnknown,
+    StatementFailed,
+    dump_json,
+    metadata,
+)
 from app.embedded.postgres import EmbeddedPostgres
+from app.serialization.storable import storable
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT_AND_KEY = """
@@ -177,14 +189,23 @@ async def test_a_wrong_statement_does_not_count_as_unavailable(database: Databas
             await reader.execute(text("SELECT nonsense"))
 
 
+async def test_a_view_of_one_statement_begins_no_transaction(database: Database) -> None:
+    start_of_transaction = text("SELECT now()")
+    async with database.read() as reader:
+        apart = {(await reader.execute(start_of_transaction)).scalar_one() for _ in range(2)}
+    async with database.snapshot() as reader:
+        together = {(await reader.execute(start_of_transaction)).scalar_one() for _ in range(2)}
+
+    assert (len(apart), len(together)) == (2, 1)
+
+
 async def test_an_unavailable_database_is_reported_until_it_is_back(tmp_path: Path) -> None:
     async with EmbeddedPostgres.start(tmp_path) as server:
         database = await Database.open(server.url)
         admin = await asyncpg.connect(server.url)
-        await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        while await admin.fetchval(f"SELECT count(pg_terminate_backend(pid)) {others}"):
+            await asyncio.sleep(0.01)
         await admin.close()
         await database.ping()
     with pytest.raises(DatabaseUnavailable) as raised:
@@ -223,3 +244,29 @@ async def test_a_failed_statement_raises_without_values(
     assert "StatementFailed: " in shown
     assert "secret" not in shown
     assert str(value) not in shown
+
+
+DEEP = "[" * 150 + "]" * 150
+
+
+@pytest.mark.parametrize(
+    ("planted", "loaded"),
+    [
+        (r'{"a": ["b", 1, 1.5, true, null]}', {"a": ["b", 1, 1.5, True, None]}),
+        (r'"\ud83d\ude00 and \\u0000"', "\U0001f600 and \\u0000"),
+        (r'["\ud800", "\uDFFF"]', ["\ufffd", "\ufffd"]),
+        (r'"\u0000"', "\ufffd"),
+        ("[1e999, -1e999, 1e-999]", [None, None, 0.0]),
+        (DEEP, storable(json.loads(DEEP))),
+    ],
+    ids=["usual", "pair", "surrogates", "null", "infinity", "deep"],
+)
+async def test_json_of_other_programs_is_read_as_if_it_had_been_stored_here(
+    database: Database, planted: str, loaded: object
+) -> None:
+    statement = text("SELECT CAST(CAST(:value AS text) AS json) AS value").columns(value=JSON())
+    async with database.read() as reader:
+        read = (await reader.execute(statement, {"value": planted})).scalar_one()
+
+    assert read == loaded
+    assert dump_json(read) == dump_json(loaded)

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.executors.claude_agent.process.warm_up import send_warm_up_answer
 from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.usage import TokenUsage
@@ -208,3 +209,23 @@ async def test_many_agents_are_answered_at_once_and_not_mixed_up() -> None:
         await asyncio.gather(*map(send_message, range(50)))
 
     assert len({message.message_id for message in seam.noted.closed}) == 50
+
+
+async def test_a_call_that_warms_a_process_up_reaches_neither_the_provider_nor_billing() -> None:
+    async with the_seam(in_turn(FULL)) as seam:
+        address = seam.gateway.new_address()
+        url = f"{address.url}/v1/messages"
+        before = await seam.agent.post(url, json=STREAMED)
+        with seam.gateway.answering(address, send_warm_up_answer):
+            answered = await seam.agent.post(url, json=STREAMED)
+            counted = await seam.agent.post(f"{url}/count_tokens", json=STREAMED)
+            unreadable = [await seam.agent.post(url, content=body) for body in (b"", b"[]", b"{}", b"\xff")]
+        after = await seam.agent.post(url, json=STREAMED)
+
+    events = [json.loads(line[6:]) for line in answered.text.splitlines() if line.startswith("data: ")]
+    assert (before.status_code, counted.status_code, after.status_code) == (403, 403, 403)
+    assert {response.status_code for response in unreadable} == {400}
+    assert [event["type"] for event in events][:2] == ["message_start", "content_block_start"]
+    assert events[0]["message"]["model"] == MODEL
+    assert {*events[0]["message"]["usage"].values(), *events[-2]["usage"].values()} == {0}
+    assert (seam.simulator.requests, seam.noted.opened, seam.noted.sent) == ([], [], [])

@@ -14,9 +14,11 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
+from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.billing.receipts.records import ReceiptFilter
+from app.billing.receipts.records import NewReceipt, ReceiptFilter
+from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
 from app.billing.reports.service import BillingReports
 from app.db import Database, StatementFailed
@@ -151,6 +153,36 @@ async def test_concurrent_deliveries_and_broken_connections_charge_once(
     assert sum(r.input_tokens for r in receipts) == sum(f.usage.input_tokens for f in facts)
     assert sum(r.output_tokens for r in receipts) == sum(f.usage.output_tokens for f in facts)
     assert await debits(database) == (400, sum(r.charged_credits for r in receipts))
+
+
+@pytest.mark.parametrize(("rounds", "messages"), [(300, 1), (20, 60)])
+async def test_transactions_that_insert_the_same_receipts_at_once_store_each_once(
+    database: Database, key: KeyRecord, rounds: int, messages: int
+) -> None:
+    """As the delivery and the end of a run do: both may find the same receipts queued."""
+    prices = PriceList()
+    transactions = 4
+
+    for attempt in range(rounds):
+        facts = [a_fact(key, f"msg_{n}", attempt=attempt) for n in range(messages)]
+        receipts = [
+            NewReceipt.of(fact, prices.charge(BilledUsage.of(fact), at=fact.at), fact.basis) for fact in facts
+        ]
+        have_begun = asyncio.Barrier(transactions)
+
+        async def insert(receipts: list[NewReceipt], have_begun: asyncio.Barrier) -> int:
+            async with database.transaction() as tx:
+                await tx.execute(text("SELECT 1"))
+                await have_begun.wait()
+                return len(await insert_receipts(tx, receipts))
+
+        inserted = await asyncio.gather(
+            *(insert(receipts[:: (-1) ** number], have_begun) for number in range(transactions))
+        )
+
+        assert sum(inserted) == len(facts)
+
+    assert (await debits(database))[0] == rounds * messages
 
 
 async def test_without_the_unique_key_the_same_race_charges_twice(database: Database) -> None:

@@ -51,7 +51,7 @@ class TakenForDead:
         assert await self._ledger.resize_reservation(context.plan.run, 500) is not None
         raise ExecutionFailed(*INTERNAL)
 
-    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 
@@ -67,7 +67,7 @@ class CallsOnce:
         )
         await context.events.publish(AssistantFinal(content="done"))
 
-    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 

@@ -68,7 +68,7 @@ class WaitingExecutor:
         await context.control.stop.wait()
         raise ExecutionFailed(*ABORTED)
 
-    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 

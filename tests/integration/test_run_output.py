@@ -41,7 +41,7 @@ class Talkative:
         await context.events.publish(self._report)
         await context.events.publish(AssistantFinal(content="done"))
 
-    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from sqlalchemy import text
+
 from app.billing.credit.ledger import AccountTerms
 from app.db import Database
 from app.events import Done, RunError
@@ -108,3 +110,32 @@ async def test_a_process_does_not_recover_its_own_runs(database: Database, tmp_p
 
         assert recovered == 0
         assert (await core.service.wait(record.key)).content == "Late."
+
+
+async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or_ended(
+    database: Database, tmp_path: Path
+) -> None:
+    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    async with (
+        a_core(database, tmp_path / "frozen", lambda _: [WriteMessage("Late.", before_end=pause)]) as frozen,
+        a_core(database, tmp_path / "other") as other,
+    ):
+        caller = caller_of(await an_account(database))
+        resumed = await frozen.service.start(caller, a_request(RETRIED, state_key="k"), request_id=None)
+        ended = await frozen.service.start(caller, a_request(), request_id=None)
+        await frozen.recovery.beat()
+        supervisor = frozen.recovery._supervisor
+        assert supervisor.active_runs() == [resumed.key, ended.key]
+        async with database.transaction() as tx:
+            await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 hour'"))
+        assert await other.recovery.recover() == 2
+        await other.service.wait(resumed.key)
+
+        await frozen.recovery.beat()
+
+        async with asyncio.timeout(20):
+            while supervisor.active_runs():
+                await asyncio.sleep(0.01)
+        finals = [await other.service.wait(run.key) for run in (resumed, ended)]
+
+    assert [final.content for final in finals] == ["Good morning.", ""]

@@ -23,7 +23,8 @@ async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database,
         final = await core.service.wait(record.key)
 
         events = [entry.event for entry in await core.service.events(record.key)]
-        assert (record.status, record.request_id) == ("queued", "req-1")
+        assert (record.status, record.request_id) == ("running", "req-1")
+        assert record.started_at is not None
         assert (final.ok, final.content, final.finish_reason) == (True, "Good morning.", "stop")
         assert events[-2:] == [
             AssistantFinal(content="Good morning."),
@@ -81,3 +82,22 @@ async def test_a_server_that_stops_ends_its_runs_and_accepts_none(database: Data
         assert (await core.service.wait(record.key)).error == "aborted"
         with pytest.raises(ShuttingDown):
             await core.service.start(caller, a_request(), request_id=None)
+
+
+async def test_a_run_that_has_to_wait_is_stored_as_queued(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")]) as core:
+        caller = caller_of(await an_account(database))
+        first, second = [
+            await core.service.start(caller, a_request(state_key="chat"), request_id=None) for _ in range(2)
+        ]
+        go_on.set()
+        finals = [await core.service.wait(record.key) for record in (first, second)]
+        ended = await core.service.get(second.key)
+
+    assert [(each.status, each.started_at is None) for each in (first, second)] == [
+        ("running", False),
+        ("queued", True),
+    ]
+    assert [final.ok for final in finals] == [True, True]
+    assert ended.started_at is not None

@@ -27,7 +27,7 @@ class Witness:
         self.bound.append(structlog.contextvars.get_contextvars())
         await context.events.publish(AssistantFinal(content="done"))
 
-    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 

@@ -32,7 +32,7 @@ class Answering:
         await self.may_answer.wait()
         await context.events.publish(AssistantFinal(content="hello"))
 
-    def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
         return Preview(system_prompt="", prompt=(), options={})
 
 

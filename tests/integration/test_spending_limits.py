@@ -14,6 +14,7 @@ import pytest
 
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.repository import lock_balance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
@@ -21,6 +22,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.executors.metering import BilledMetering
+from app.gateway.call import CallCost, Refusal
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
@@ -29,6 +31,7 @@ from app.simulator import wire
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
 from app.usage import Attribution
+from tests.e2e.stories import until
 from tests.factories import a_plan, an_account
 from tests.integration.gateway_seam import AGENTS, PROVIDER_KEY, TIMEOUT_S
 
@@ -240,3 +243,33 @@ async def test_messages_without_a_price_do_not_open_an_account(
     # Nothing is charged, and yet the account has nothing left.
     assert 2 <= answered <= 4
     assert (await ledger.balance(key.account_id)).spent == 0
+
+
+async def test_calls_of_an_account_wait_for_each_other_without_connections(
+    database_url: str, database: Database, tmp_path: Path
+) -> None:
+    """Otherwise they would use up the pool, give up together, and break the connections they hold."""
+    key = await an_account(database)
+    cost = CallCost(Decimal("0.01"), Decimal("0.01"))
+    async with (
+        Simulator(as_dear_as_it_may_be) as provider,
+        a_process(database_url, provider.url, tmp_path) as process,
+    ):
+        await limit_credit(process.metering.ledger, key, "prepaid", 100 * CREDITS_PER_DOLLAR)
+
+        async def check(number: int) -> Refusal | None:
+            plan = a_plan(run=RunKey(key.account_id, RunId(f"run-{number}")), model=MODEL)
+            return await process.metering.hooks_for(plan, executor_type="claude_sdk").check_credit(cost)
+
+        async with database.transaction() as tx:
+            await lock_balance(tx, key.account_id)
+            checks = asyncio.gather(*(check(number) for number in range(40)))
+            await until(lambda: process.database.connections_in_use() > 0)
+            in_use = set()
+            for _ in range(50):
+                await database.ping()
+                in_use.add(process.database.connections_in_use())
+        refusals = await checks
+
+    assert max(in_use) == 1
+    assert refusals == [None] * 40

@@ -1,5 +1,6 @@
 """The planted faults."""
 
+from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
@@ -16,6 +17,7 @@ _CLAUDE = "app/executors/claude_agent"
 _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
+    *ACCEPTANCE,
     *CHAIN,
     *GATEWAY,
     *RECEIPTS,
@@ -24,8 +26,8 @@ MUTANTS = (
     Mutant(
         "the end of a run is not fenced by its attempt",
         "app/runs/repository.py",
-        ", runs.c.attempt == attempt)\n        .values(\n            status=_status",
-        ")\n        .values(\n            status=_status",
+        " AND attempt = :attempt\n",
+        " AND :attempt IS NOT NULL\n",
         WORKER,
     ),
     Mutant(
@@ -76,7 +78,7 @@ MUTANTS = (
     ),
     Mutant(
         "tools are called after deadline or budget",
-        f"{_CLAUDE}/tools/mcp_bridge.py",
+        "app/executors/tools/calls.py",
         'return None if limit is None else _DENIAL_REASONS.get(limit, "This run is over.")',
         "return None",
         _EXECUTOR,
@@ -192,15 +194,15 @@ MUTANTS = (
     Mutant(
         "a run keeps the variables of the request that started it",
         "app/runs/supervisor.py",
-        "Context().run(self._tasks.start_soon, self._execute, run, request)",
-        "self._tasks.start_soon(self._execute, run, request)",
+        "Context().run(self._tasks.start_soon, self._execute, run, request, is_started)",
+        "self._tasks.start_soon(self._execute, run, request, is_started)",
         SUPERVISOR,
     ),
     Mutant(
         "a server that stops waits for its runs only",
         "app/runs/supervisor.py",
-        "run.control.stop.set()",
-        "pass",
+        "in self._active.values():\n            run.control.stop.set()",
+        "in self._active.values():\n            pass",
         SUPERVISOR,
     ),
     Mutant(
@@ -262,8 +264,8 @@ MUTANTS = (
     Mutant(
         "an edited history is accepted",
         "app/conversations/history_merge.py",
-        "len(posted) > len(stored) or not all(",
-        "len(posted) > len(stored) or not any(",
+        "if not differing:",
+        "if len(differing) < len(posted):",
     ),
     Mutant(
         "a repeated message is queued twice",
@@ -293,8 +295,50 @@ MUTANTS = (
     Mutant(
         "a process that is discarded at once is never cleaned up",
         f"{_CLAUDE}/process/cli_process.py",
+        "if self._owner is not None and self._owner_runs and not self._ended:",
+        "if self._owner is not None and not self._ended:",
+    ),
+    Mutant(
+        "a process that is discarded twice is not cleaned up",
+        f"{_CLAUDE}/process/cli_process.py",
+        "if self._owner is not None and self._owner_runs and not self._ended:",
         "if self._owner is not None and self._owner_runs:",
-        "if self._owner is not None:",
+    ),
+    Mutant(
+        "a process whose conversation was continued elsewhere is used",
+        f"{_CLAUDE}/sdk_session.py",
+        "if await self._store.state(conversation.transcript) != state:",
+        "if False:",
+    ),
+    Mutant(
+        "a process is used for a conversation created again with its key",
+        f"{_CLAUDE}/sdk_session.py",
+        "if conversation.transcript != before.conversation.transcript:",
+        "if False:",
+    ),
+    Mutant(
+        "a process that said something between runs is used",
+        f"{_CLAUDE}/process/cli_process.py",
+        "self._disturbed |= not isinstance(message, SystemMessage)",
+        "pass",
+    ),
+    Mutant(
+        "a process is used with options that it was not started with",
+        f"{_CLAUDE}/starter.py",
+        "elif self._launch_spec(plan, turn.prompt, request.response_format) != parked.cli.spec:",
+        "elif False:",
+    ),
+    Mutant(
+        "a process is used for another key than it was started for",
+        f"{_CLAUDE}/starter.py",
+        "elif plan.attribution.api_key_id != parked.api_key_id:",
+        "elif False:",
+    ),
+    Mutant(
+        "the costs of a run in a used process include those before",
+        f"{_CLAUDE}/process/cli_process.py",
+        "self._run = CliRun(self._usage)",
+        "self._run = CliRun({})",
     ),
     Mutant(
         "events of a subagent delay the pause of a response",

@@ -50,12 +50,14 @@ async def slowest_answer(http: httpx.AsyncClient, while_: Awaitable[Any]) -> flo
     return worst
 
 
-async def test_large_requests_wait_in_the_database_and_not_in_memory(tmp_path: Path) -> None:
+async def test_large_requests_wait_in_the_database_and_not_in_memory(
+    tmp_path: Path, database_url: str
+) -> None:
     hold = Hold(index=4)
     answers = in_turn(Reply([Text("one two three")], hold=hold))
     async with (
         Simulator(answers) as simulator,
-        a_server(tmp_path, simulator.url, **ONE_RUN) as (server, http),
+        a_server(tmp_path, simulator.url, DATABASE_URL=database_url, **ONE_RUN) as (server, http),
     ):
         await http.post("/v1/runs", json=a_request())
         await hold.reached.wait()

@@ -136,6 +136,7 @@ class CreditLedger:
         Concurrent calls for an account are serialized, across all processes.
         """
         floor = requested if minimum is None else minimum
+        # Not `write`: a statement that was given up could commit later, after the run's release.
         async with self._database.transaction() as tx:
             return await resize_reservation(
                 tx, run, requested, minimum=floor, pending=pending, now=self._clock.now()

@@ -2,8 +2,9 @@
 
 from dataclasses import fields
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ScalarSelect, func, insert, literal, select, text
+from sqlalchemy import ScalarSelect, bindparam, func, insert, literal, select, text
 from sqlalchemy.dialects import postgresql
 
 from app.billing.credit.payment_mode import PaymentMode
@@ -18,7 +19,7 @@ _accounts = credit_accounts.c
 
 async def find_balance(reader: Reader, account_id: AccountId) -> CreditBalance:
     """The account's credit; post-paid and empty if it has no row."""
-    found = await reader.execute(_BALANCE.where(_accounts.account_id == account_id))
+    found = await reader.execute(_BALANCE, {"account_id": account_id})
     row = found.mappings().one_or_none()
     return CreditBalance() if row is None else CreditBalance(**row)
 
@@ -28,7 +29,7 @@ async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
     await tx.execute(
         postgresql.insert(credit_accounts).values(account_id=account_id).on_conflict_do_nothing()
     )
-    found = await tx.execute(_BALANCE.where(_accounts.account_id == account_id).with_for_update())
+    found = await tx.execute(_LOCKED_BALANCE, {"account_id": account_id})
     return CreditBalance(**found.mappings().one())
 
 
@@ -69,7 +70,7 @@ async def find_entry_by_reference(
 
 async def reserved_credits(reader: Reader, run: RunKey) -> int:
     """The credits a run has reserved."""
-    found = await reader.execute(select(_reserved(run)))
+    found = await reader.execute(_RESERVED, {"account_id": run.account_id, "run_id": run.run_id})
     return int(found.scalar_one())
 
 
@@ -123,7 +124,7 @@ async def resize_reservation(
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:
     """Release the credits a run has reserved, if any."""
-    reserved = select(_reserved(run).label("credits")).subquery()
+    reserved = select(_reserved(run.account_id, run.run_id).label("credits")).subquery()
     await tx.execute(
         insert(credit_ledger).from_select(
             ["account_id", "kind", "credits", "run_id", "created_at"],
@@ -150,16 +151,20 @@ async def update_terms(
     )
 
 
-_BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance)))
-
-
-def _reserved(run: RunKey) -> ScalarSelect[int]:
+def _reserved(account_id: Any, run_id: Any) -> ScalarSelect[int]:
     return (
         select(func.coalesce(-func.sum(_ledger.credits), 0))
         .where(
-            _ledger.account_id == run.account_id,
-            _ledger.run_id == run.run_id,
+            _ledger.account_id == account_id,
+            _ledger.run_id == run_id,
             _ledger.kind.in_(["reservation", "release"]),
         )
         .scalar_subquery()
     )
+
+
+_BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance))).where(
+    _accounts.account_id == bindparam("account_id")
+)
+_LOCKED_BALANCE = _BALANCE.with_for_update()
+_RESERVED = select(_reserved(bindparam("account_id"), bindparam("run_id")))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Literal, TypeAlias
+from uuid import UUID
 
 import structlog
 
@@ -14,6 +15,7 @@ from app.billing.receipts.repository import find_usage, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.usage import TokenUsage
 
 log = structlog.get_logger(__name__)
 
@@ -151,10 +153,10 @@ class ReceiptDelivery:
 
     async def _insert(self, batch: Sequence[PendingReceipt]) -> None:
         try:
-            async with self._database.transaction() as tx:
+            async with self._database.write() as tx:
                 inserted = await insert_receipts(tx, [each.receipt for each in batch])
-                known = [each for each in batch if each.receipt.id not in inserted]
-                charged = await find_usage(tx, [each.receipt for each in known])
+            known = [each for each in batch if each.receipt.id not in inserted]
+            charged = await self._find_usage(known)
         except StatementFailed as error:
             if error.by_values:
                 raise
@@ -163,6 +165,12 @@ class ReceiptDelivery:
         for each in known:
             # Before it is acknowledged: otherwise the journal would no longer have it.
             self._queue.charge_excess(each.fact, charged=charged[each.receipt.source])
+
+    async def _find_usage(self, known: Sequence[PendingReceipt]) -> dict[tuple[UUID, str, str], TokenUsage]:
+        if not known:
+            return {}
+        async with self._database.read() as reader:
+            return await find_usage(reader, [each.receipt for each in known])
 
     def _note_problem(self, problem: str | None) -> None:
         if problem is not None and problem != self.problem:

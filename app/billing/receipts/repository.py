@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from pydantic_core import to_json
-from sqlalchemy import Column, Exists, Numeric, exists, func, select, text, tuple_
+from sqlalchemy import BindParameter, Column, Exists, Numeric, exists, func, select, text, tuple_
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
@@ -48,7 +48,7 @@ _INSERT = text(
     WITH inserted AS (
         INSERT INTO charge_receipts ({_NAMES}, created_at)
         SELECT {_VALUES}, clock_timestamp() FROM unnest({_ARRAYS}) AS new ({_NAMES})
-        ON CONFLICT ON CONSTRAINT uq_charge_receipts_source DO NOTHING
+        ON CONFLICT DO NOTHING
         RETURNING id, account_id, run_id, charged_credits, used_at
     ), debited AS (
         INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, run_id, created_at, used_at)
@@ -57,11 +57,17 @@ _INSERT = text(
     SELECT id FROM inserted
     """,  # noqa: S608 - names and types of columns
 )
-"""Inserts receipts and their debits in one statement; triggers update the sums."""
+"""Inserts receipts and their debits in one statement; triggers update the sums.
+
+The conflict names no constraint: of two transactions that insert the same receipt at once, the later one
+meets the primary key as well as the unique source.
+"""
 
 
 async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> set[UUID]:
     """Insert receipts and debit them; returns the ids of those that were new."""
+    # Every transaction in the same order: otherwise two with the same receipts could wait for each other.
+    receipts = sorted(receipts, key=attrgetter("source"))
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
     inserted = await tx.execute(_INSERT, arrays)
     return set(inserted.scalars())
@@ -147,7 +153,7 @@ async def sum_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[str]
     return {row.run_id: RunTotals(receipts=row.receipts, cost_usd=row.cost_usd) for row in found}
 
 
-def adjustment_exists(source_system: str) -> Exists:
+def adjustment_exists(source_system: str | BindParameter[str]) -> Exists:
     """Whether a receipt of this source system charges the same message."""
     adjustment = charge_receipts.alias()
     return exists().where(

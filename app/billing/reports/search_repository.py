@@ -75,6 +75,14 @@ async def find_unpriced(
     return UnpricedReceipts(counts.receipts, counts.runs, [receipt_of(row) for row in found])
 
 
+async def newest_unpriced(
+    reader: Reader, account_id: AccountId, *, since: datetime, adjusted_by: str, limit: int
+) -> list[Receipt]:
+    """The newest receipts of messages since this moment that wait for a price."""
+    parameters = {"account_id": account_id, "since": since, "adjusted_by": adjusted_by, "limit": limit}
+    return [receipt_of(row) for row in (await reader.execute(_NEWEST_UNPRICED, parameters)).mappings()]
+
+
 def _next_microsecond(moment: datetime) -> datetime:
     # A cursor may name the last moment of the calendar.
     return min(moment, _LAST_MOMENT - _TICK) + _TICK
@@ -124,3 +132,17 @@ def _rollup_window(account_id: AccountId, filters: ReceiptFilter) -> list[Column
     first: ScalarSelect[datetime] = found.order_by(_rollups.bucket).scalar_subquery()
     last: ScalarSelect[datetime] = found.order_by(_rollups.bucket.desc()).scalar_subquery()
     return [_receipts.used_at >= first, _receipts.used_at < last + BUCKET]
+
+
+_NEWEST_UNPRICED = (
+    select(charge_receipts)
+    .where(
+        _receipts.account_id == bindparam("account_id"),
+        _receipts.basis == _literal_parameter("unpriced"),
+        _receipts.used_at >= bindparam("since"),
+        ~adjustment_exists(bindparam("adjusted_by")),
+    )
+    .order_by(_receipts.used_at.desc(), _receipts.id.desc())
+    .limit(bindparam("limit"))
+)
+"""Built once: it is executed before each call of an account with limits."""

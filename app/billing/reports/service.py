@@ -11,7 +11,7 @@ from app.billing.receipts.records import Receipt, ReceiptFilter, RunTotals, Unpr
 from app.billing.receipts.repository import find_run_receipts, sum_runs
 from app.billing.receipts.repricing import REPRICING
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter
-from app.billing.reports.search_repository import find_receipts, find_unpriced
+from app.billing.reports.search_repository import find_receipts, find_unpriced, newest_unpriced
 from app.billing.reports.usage_repository import grouped_usage, split_usage
 from app.db import Database
 from app.errors import Invalid
@@ -140,4 +140,7 @@ class BillingReports:
     async def unpriced_of_month(self, account_id: AccountId, now: datetime) -> Sequence[Receipt]:
         """The newest receipts of messages of this month (UTC) that wait for a price."""
         since = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-        return (await self.unpriced(account_id, since=since, limit=_MOST_UNPRICED)).newest
+        async with self._database.read() as reader:
+            return await newest_unpriced(
+                reader, account_id, since=since, adjusted_by=REPRICING, limit=_MOST_UNPRICED
+            )

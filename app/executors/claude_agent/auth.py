@@ -1,5 +1,6 @@
 """ModelAuth: how a CLI reaches its model; through the gateway, or with the machine's own login."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -9,7 +10,8 @@ from app.executors.claude_agent.meters.port import RunMeter
 from app.executors.claude_agent.meters.sdk_meter import SdkMeter
 from app.executors.claude_agent.process.cli import Cli, CliUnresponsive
 from app.executors.claude_agent.process.cli_process import CliProcess
-from app.executors.claude_agent.process.environment import Login, cli_environment, login_environment
+from app.executors.claude_agent.process.environment import CacheTtl, Login, cli_environment, login_environment
+from app.executors.claude_agent.process.warm_up import send_warm_up_answer
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
@@ -49,6 +51,10 @@ class ModelAuth(Protocol):
         """The base URL and token for a CLI; they work once a run opens its channel at this address."""
         ...
 
+    def warming_up(self, at: ChannelAddress) -> AbstractContextManager[None] | None:
+        """While it is entered, calls at this address are answered without the provider; None: impossible."""
+        ...
+
     def open_channel(
         self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
@@ -82,9 +88,10 @@ class GatewayAuth:
     needs_full_mode = False
     login = None
 
-    def __init__(self, provider: Upstream, gateway: Gateway) -> None:
+    def __init__(self, provider: Upstream, gateway: Gateway, *, prompt_cache_ttl: CacheTtl = "5m") -> None:
+        self._prompt_cache_ttl = prompt_cache_ttl
         self._provider = provider
-        self._gateway = gateway
+        self.gateway = gateway
 
     @property
     def unavailable_reason(self) -> str | None:
@@ -97,17 +104,21 @@ class GatewayAuth:
 
     def new_address(self) -> ChannelAddress:
         """See the protocol."""
-        return self._gateway.new_address()
+        return self.gateway.new_address()
+
+    def warming_up(self, at: ChannelAddress) -> AbstractContextManager[None] | None:
+        """See the protocol."""
+        return self.gateway.answering(at, send_warm_up_answer)
 
     def open_channel(
         self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
         """See the protocol."""
-        return self._gateway.open_channel(plan.run.run_id, limits, hooks, at=at)
+        return self.gateway.open_channel(plan.run.run_id, limits, hooks, at=at)
 
     async def close_channel(self, channel: Channel) -> None:
         """See the protocol."""
-        await self._gateway.close_channel(channel)
+        await self.gateway.close_channel(channel)
 
     def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
         """See the protocol."""
@@ -130,6 +141,7 @@ class GatewayAuth:
             longest_tool_s=longest_tool_s,
             options=options,
             compacts=compacts,
+            prompt_cache_ttl=self._prompt_cache_ttl,
         )
 
 
@@ -163,6 +175,10 @@ class LoginAuth:
     def new_address(self) -> ChannelAddress:
         """See the protocol: the CLI knows the provider's address itself."""
         return ChannelAddress("", "")
+
+    def warming_up(self, at: ChannelAddress) -> AbstractContextManager[None] | None:  # noqa: ARG002
+        """See the protocol: every call goes to the provider."""
+        return None
 
     def open_channel(
         self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress

@@ -1,26 +1,26 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import anyio
 import structlog
 from claude_agent_sdk import Message
 
-from app.background import first_of
 from app.conversations.prompt_store import PromptStore
 from app.events import AssistantFinal
+from app.executors.api_format.failures import REFUSAL_OUTCOMES
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.graph_keys import needs_full_mode
+from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.options.preview import preview_options
 from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
-from app.executors.claude_agent.process.pool import WarmCli
 from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
@@ -32,43 +32,18 @@ from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import (
-    ABORTED,
-    BUDGET,
-    INTERNAL,
-    MAX_TURNS,
-    NO_CREDIT,
-    NO_DATABASE,
-    TIMEOUT,
-    UNAVAILABLE,
-    ExecutionFailed,
-    Preview,
-    RunContext,
-    RunOutcome,
-    RunPlan,
-)
+from app.executors.port import ExecutionFailed, Preview, RunContext, RunOutcome, RunPlan
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
-from app.gateway.call import Refusal
+from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest, SentMessage
-from app.tools.mcp_servers import McpConnections, McpConnector, McpServerUnavailable
+from app.tools.mcp_servers import McpConnector
 from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
-
-_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
-    "deadline": TIMEOUT,
-    "turns": MAX_TURNS,
-    "budget": BUDGET,
-    "credit": NO_CREDIT,
-    "database": NO_DATABASE,
-    "journal": INTERNAL,
-    "answer": UNAVAILABLE,
-}
-"""How a run ends whose call the gateway refused."""
 
 
 class ClaudeAgentExecutor:
@@ -103,13 +78,11 @@ class ClaudeAgentExecutor:
         if (reason := self._auth.unavailable_reason) is not None:
             log.error("run.start_failed", reason=reason)
             raise ExecutionFailed("provider_unavailable")
-        connections = await self._connect_servers(context)
-        try:
-            plan = replace(context.plan, tools=(*context.plan.tools, *connections.tools))
-            async with self._open_sandbox(plan) as sandbox:
-                await self._run(request, replace(context, plan=plan), sandbox)
-        finally:
-            await connections.aclose()
+        async with (
+            connected_tools(self._servers, context) as connected,
+            self._open_sandbox(connected.plan) as sandbox,
+        ):
+            await self._run(request, connected, sandbox)
 
     @asynccontextmanager
     async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:
@@ -135,32 +108,21 @@ class ClaudeAgentExecutor:
         finally:
             await asyncio.shield(asyncio.to_thread(sandbox.close))
 
-    async def _connect_servers(self, context: RunContext) -> McpConnections:
-        """Connect to the graph's MCP servers, unless the run is stopped first."""
-        plan = context.plan
-        try:
-            first = await first_of(
-                self._servers.connect(plan.spec.mcp_servers, plan.remote_tools), context.control.stop.wait()
-            )
-        except McpServerUnavailable as error:
-            log.error("run.start_failed", reason="MCP server unavailable", server=str(error))  # noqa: TRY400
-            raise ExecutionFailed("provider_unavailable") from error
-        if first is None or not isinstance(first.result, McpConnections):
-            raise ExecutionFailed(*ABORTED)
-        return first.result
-
     async def _run(
         self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
     ) -> None:
         plan, events = context.plan, context.events
+        prompts = await self._prompts.load(plan.conversation)
         cli, initial_prompt = await self._starter.start(request, plan, sandbox=sandbox)
+        # No await from here to the `try`: what was started must be released.
         channel = self._open_channel(plan, cli)
-        channel.prompts = await self._prompts.load(plan.conversation)
-        cli.bridge.attach_run(context, channel, cli.hooks)
+        channel.prompts = prompts
+        cli.attach_run(context, channel)
+        calls = cli.bridge.calls
         stream = RunStream(
             plan,
             response_format=request.response_format,
-            take_result=cli.bridge.take_result,
+            take_result=calls.take_result,
             meter=self._auth.meter(plan, channel, cli.process),
         )
         watchdog = Watchdog(context, cli.process, sandbox)
@@ -170,18 +132,22 @@ class ClaudeAgentExecutor:
                 async for message in _messages_of(cli.process):
                     for event in stream.feed(message):
                         await events.publish(event)
-                        cli.bridge.on_published(event)
+                        calls.on_published(event)
                     await cli.hooks.observe(message)
                     watchdog.check_budget(channel)
         except UnexpectedCapabilities as error:
             log.error("cli.unexpected_capabilities", reason=loggable(str(error)))  # noqa: TRY400
         finally:
             watchdog.close()
-            # Also when an event could not be published: closing the channel records the usage.
-            await self._auth.close_channel(channel)
-            if sandbox is not None:
-                # No process may change the workspace while its files are collected.
-                await cli.process.exited.wait()
+            # Also when an event could not be published or the server stops: closing the channel records
+            # the usage, and billing ends the run once this returns.
+            with anyio.CancelScope(shield=True):
+                await self._auth.close_channel(channel)
+                stopped = watchdog.outcome or REFUSAL_OUTCOMES.get(channel.refused)
+                self._starter.release(cli, plan, clean=stopped is None and stream.is_clean)
+                if sandbox is not None:
+                    # No process may change the workspace while its files are collected.
+                    await cli.process.exited.wait()
         await self._prompts.save(plan.conversation, channel.prompts)
         for event in stream.finish():
             await events.publish(event)
@@ -189,15 +155,15 @@ class ClaudeAgentExecutor:
             await cli.process.exited.wait()
         if sandbox is not None and sandbox.filled:
             await self._workspaces.store_outputs(plan.run, sandbox.workspace)
-        final = _answer(stream, watchdog.outcome or _OUTCOMES.get(channel.refused))
+        final = _answer(stream, stopped)
         await require_match(self._schemas, final, request.response_format, account_id=plan.run.account_id)
         await events.publish(final)
 
-    def _open_channel(self, plan: RunPlan, cli: WarmCli) -> Channel:
+    def _open_channel(self, plan: RunPlan, cli: StartedCli) -> Channel:
         hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE)
         return self._auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
 
-    def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port."""
         full = self._auth.needs_full_mode or needs_full_mode(plan.spec)
         bridge = McpBridge(plan)

@@ -6,6 +6,9 @@ from typing import Literal, get_args
 from app.graphs.catalog import KeyProblem
 from app.graphs.spec import GraphSpec
 
+PROVIDER = "claude_agents"
+"""The first half of the graph ids of this executor."""
+
 NativeTool = Literal["Read", "Write", "Edit", "Glob", "Grep", "Bash"]
 """The CLI's own tools that work without a user at a terminal."""
 

@@ -21,11 +21,11 @@ from app.events import (
     Status,
     Step,
     TextDelta,
-    ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
     UserMessageDelivered,
 )
+from app.executors.api_format.stream import DeltaMapper
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
@@ -49,6 +49,10 @@ class EventMapper:
     _streaming: dict[str | None, str] = field(default_factory=dict)
     _streamed: set[str] = field(default_factory=set)
     _open_calls: dict[str, str] = field(default_factory=dict)
+    _deltas: DeltaMapper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._deltas = DeltaMapper(self.show_thinking, tool_id_of, STRUCTURED_OUTPUT)
 
     @property
     def expects_messages(self) -> bool:
@@ -89,29 +93,11 @@ class EventMapper:
                 self._streaming[parent] = message_id
                 self._streamed.add(message_id)
             case "content_block_start":
-                yield from self._block_start(event["content_block"], parent)
+                yield from self._deltas.block_start(event["content_block"], parent)
             case "content_block_delta" if parent in self._streaming:
-                yield from self._delta(event["delta"], self._streaming[parent], parent)
+                yield from self._deltas.delta(event["delta"], self._streaming[parent], parent)
             case _:
                 return
-
-    def _block_start(self, block: Mapping[str, Any], parent: str | None) -> Iterator[OutputEvent]:
-        if block["type"] == "thinking":
-            yield Status(phase="thinking", label="Thinking", parent_tool_call_id=parent)
-        elif block["type"] == "tool_use" and block["name"] != STRUCTURED_OUTPUT:
-            label = tool_id_of(block["name"])
-            yield Status(phase="tool_use", label=label, parent_tool_call_id=parent)
-
-    def _delta(
-        self,
-        delta: Mapping[str, Any],
-        message_id: str,
-        parent: str | None,
-    ) -> Iterator[OutputEvent]:
-        if text := delta.get("text"):
-            yield TextDelta(message_id=message_id, delta=text, parent_tool_call_id=parent)
-        elif self.show_thinking and (thinking := delta.get("thinking")):
-            yield ThinkingDelta(message_id=message_id, delta=thinking, parent_tool_call_id=parent)
 
     def _assistant(self, message: AssistantMessage) -> Iterator[OutputEvent]:
         parent = message.parent_tool_use_id

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.conversations.history_text import HistoryTurn, encode_history, escape_tags
+from app.executors.api_format.prompt import image_block, joined_prompt, without_system
 from app.requests import ImagePart, Message, TextPart
 
 HISTORY_RULE = (
@@ -24,14 +25,19 @@ def system_prompt(graph_prompt: str, messages: Sequence[Message], *, record: boo
     `record`: the conversation the messages belong to holds a record of earlier turns.
     """
     parts = [graph_prompt, *(escape_tags(message.text) for message in messages if message.role == "system")]
-    if record or len(_without_system(messages)) > 1:
+    if record or has_earlier_turns(messages):
         parts.append(HISTORY_RULE)
-    return "\n\n".join(part.strip("\n") for part in parts)
+    return joined_prompt(parts)
+
+
+def has_earlier_turns(messages: Sequence[Message]) -> bool:
+    """Whether there is more than the current message, without system messages."""
+    return len(without_system(messages)) > 1
 
 
 def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
     """The user message's content: a string if it is one text, otherwise blocks."""
-    *earlier, current = _without_system(messages)
+    *earlier, current = without_system(messages)
     if not earlier and isinstance(current.content, str):
         return escape_tags(current.content)
     return [*_history(earlier), *(_block(part) for part in current.parts)]
@@ -41,10 +47,6 @@ def content_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The user message's content, always as blocks."""
     content = user_content(messages)
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _without_system(messages: Sequence[Message]) -> list[Message]:
-    return [message for message in messages if message.role != "system"]
 
 
 def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
@@ -65,5 +67,4 @@ def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
 def _block(part: TextPart | ImagePart) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": escape_tags(part.text)}
-    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
-    return {"type": "image", "source": source}
+    return image_block(part)

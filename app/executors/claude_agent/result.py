@@ -7,12 +7,9 @@ from claude_agent_sdk import ResultMessage
 from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AssistantFinal
+from app.executors.api_format.failures import failure_of_status
 from app.executors.port import BUDGET, MAX_TURNS, ExecutionFailed
 
-_PROVIDER_REFUSES = {401, 402, 403}
-_REQUEST_IS_INVALID = {400, 404, 413}
-_TOO_MANY_REQUESTS = 429
-_SERVER_ERROR = 500
 _ANSWERED = {"end_turn", "stop_sequence", "tool_use"}
 """Stop reasons of a complete answer; a structured answer ends with `tool_use`."""
 
@@ -56,20 +53,10 @@ def failure(result: ResultMessage, stop: Stop, last_error: AssistantMessageError
         return ExecutionFailed(*BUDGET)
     status = result.api_error_status
     if status is not None:
-        return _api_failure(status)
+        return failure_of_status(status)
     # No status: the connection was refused or lost, or the answer itself was unusable.
     if last_error == "server_error":
         return ExecutionFailed("provider_unavailable")
     if last_error == "authentication_failed":
         return ExecutionFailed("provider_unavailable")
-    return ExecutionFailed("internal")
-
-
-def _api_failure(status: int) -> ExecutionFailed:
-    if status in _PROVIDER_REFUSES or status >= _SERVER_ERROR:
-        return ExecutionFailed("provider_unavailable")
-    if status in _REQUEST_IS_INVALID:
-        return ExecutionFailed("invalid_request")
-    if status == _TOO_MANY_REQUESTS:
-        return ExecutionFailed("rate_limit")
     return ExecutionFailed("internal")

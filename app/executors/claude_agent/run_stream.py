@@ -42,6 +42,7 @@ class RunStream:
         self._result: ResultMessage | None = None
         self._tool_failures = 0
         self._last_error: AssistantMessageError | None = None
+        self._any_error = False
         self.transcript_incomplete = False
         """Whether the SDK failed to store lines of the conversation's transcript."""
         self._mapper = EventMapper(
@@ -60,7 +61,7 @@ class RunStream:
                 # A new turn: the result of the previous one is not the run's result.
                 self._result = self._last_error = None
             case AssistantMessage(error=error) if error is not None:
-                self._last_error = error
+                self._last_error, self._any_error = error, True
             case ResultMessage():
                 self._result = message
             case MirrorErrorMessage():
@@ -97,6 +98,14 @@ class RunStream:
         if result is None or stop is None or stop == "natural":
             raise ExecutionFailed("internal")
         raise failure(result, stop, self._last_error)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the run ended by itself, without an error on the way and with every message answered."""
+        answered = self._result is not None and stop_of(self._result) == "natural"
+        return answered and not (
+            self._any_error or self.transcript_incomplete or self._mapper.expects_messages
+        )
 
     def failure_details(self) -> str | None:
         """The CLI's description of the failure. May hold the provider's text: for the log only."""

@@ -1,13 +1,13 @@
-"""SdkSession: resumes a conversation in a run's CLI and stores what the run adds to it.
+"""SdkSession: resumes a conversation in a CLI and stores what its runs add to it.
 
-The transcript is written to the run's own directory, where the CLI looks for it. The SDK could do so
+The transcript is written to the process's own directory, where the CLI looks for it. The SDK could do so
 itself, but in the machine's temporary directory, where a killed server would leave it behind.
 """
 
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -15,25 +15,20 @@ import structlog
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from app.conversations.history_merge import HistoryConflict, new_messages
-from app.conversations.records import Conversation, TranscriptEntry
-from app.conversations.sdk_store import PostgresSessionStore, RunSessionStore
+from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
+from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
 from app.conversations.sdk_transcript import has_question_of, has_user_entries, messages_of
 from app.errors import Unavailable
-from app.executors.claude_agent.process.cli_process import UserContent
+from app.executors.api_format.prompt import RESUME_PROMPT
+from app.executors.claude_agent.process.cli_run import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.prompt import system_prompt, user_content
+from app.executors.claude_agent.prompt import has_earlier_turns, system_prompt, user_content
 from app.executors.claude_agent.tools.names import tool_id_of
 from app.executors.port import ExecutionFailed, RunPlan
-from app.ids import RunKey
+from app.ids import RunKey, new_uuid
 from app.requests import Message
 
 log = structlog.get_logger(__name__)
-
-RESUME_PROMPT = (
-    "The server that ran you was restarted. Continue where you left off; before you repeat a tool "
-    "call, consider that it may have taken effect."
-)
-"""The prompt of a run that another process resumes, if the agent has got the run's messages before."""
 
 _SAVE_TIMEOUT_S = 30.0
 _RETRY_S = 1.0
@@ -53,46 +48,121 @@ class InitialPrompt:
         return cls(prompt, user_content(messages))
 
 
-class SdkSession:
-    """One run's use of a stored conversation."""
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """A run's turn in a stored conversation."""
 
-    def __init__(self, store: PostgresSessionStore, conversation: Conversation, run: RunKey) -> None:
+    conversation: Conversation
+    run: RunKey
+    prompt: InitialPrompt
+    state: TranscriptState
+    has_record: bool
+    """Whether the transcript will hold a record of turns from before the conversation began here."""
+    is_first: bool = False
+    """Whether there is nothing to resume."""
+    entries: Sequence[TranscriptEntry] = ()
+    """The transcript, if it was read."""
+
+
+class ConversationTurns:
+    """Reads what the turns of stored conversations begin with."""
+
+    def __init__(self, store: PostgresSessionStore) -> None:
         self._store = store
-        self._conversation = conversation
-        self._run = run
-        self._entries: Sequence[TranscriptEntry] = ()
 
-    async def load(self, plan: RunPlan, messages: Sequence[Message]) -> InitialPrompt:
+    async def load(self, plan: RunPlan, messages: Sequence[Message]) -> ConversationTurn | None:
         """Read the transcript, and leave out the messages that it contains already.
 
-        Raises `ExecutionFailed` for messages that contradict it.
+        None for a run without a conversation. Raises `ExecutionFailed` for messages that contradict it.
         """
-        self._entries = await self._store.entries(self._conversation.transcript)
-        stored = messages_of(self._entries, tool_id_of=tool_id_of)
+        if (conversation := plan.conversation) is None:
+            return None
+        entries, state = await self._store.read(conversation.transcript)
+        stored = messages_of(entries, tool_id_of=tool_id_of)
         try:
-            new = new_messages(messages, stored) if has_user_entries(self._entries) else messages
+            new = new_messages(messages, stored) if has_user_entries(entries) else messages
         except HistoryConflict as error:
             raise ExecutionFailed("invalid_request") from error
-        prompt = InitialPrompt.of(plan, new, record=any(message.at is None for message in stored))
-        if has_question_of(self._entries, self._run.run_id):
-            return InitialPrompt(prompt.system_prompt, RESUME_PROMPT)
-        return prompt
+        recorded = any(message.at is None for message in stored)
+        prompt = InitialPrompt.of(plan, new, record=recorded)
+        if has_question_of(entries, plan.run.run_id):
+            prompt = InitialPrompt(prompt.system_prompt, RESUME_PROMPT)
+        has_record = recorded or has_earlier_turns(new)
+        return ConversationTurn(
+            conversation,
+            plan.run,
+            prompt,
+            state,
+            has_record,
+            is_first=not has_user_entries(entries),
+            entries=entries,
+        )
+
+    async def load_next(
+        self, plan: RunPlan, messages: Sequence[Message], session: "SdkSession"
+    ) -> ConversationTurn | None:
+        """The next turn of a CLI that has served turns; None unless its context is what is stored.
+
+        Reads the transcript only if the messages must be compared with it. Raises like `load`.
+        """
+        conversation, before, state = plan.conversation, session.turn, session.state
+        if conversation is None or before is None or state is None:
+            return None
+        if conversation.transcript != before.conversation.transcript:
+            return None
+        if has_earlier_turns(messages):
+            turn = await self.load(plan, messages)
+            return turn if turn is not None and turn.state == state else None
+        if await self._store.state(conversation.transcript) != state:
+            return None
+        prompt = InitialPrompt.of(plan, messages, record=before.has_record)
+        return ConversationTurn(conversation, plan.run, prompt, state, before.has_record)
+
+
+class SdkSession:
+    """The session of one CLI process, which belongs to a conversation from its first turn on."""
+
+    def __init__(self, store: PostgresSessionStore, turn: ConversationTurn | None = None) -> None:
+        """Without a turn the process is started before its conversation is known."""
+        self._store = store
+        self._session_id = new_uuid() if turn is None else turn.conversation.session_id
+        self._writer = CliSessionStore(store, self._session_id)
+        self._entries: Sequence[TranscriptEntry] = ()
+        self.turn: ConversationTurn | None = None
+        """The last turn, without transcript and prompt: with a parked process they would stay in memory."""
+        if turn is not None:
+            self._entries = () if turn.is_first else turn.entries
+            self.start_turn(turn)
+
+    def start_turn(self, turn: ConversationTurn) -> None:
+        """Store what the CLI adds as part of this turn."""
+        self.turn = replace(turn, prompt=InitialPrompt("", ""), entries=())
+        self._writer.attach(turn.conversation.transcript, turn.run, turn.state)
+
+    def end_turn(self) -> None:
+        """Store nothing until the next turn."""
+        self._writer.detach()
+
+    @property
+    def state(self) -> TranscriptState | None:
+        """The transcript's state if the CLI's context is what is stored; None if it cannot be."""
+        return None if self._writer.unexpected else self._writer.state
 
     def write_transcript(self, directory: RunDirectory) -> None:
         """Write the transcript where the CLI will look for it."""
-        if has_user_entries(self._entries):
+        if self._entries:
             path = self._path(directory)
             path.parent.mkdir(parents=True)
             path.write_text("".join(f"{json.dumps(entry.line)}\n" for entry in self._entries), "utf-8")
+            self._entries = ()
 
     def configure(self, options: ClaudeAgentOptions, directory: RunDirectory) -> None:
         """Make the CLI resume the session, and the SDK store what it adds."""
-        session_id = str(self._conversation.session_id)
-        if has_user_entries(self._entries):
-            options.resume = session_id
+        if self.turn is not None and not self.turn.is_first:
+            options.resume = str(self._session_id)
         else:
-            options.session_id = session_id
-        options.session_store = cast("SessionStore", RunSessionStore(self._store, self._run))
+            options.session_id = str(self._session_id)
+        options.session_store = cast("SessionStore", self._writer)
         # Lines must be stored even if the server is killed.
         options.session_store_flush = "eager"
         # The SDK looks here for what the CLI writes; the CLI itself gets it from its launcher.
@@ -100,18 +170,21 @@ class SdkSession:
 
     async def save_missed_lines(self, directory: RunDirectory) -> None:
         """Store what the SDK could not: every line the CLI wrote. Adds nothing twice."""
+        if self.turn is None:
+            return
+        transcript, run_id = self.turn.conversation.transcript, self.turn.run.run_id
         lines = await asyncio.to_thread(self._written_lines, directory)
-        entries = [TranscriptEntry(line, self._run.run_id) for line in lines if "uuid" in line]
+        entries = [TranscriptEntry(self._writer.stored(line), run_id) for line in lines if "uuid" in line]
         try:
             async with asyncio.timeout(_SAVE_TIMEOUT_S):
-                while not await self._save(entries):
+                while not await self._save(transcript, entries):
                     await asyncio.sleep(_RETRY_S)
         except TimeoutError:
-            log.error("transcript.lines_lost", run_id=self._run.run_id)  # noqa: TRY400
+            log.error("transcript.lines_lost", run_id=run_id)  # noqa: TRY400
 
-    async def _save(self, entries: Sequence[TranscriptEntry]) -> bool:
+    async def _save(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> bool:
         try:
-            await self._store.add(self._conversation.transcript, entries)
+            await self._store.add(transcript, entries)
         except Unavailable as error:
             log.warning("transcript.save_failed", reason=error.detail)
             return False
@@ -124,4 +197,4 @@ class SdkSession:
         return [json.loads(line) for line in lines]
 
     def _path(self, directory: RunDirectory) -> Path:
-        return directory.transcripts / f"{self._conversation.session_id}.jsonl"
+        return directory.transcripts / f"{self._session_id}.jsonl"

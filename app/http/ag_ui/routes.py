@@ -18,7 +18,7 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/ag-ui", tags=["ag-ui"])
 
 
 def ag_ui_input(body: Annotated[dict[str, Any], Body()]) -> AgUiInput:
-    """Validate the body."""
+    """Validate the body; in a thread, because it may be large."""
     return AgUiInput.parse(body)
 
 

@@ -34,7 +34,7 @@ APPROVALS_SINCE: Final = 6
 ChatId: TypeAlias = Annotated[str, Path(alias="chatId", pattern=STATE_KEY_PATTERN)]
 
 
-def supports_approvals(
+async def supports_approvals(
     header: Annotated[
         int | None,
         Header(

@@ -158,7 +158,7 @@ class RunCommands:
             return
         # A copy: a command that is answered during the query may still be read as unanswered.
         in_progress = frozenset(self._in_progress)
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             waiting = await commands_for(
                 reader, self._process_id, besides=in_progress, limit=_COMMANDS_AT_ONCE
             )

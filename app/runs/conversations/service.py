@@ -1,6 +1,7 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from app.conversations.history import ConversationHistory
@@ -43,6 +44,12 @@ class ConversationBusy(Conflict):
     code = "session_busy"
 
 
+class ConversationOfOtherExecutor(Conflict):
+    """This conversation belongs to another executor: use a graph of that one, or another conversation."""
+
+    code = "session_of_other_executor"
+
+
 class ConversationFull(Conflict):
     """This conversation has reached its maximum size; start another one, or fork an earlier part of it."""
 
@@ -59,6 +66,22 @@ class NothingToFork(Conflict):
     """The conversation contains no messages, or none of that run."""
 
     code = "nothing_to_fork"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenTurn:
+    """A run's place in a conversation."""
+
+    conversation: Conversation
+    earlier: Sequence[RunKey]
+    """The runs before it that have not ended."""
+    replaces: bool
+    """Whether it cancels them."""
+
+    @property
+    def to_cancel(self) -> Sequence[RunKey]:
+        """The runs that it cancels."""
+        return self.earlier if self.replaces else ()
 
 
 class ConversationService:
@@ -121,6 +144,7 @@ class ConversationService:
             state_key=new_key or str(new_uuid()),
             session_id=await self._history.fork(conversation, point.entry_id),
             title=conversation.title,
+            executor=conversation.executor,
             turns=0,
             forked_from=state_key,
             forked_at=point.run_id,
@@ -185,20 +209,26 @@ class ConversationService:
 
     async def take_turn(
         self, tx: Transaction, caller: Principal, state_key: str, *, request: GraphRunRequest
-    ) -> tuple[Conversation, list[RunKey]]:
-        """Add a turn to a conversation; returns it and the runs to cancel for it.
+    ) -> TakenTurn:
+        """Add a turn to a conversation.
 
-        Raises `ConversationFull`, `ConversationBusy` (with `onConflict: reject`), and `ScopeMissing` if the
-        caller may not read the conversation, whose content the agent could reveal.
+        Raises `ConversationOfOtherExecutor`, `ConversationFull`, `ConversationBusy` (with `onConflict:
+        reject`), and `ScopeMissing` if the caller may not read the conversation, whose content the agent
+        could reveal.
         """
-        conversation = await take_turn(tx, caller.account_id, state_key, title=_title(request))
+        executor, _, _ = request.graph_id.partition(":")
+        conversation = await take_turn(
+            tx, caller.account_id, state_key, title=_title(request), executor=executor
+        )
         await _require_reading(tx, conversation, caller)
+        if conversation.executor != executor:
+            raise ConversationOfOtherExecutor
         if await transcript_bytes(tx, conversation.transcript) >= self._max_bytes:
             raise ConversationFull
         earlier = await unfinished_turns(tx, conversation, before=conversation.turns)
         if earlier and request.on_conflict == "reject":
             raise ConversationBusy
-        return conversation, earlier if request.on_conflict == "interrupt" else []
+        return TakenTurn(conversation, earlier, replaces=request.on_conflict == "interrupt")
 
     async def _get(self, account_id: AccountId, state_key: str) -> Conversation:
         async with self._database.snapshot() as reader:

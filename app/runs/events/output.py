@@ -66,6 +66,11 @@ class RunOutput:
                 return await self._publish_output(event)
         return None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes its events take."""
+        return self._bytes
+
     def final(self) -> GraphFinal:
         """The result of the run; without an answer it contains the last message as far as it was sent."""
         answer = None if self._limit_exceeded else self._answer

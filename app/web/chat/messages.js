@@ -25,6 +25,7 @@ const API_ERRORS = {
   insufficient_credits: RUN_ERRORS.insufficient_credits,
   queue_full: "Too many runs are waiting. Try again in a moment.",
   session_busy: "A run of this conversation has not ended yet. Stop it first.",
+  session_of_other_executor: "This conversation belongs to another executor. Choose one of its graphs.",
   session_not_found: "There is no such conversation, or it was deleted.",
   run_not_found: "There is no such run.",
   graph_not_found: "This graph does not exist any more. Choose another.",

@@ -17,7 +17,9 @@ from app.bootstrap.services import Services
 from app.cli.serve import listen, served, url_of
 from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import RecordedMessage, Simulator
+from tests.e2e.agents import CLAUDE, named
 from tests.e2e.office import Office, office
+from tests.e2e.parking import idle_pid_files
 from tests.e2e.races.programs import Run, answer, marks, run_of
 from tests.e2e.stories import KEY, PROVIDER_KEY, the_settings
 
@@ -30,7 +32,7 @@ permission_modes: [plan, dontAsk, bypassPermissions]
 ---
 Do as you are told.
 """
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 """Every program has come to its end within this time."""
 
 _PULSE_S = 0.4
@@ -46,8 +48,9 @@ class Door:
     directory: Path
 
     def run_folders(self) -> list[Path]:
-        """What runs have left behind."""
-        return list(self.directory.glob("data/runs/server-*/run-*"))
+        """What runs have left behind, besides the folders of idle processes."""
+        idle = {path.parent for path in idle_pid_files(self.services)}
+        return [path for path in self.directory.glob("data/runs/server-*/run-*") if path not in idle]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,10 @@ class Asked:
 class Arena:
     """Holds races one after the other."""
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, agent: str) -> None:
         self.database_url = database_url
-        self.simulator = Simulator(self._answer, accepted_keys=frozenset({PROVIDER_KEY}))
+        self.agent = agent
+        self.simulator = Simulator(named(agent, self._answer), accepted_keys=frozenset({PROVIDER_KEY}))
         self.doors: list[Door] = []
         self.asked: list[Asked] = []
         self.overlaps: list[str] = []
@@ -117,10 +121,16 @@ def _speaks(message: RecordedMessage) -> bool:
 
 @asynccontextmanager
 async def an_arena(
-    directory: Path, database_url: str, *, doors: int, redis_url: str | None = None
+    directory: Path,
+    database_url: str,
+    *,
+    doors: int,
+    redis_url: str | None = None,
+    idle: int = 0,
+    agent: str = CLAUDE,
 ) -> AsyncIterator[Arena]:
     """Open the doors."""
-    arena = Arena(database_url)
+    arena = Arena(database_url, agent)
     graphs = directory / "graphs"
     graphs.mkdir(exist_ok=True)
     (graphs / "racer.md").write_text(_HEAD)
@@ -136,6 +146,7 @@ async def an_arena(
                 RUNTALLY_TOOLS="tests.e2e.office",
                 RUNTALLY_GRAPHS_DIR=graphs,
                 RUNTALLY_MAX_CONCURRENT_RUNS=3,
+                RUNTALLY_IDLE_PROCESSES=idle,
             )
             sock = stack.enter_context(listen("127.0.0.1", 0))
             services = await stack.enter_async_context(served(chosen, sock))

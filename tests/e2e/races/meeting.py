@@ -10,6 +10,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from structlog.testing import capture_logs
 
+from tests.e2e.agents import CLAUDE
 from tests.e2e.races.arena import Arena, an_arena
 from tests.e2e.races.programs import PROGRAMS, Program
 from tests.e2e.races.race import Race
@@ -20,16 +21,25 @@ Hold: TypeAlias = Callable[[Program], list[str]]
 
 @contextmanager
 def an_open_arena(
-    directory: Path, database_url: str, *, doors: int, redis_url: str | None = None
+    directory: Path,
+    database_url: str,
+    *,
+    doors: int,
+    redis_url: str | None = None,
+    idle: int = 0,
+    agent: str = CLAUDE,
 ) -> Iterator[Hold]:
-    """Yield what holds one race and says what was wrong."""
+    """Yield what holds one race and says what was wrong; each server keeps so many idle processes."""
     # Not the thread's loop: that belongs to whoever runs the tests.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         stop = asyncio.Event()
 
         async def keep(ready: "asyncio.Future[Arena]") -> None:
             try:
-                async with an_arena(directory, database_url, doors=doors, redis_url=redis_url) as arena:
+                opening = an_arena(
+                    directory, database_url, doors=doors, redis_url=redis_url, idle=idle, agent=agent
+                )
+                async with opening as arena:
                     ready.set_result(arena)
                     await stop.wait()
             except BaseException as error:

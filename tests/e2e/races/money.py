@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from app.simulator.script import Reply
 from app.simulator.server import RecordedMessage
 from app.usage import TokenUsage
 from tests.e2e.races.arena import Arena, rows
+from tests.e2e.races.placeholders import is_placeholder, may_hang_up, placeholders_of
 from tests.e2e.races.race import Race
 from tests.e2e.races.story import Ended
 from tests.e2e.the_bill import bill, wire
@@ -31,15 +32,14 @@ def differences(race: Race, runs: Sequence[Ended]) -> Iterator[str]:
     """One receipt for each message, by the run that asked for it, with its own numbers."""
     sent = {message.message_id: message for message in race.arena.simulator.sent}
     owed = wire(sent.values())
-    charged = bill(receipt for run in runs for receipt in run.receipts)
+    charged = bill(receipt for run in runs for receipt in run.receipts if not is_placeholder(receipt))
     shown = _shown(runs)
-    stopped = {run.run_id for run in runs if run.shown["status"] == "cancelled"}
-    cut = _of(race, stopped) | {name for name, message in sent.items() if message.disconnected}
+    cut = _cut_short(race, runs, sent)
     for name in set(charged) - set(owed):
         yield f"{name} was charged and never sent"
     for name, expected in owed.items():
         if name not in charged:
-            # Of a run that was stopped it may have come when nobody read any more.
+            # Nobody may have read any more when it came; `placeholders` finds its prompt charged.
             if name in shown or name not in cut:
                 yield f"{name} was sent and not charged: {sent[name]}"
         elif charged[name] != expected and not _is_part(charged[name], sent[name], cut=name in cut):
@@ -48,6 +48,13 @@ def differences(race: Race, runs: Sequence[Ended]) -> Iterator[str]:
             yield f"{name}: charged {charged[name]}, and {words} words were shown"
     for run in runs:
         yield from _of_others(race, run)
+        yield from placeholders_of(race, run, sent)
+
+
+def _cut_short(race: Race, runs: Sequence[Ended], sent: Mapping[str, RecordedMessage]) -> set[str]:
+    """The messages that may not have been read to their end."""
+    hung_up = {run.run_id for run in runs if may_hang_up(race, run)}
+    return _of(race, hung_up) | {name for name, message in sent.items() if message.disconnected}
 
 
 def _shown(runs: Sequence[Ended]) -> dict[str, str]:
@@ -60,7 +67,8 @@ def _shown(runs: Sequence[Ended]) -> dict[str, str]:
 
 
 def _of_others(race: Race, run: Ended) -> Iterator[str]:
-    for name in {receipt["usageUnitId"] for receipt in run.receipts} - _of(race, {run.run_id}):
+    charged = {receipt["usageUnitId"] for receipt in run.receipts if not is_placeholder(receipt)}
+    for name in charged - _of(race, {run.run_id}):
         yield f"{run.run_id} pays for {name}, another's"
     billing = run.shown["billing"]
     if billing["meters"] and billing["meters"]["gateway"] != billing["receipts"]:

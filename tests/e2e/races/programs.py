@@ -134,7 +134,13 @@ def answer(spoken: HistoryTurn | None, run_id: str, turn: int) -> Answer:
     match spoken:
         case Say(words, after_ms, pause_ms):
             text = " ".join([name, *("word" for _ in range(words))])
-            return Reply([Text(text)], headers_delay_s=after_ms / 1000, delta_delay_s=pause_ms / 1000)
+            return Reply(
+                [Text(text)],
+                # A receipt is never for less than what was shown.
+                final_usage={"output_tokens": max(20, words + 1)},
+                headers_delay_s=after_ms / 1000,
+                delta_delay_s=pause_ms / 1000,
+            )
         case Call(tools):
             return Reply([Text(name), *(_call(tool, f"{name}/{n}") for n, tool in enumerate(tools))])
         case Fail(status):

@@ -11,8 +11,8 @@ from tests.e2e.races.arena import PATIENCE_S, Arena
 from tests.e2e.races.programs import Act, Program, Run, prompt
 from tests.e2e.stories import events_only
 
-CALL_S = 20.0
-"""Every request but those that wait for a run is answered within this time, also on a busy machine."""
+CALL_S = 60.0
+"""Every request is answered, and every run has ended, within this time, also on a very busy machine."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Race:
         run = self.runs[run_id]
         body: dict[str, Any] = {
             "runId": run_id,
-            "graphId": "claude_agents:racer",
+            "graphId": f"{self.arena.agent}:racer",
             "messages": [{"role": "user", "content": prompt(run_id, "go")}],
             "limits": {"timeoutS": CALL_S},
         }

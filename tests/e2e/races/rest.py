@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from app.streams.memory import MemoryEventLog
+from tests.e2e.parking import idle_pids
 from tests.e2e.races.arena import Arena, Door, rows
 from tests.e2e.stories import cli_processes
 
@@ -24,11 +25,16 @@ async def unrest(arena: Arena) -> AsyncIterator[str]:
     except TimeoutError:
         for row in await rows(arena, going):
             yield f"{row['run_id']} stays {row['status']}"
-    looks: list[Callable[[], Iterable[Any]]] = [cli_processes]
+    looks: list[Callable[[], Iterable[Any]]] = [partial(_busy_processes, arena)]
     looks += [partial(_held, door) for door in arena.doors]
     for look in looks:
         if stays := await _what_stays(look):
             yield f"{stays} stay"
+
+
+def _busy_processes(arena: Arena) -> list[Any]:
+    idle = {pid for door in arena.doors for pid in idle_pids(door.services)}
+    return [process for process in cli_processes() if process.pid not in idle]
 
 
 def _held(door: Door) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from app.simulator.script import ApiRequest
 from tests.e2e.races.arena import rows
 from tests.e2e.races.programs import Act
 from tests.e2e.races.race import Race
@@ -62,11 +63,20 @@ def _order(race: Race, runs: Mapping[str, Ended], earlier: Any, later: Any) -> I
         yield f"{then} goes on after {before}, out of turn"
     first = {asked.run_id: asked for asked in reversed(race.arena.asked)}
     if before in first and then in first:
-        heard = str(first[then].request.messages)
-        known = [f"<run {before}> go"]
-        if runs[before].shown["final"]["ok"]:
-            known.append(runs[before].shown["final"]["content"])
-        yield from (f"{then} does not know of {before}: {text!r}" for text in known if text not in heard)
+        request, final = first[then].request, runs[before].shown["final"]
+        if f"<run {before}> go" not in str(request.messages):
+            yield f"{then} does not know what {before} was asked"
+        if final["ok"] and final["content"] not in _said(request):
+            yield f"{then} does not know what {before} said: {final['content']!r}"
+
+
+def _said(request: ApiRequest) -> str:
+    """Everything the model has said in a conversation; an answer may consist of several messages."""
+    spoken = [message["content"] for message in request.messages if message["role"] == "assistant"]
+    return "".join(
+        content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
+        for content in spoken
+    )
 
 
 def _strays(race: Race) -> Iterator[str]:

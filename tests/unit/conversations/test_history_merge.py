@@ -60,6 +60,27 @@ def test_a_question_that_was_never_answered_may_be_followed_by_another() -> None
     assert new_messages([a_message("user", "first"), a_message("user", "second"), new], stored) == [new]
 
 
+@pytest.mark.parametrize("seen", [(), ("a",), ("b",), ("a", "b")])
+def test_a_text_that_was_cut_off_before_the_client_saw_it_may_be_missing(seen: tuple[str, ...]) -> None:
+    texts = [("user", "one"), ("assistant", "a"), ("user", "two"), ("assistant", "b"), ("user", "three")]
+    stored = [a_turn(f"{role}_message", text, partial=text in "ab") for role, text in texts]  # type: ignore[arg-type]
+    posted = [a_message(role, text) for role, text in texts if role == "user" or text in seen]
+    new = a_message("user", "new")
+
+    assert new_messages([*posted, new], stored) == [new]
+    assert new_messages([*posted[-1:], new], stored) == [new]
+    for index in range(len(posted)):
+        changed = [*posted[:index], a_message(posted[index].role, "else"), *posted[index + 1 :], new]
+        with pytest.raises(HistoryConflict):
+            new_messages(changed, stored)
+
+
+def test_a_whole_text_may_not_be_missing() -> None:
+    stored = conversation_of([("one", ["a"]), ("two", ["b"])])
+    with pytest.raises(HistoryConflict):
+        new_messages([a_message("user", text) for text in ("one", "two", "new")], stored)
+
+
 def conversation_of(turns: list[tuple[str, list[str]]]) -> list[ConversationMessage]:
     stored: list[ConversationMessage] = []
     for question, answers in turns:

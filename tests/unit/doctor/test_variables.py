@@ -27,11 +27,12 @@ def test_an_unknown_variable_is_reported_without_a_suggestion() -> None:
     assert message({"RUNTALLY_XYZZY": "1"}) == ["RUNTALLY_XYZZY is not a setting"]
 
 
-def test_prompt_caching_cannot_be_set() -> None:
-    (text,) = message({"RUNTALLY_PROMPT_CACHE_TTL": "1h"})
+def test_what_is_cached_cannot_be_set() -> None:
+    (text,) = message({"RUNTALLY_PROMPT_CACHING": "1"})
     (of_the_cli,) = message({"DISABLE_PROMPT_CACHING": "1"})
 
     assert "the CLI decides what is cached" in text
+    assert message({"RUNTALLY_PROMPT_CACHE_TTL": "1h"}) == []
     assert of_the_cli.endswith("DISABLE_PROMPT_CACHING")
 
 

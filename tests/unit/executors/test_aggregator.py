@@ -22,7 +22,7 @@ class Parrot:
         if self.failure is not None:
             raise self.failure
 
-    def preview(self, request: GraphRunRequest, _plan: RunPlan) -> Preview:
+    async def preview(self, request: GraphRunRequest, _plan: RunPlan) -> Preview:
         self.requests.append(request)
         return Preview(system_prompt=self.word, prompt=[], options={})
 
@@ -55,13 +55,13 @@ async def test_a_provider_without_an_executor_is_not_found() -> None:
         await aggregator.run(a_request("other:planner"), a_context())
 
 
-def test_a_preview_comes_from_the_executor_that_would_run_it() -> None:
+async def test_a_preview_comes_from_the_executor_that_would_run_it() -> None:
     agents, messages = Parrot("agents"), Parrot("messages")
     aggregator = ExecutorAggregator({"claude_agents": agents, "messages": messages})
-    assert aggregator.preview(a_request("messages:planner"), a_plan()).system_prompt == "messages"
+    assert (await aggregator.preview(a_request("messages:planner"), a_plan())).system_prompt == "messages"
     assert not agents.requests
     with pytest.raises(GraphNotFound):
-        aggregator.preview(a_request("other:planner"), a_plan())
+        await aggregator.preview(a_request("other:planner"), a_plan())
 
 
 async def test_the_aggregator_is_an_executor_itself() -> None:

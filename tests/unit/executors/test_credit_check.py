@@ -1,5 +1,6 @@
 """What a run may spend when the ledger answers late, or not at all."""
 
+import asyncio
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.db import StatementFailed
 from app.errors import Unavailable
-from app.executors.credit_check import CreditCheck
+from app.executors.credit_check import UNLIMITED_FOR_S, CreditCheck, LedgerTurns
 from app.gateway.call import CallCost, Refusal
 from app.ids import MessageId, RunId, new_uuid
 from app.usage import TokenUsage, UsageFact
@@ -33,12 +34,24 @@ FACT = UsageFact(
 
 
 def a_check(
-    directory: Path, *answers: int | Exception | None, reserved: int | None = None, wait_s: float = 0
+    directory: Path,
+    *answers: int | Exception | None,
+    reserved: int | None = None,
+    unlimited_at: float | None = None,
+    wait_s: float = 0,
+    turns: LedgerTurns | None = None,
 ) -> tuple[CreditCheck, Ledger, ReceiptQueue]:
     prices, ledger = PriceList(), Ledger(*answers)
     receipts = ReceiptQueue(Journal(directory, new_uuid()), prices)
-    plan = replace(PLAN, reserved=reserved)
-    check = CreditCheck(plan, receipts=receipts, ledger=ledger, prices=prices, ledger_wait_s=wait_s)
+    plan = replace(PLAN, reserved=reserved, unlimited_at=unlimited_at)
+    check = CreditCheck(
+        plan,
+        receipts=receipts,
+        ledger=ledger,
+        prices=prices,
+        turns=turns or LedgerTurns(),
+        ledger_wait_s=wait_s,
+    )
     return check, ledger, receipts
 
 
@@ -99,3 +112,52 @@ async def test_what_others_have_spent_is_not_there(tmp_path: Path) -> None:
 
     assert await of(check, 2, 2) == "credit"
     assert ledger.reservations == [(2 * DOLLAR, 2 * DOLLAR, 3 * DOLLAR)] * 2
+
+
+@pytest.mark.parametrize(("age_s", "checks"), [(0.0, 0), (UNLIMITED_FOR_S + 1, 1)])
+async def test_the_answer_at_acceptance_is_used_as_long_as_any_other(
+    tmp_path: Path, age_s: float, checks: int
+) -> None:
+    """The account had no limit when the run was accepted; it may have waited in the queue since."""
+    accepted_at = asyncio.get_running_loop().time() - age_s
+    check, ledger, _ = a_check(tmp_path, 0, 0, unlimited_at=accepted_at)
+
+    assert await of(check, 1) == ("credit" if checks else None)
+    assert len(ledger.reservations) == 2 * checks
+
+
+async def test_a_run_of_which_nothing_is_known_needs_an_answer(tmp_path: Path) -> None:
+    check, ledger, _ = a_check(tmp_path, 0, 0)
+
+    assert await of(check, 1) == "credit"
+    assert len(ledger.reservations) == 2
+
+
+async def test_only_a_run_that_needs_an_answer_waits_for_many_others(tmp_path: Path) -> None:
+    turns = LedgerTurns()
+    unlimited, _, _ = a_check(
+        tmp_path / "unlimited",
+        unlimited_at=asyncio.get_running_loop().time() - UNLIMITED_FOR_S - 1,
+        wait_s=60,
+        turns=turns,
+    )
+    unknown, ledger, _ = a_check(tmp_path / "unknown", 2 * DOLLAR, wait_s=60, turns=turns)
+
+    async with turns.take(PLAN.run.account_id, until=asyncio.get_running_loop().time()):
+        waiting = asyncio.create_task(of(unknown, 1))
+        assert await of(unlimited, 1) is None
+        assert not waiting.done()
+        assert ledger.reservations == []
+
+    assert await waiting is None
+    assert len(ledger.reservations) == 1
+
+
+async def test_a_turn_that_never_comes_is_no_call(tmp_path: Path) -> None:
+    turns = LedgerTurns()
+    check, ledger, _ = a_check(tmp_path, turns=turns)
+
+    async with turns.take(PLAN.run.account_id, until=asyncio.get_running_loop().time()):
+        assert await of(check, 1) == "database"
+
+    assert ledger.reservations == []

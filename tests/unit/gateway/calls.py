@@ -17,7 +17,7 @@ from app.usage import TokenUsage
 
 MODEL = "claude-haiku-5-5"
 SOON_S = 0.02
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 FAR_S = 60.0
 
 
@@ -28,6 +28,11 @@ class Billing:
     refusal: Refusal | None = None
     noted: list[tuple[str, str]] = field(default_factory=list)
     requested: list[tuple[int, int]] = field(default_factory=list)
+    priced: list[str] = field(default_factory=list)
+
+    def cost_of(self, message: MessageUsage) -> Decimal:
+        self.priced.append(message.message_id)
+        return Decimal(message.usage.total_tokens)
 
     async def check_credit(self, under_way: CallCost) -> Refusal | None:
         self.requested.append((int(under_way.maximum), int(under_way.minimum)))
@@ -43,7 +48,7 @@ class Billing:
         self, check_credit: Callable[[CallCost], Awaitable[Refusal | None]] | None = None
     ) -> MeteringHooks:
         return MeteringHooks(
-            cost_of=lambda message: Decimal(message.usage.total_tokens),
+            cost_of=self.cost_of,
             most_cost_of=lambda _model, usage, _speed: Decimal(usage.total_tokens),
             check_credit=check_credit or self.check_credit,
             on_start=self.open,

@@ -76,6 +76,20 @@ async def test_a_budget_that_is_reached_lets_nothing_through(
     assert await refusal_of(channel) == "budget"
 
 
+async def test_each_message_is_priced_once_and_again_only_if_it_changes(billing: Billing) -> None:
+    channel = a_channel(billing, max_budget_usd=Decimal(40))
+    await answered(channel, a_message(1), a_message(2))
+    assert not channel.budget_exhausted
+    billing.priced.clear()
+
+    assert not any(channel.budget_exhausted for _ in range(10))
+    assert billing.priced == []
+    channel.close_message(a_message(2, tokens=30))
+
+    assert channel.budget_exhausted
+    assert billing.priced == ["msg_2"]
+
+
 async def test_a_partial_message_uses_the_budget_too(billing: Billing) -> None:
     channel = a_channel(billing, max_total_tokens=20)
 

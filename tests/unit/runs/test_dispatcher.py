@@ -242,3 +242,52 @@ def test_without_a_queue_one_account_is_refused_while_others_get_a_slot() -> Non
         with pytest.raises(QueueFull), dispatcher.admission(ACME):
             pass
         stack.enter_context(dispatcher.admission(UMBRELLA))
+
+
+async def test_a_claimed_slot_is_held_until_its_run_ends() -> None:
+    traffic = Traffic(concurrent=1)
+    holder = SlotHolder(ACME, ApiKeyId(ACME))
+    with traffic.dispatcher.claim(holder) as claim:
+        await traffic.arrive(ACME, "waits")
+        claim.is_used = claim.has_slot
+    assert traffic.started == []
+
+    async with traffic.dispatcher.acquire(holder, asyncio.Event(), on_wait=never, is_claimed=True):
+        await settled()
+        assert traffic.started == []
+    await settled()
+
+    assert (claim.has_slot, traffic.started) == (True, ["waits"])
+    await traffic.depart("waits")
+
+
+async def test_a_claim_that_is_not_used_gives_its_slot_to_a_run_that_waits() -> None:
+    traffic = Traffic(concurrent=1)
+    with traffic.dispatcher.claim(SlotHolder(ACME, ApiKeyId(ACME))):
+        await traffic.arrive(UMBRELLA, "waits")
+        assert traffic.started == []
+
+    await settled()
+
+    assert traffic.started == ["waits"]
+    await traffic.depart("waits")
+
+
+async def test_no_claim_takes_a_slot_that_is_held_or_reserved() -> None:
+    dispatcher = RunDispatcher(Capacity(2, 100, 1, 1))
+    first, same, other = (SlotHolder(each, ApiKeyId(each)) for each in (ACME, ACME, UMBRELLA))
+
+    with (
+        dispatcher.claim(first) as taken,
+        dispatcher.claim(same) as beyond_its_share,
+        dispatcher.claim(other, wanted=False) as not_wanted,
+        dispatcher.claim(other) as last,
+        dispatcher.claim(SlotHolder(INITECH, ApiKeyId(INITECH))) as too_late,
+    ):
+        granted = [each.has_slot for each in (taken, beyond_its_share, not_wanted, last, too_late)]
+
+    assert granted == [True, False, False, True, False]
+
+
+async def never(_position: int) -> None:
+    raise AssertionError

@@ -1,8 +1,11 @@
-"""CliProcess: one CLI process of one run, from its start to its cleanup.
+"""CliProcess: one CLI process, from its start to its cleanup.
 
 One task owns the SDK client from connect to disconnect, because the SDK's cancel scopes belong to one
 task. It drains the client's messages into a buffer without ever waiting: a hundred unread messages
 would block even the SDK's interrupt. A CLI that sends messages faster than they are processed is killed.
+
+A process serves one run and ends with its last result, unless it `stays`: then it is idle until `begin_run`
+or `discard`.
 """
 
 import asyncio
@@ -10,9 +13,10 @@ import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 import psutil
@@ -23,13 +27,13 @@ from claude_agent_sdk import (
     Message,
     MirrorErrorMessage,
     ResultMessage,
+    SystemMessage,
 )
 from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.concurrency.offload import SMALL_BYTES
+from app.executors.claude_agent.process.cli_run import CliRun, UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.process.message_buffer import MessageBuffer
-from app.executors.claude_agent.process.pending_messages import PendingMessages
 from app.executors.claude_agent.process.sanitizer import sanitize
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.inbox import RunEnded
@@ -40,13 +44,15 @@ from app.serialization.storable import storable
 log = structlog.get_logger(__name__)
 
 
-UserContent: TypeAlias = str | list[dict[str, Any]]
-"""The content of a user message: a text, or content blocks."""
-
 INTERRUPT_GRACE_S = 2.0
 """How long an interrupted CLI may take to send its last numbers before it is killed."""
 
 INTERRUPT_RETRY_S = 0.25
+WARM_UP_S = 30.0
+"""How long a CLI may take to warm up before it is ended."""
+
+_NOT_RUNNING = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED}
+
 STDERR_LINES = 20
 STDERR_CHARS = 1_000
 """Limit of a line of standard error; the rest is dropped."""
@@ -68,7 +74,7 @@ class StderrTail:
 
 
 class CliProcess:
-    """The CLI of one run."""
+    """A CLI that runs, or is being started."""
 
     def __init__(
         self,
@@ -79,83 +85,122 @@ class CliProcess:
         reads_usage_baseline: bool = False,
         before_cleanup: Callable[[RunDirectory], Awaitable[None]] | None = None,
         sandbox: RunningSandbox | None = None,
+        stays: bool = False,
+        start_slot: AbstractAsyncContextManager[object] | None = None,
+        warm_up: AbstractContextManager[None] | None = None,
+        warm_up_s: float = WARM_UP_S,
         interrupt_grace_s: float = INTERRUPT_GRACE_S,
         interrupt_retry_s: float = INTERRUPT_RETRY_S,
     ) -> None:
         """`reads_usage_baseline`: get the CLI's usage totals before the first prompt.
 
         `before_cleanup` is called with the directory if the SDK could not store the transcript.
-        `sandbox` is the sandbox the CLI is started in.
+        `sandbox` is the sandbox the CLI is started in. `stays`: it does not end with a run's last result.
+        `start_slot` is held while it starts. `warm_up` is entered while it answers a question that leaves
+        nothing behind, which it gets if it has no run once it has started.
         """
         self.stderr = stderr or StderrTail()
+        self.stays = stays
         self._client = client
         self._directory = directory
         self._reads_usage_baseline = reads_usage_baseline
-        self.usage_baseline: dict[str, Any] = {}
-        """By model: the totals of its earlier runs, with which a resumed conversation starts."""
         self._before_cleanup = before_cleanup
         self._sandbox = sandbox
+        self._start_slot = start_slot or nullcontext()
+        self._warm_up, self._warm_up_s = warm_up, warm_up_s
         self._interrupt_grace_s, self._interrupt_retry_s = interrupt_grace_s, interrupt_retry_s
         self._mirror_failed = False
+        self._disturbed = False
+        """Whether something happened after which its context may differ from what is stored."""
         self.killed = False
         """Whether we killed it."""
         self.exited = asyncio.Event()
         """Set when the process has ended and its directory is removed."""
-        self._buffer = MessageBuffer()
-        self._pending = PendingMessages()
-        self._outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._run = CliRun({})
+        self._usage: Mapping[str, Any] = {}
+        """By model: its totals at the last result."""
+        self._connected = False
+        self._sending: asyncio.Task[None] | None = None
+        self._send_failure: Exception | None = None
         self._stopping = False
-        self._prompted = asyncio.Event()
-        self._turn_started = asyncio.Event()
-        self._turn_ended = asyncio.Event()
-        self.responded = asyncio.Event()
-        """Set when it has sent its first message, or will send none."""
-        self._finished = asyncio.Event()
+        self._ended = False
+        """Whether it is ending or has ended."""
         self._owner: asyncio.Task[None] | None = None
         self._owner_runs = False
 
     def start(self) -> asyncio.Task[None]:
         """Start it; the caller must wait for the task, which ends when everything is cleaned up."""
-        self._owner = asyncio.create_task(self._run())
+        self._owner = asyncio.create_task(self._own())
         return self._owner
+
+    def begin_run(self) -> None:
+        """Serve the caller's run from now on; the run before it, if any, has finished."""
+        self._run = CliRun(self._usage)
+        self._warm_up = None
+        if self._connected:
+            self._start_sending()
+
+    @property
+    def reusable(self) -> bool:
+        """Whether its run has ended by itself, so that it could serve another run of its conversation."""
+        disturbed = self._disturbed or self._mirror_failed or self._stopping or self.killed
+        return self.stays and self._run.finished.is_set() and not disturbed and self.alive
+
+    @property
+    def usage_baseline(self) -> Mapping[str, Any]:
+        """By model: the CLI's totals before the current run."""
+        return self._run.usage_baseline
+
+    @property
+    def responded(self) -> asyncio.Event:
+        """Set when it has sent its first message of the current run, or will send none."""
+        return self._run.responded
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None before its launcher has written it and after its cleanup."""
+        try:
+            return int(self._directory.pid_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs or is being started."""
-        if self._finished.is_set():
-            return False
+        """Whether the process runs or is being started; one that was stopped (SIGSTOP) does not."""
+        # A process that has ended exists until the event loop has read its exit code.
+        return not self._ended and self._status not in _NOT_RUNNING
+
+    @property
+    def _status(self) -> str | None:
+        """As the operating system calls it; None while it is being started."""
+        if (pid := self.pid) is None:
+            return None
         try:
-            process = psutil.Process(int(self._directory.pid_file.read_text()))
-            # A process that has ended exists until the event loop has read its exit code.
-            return process.status() != psutil.STATUS_ZOMBIE
+            return str(psutil.Process(pid).status())
         except psutil.NoSuchProcess:
-            return False
-        except (FileNotFoundError, ValueError):
-            # The launcher has not written it yet.
-            return True
+            return str(psutil.STATUS_DEAD)
 
     def discard(self) -> None:
-        """End a process that was never sent a prompt."""
+        """End a process that serves no run."""
         self._stopping = True
-        # A task that is cancelled before its first step would clean up nothing.
-        if self._owner is not None and self._owner_runs:
+        # A task that is cancelled before its first step would clean up nothing, and one that is cancelled
+        # during its cleanup would not finish it.
+        if self._owner is not None and self._owner_runs and not self._ended:
+            self._ended = True
             self._owner.cancel()
 
-    async def _run(self) -> None:
-        """Connect, wait for a prompt, drain to the last result, disconnect, clean up."""
+    async def _own(self) -> None:
+        """Connect, serve runs, disconnect, clean up."""
         self._owner_runs = True
         failure: Exception | None = None
         try:
             if not self._stopping:
-                await self._converse()
+                await self._serve()
         except Exception as error:  # noqa: BLE001 - `messages` raises it, whatever it is
             failure = error
         finally:
-            self._stopping = True
-            self.responded.set()
-            self._turn_ended.set()
-            self._finished.set()
-            self._buffer.end(failure)
+            self._stopping = self._ended = True
+            self._run.finish(failure or self._send_failure)
             with anyio.CancelScope(shield=True):
                 try:
                     await self._disconnect()
@@ -164,23 +209,14 @@ class CliProcess:
 
     def send(self, message_id: str, content: UserContent, *, priority: Priority | None = None) -> None:
         """Send the agent a user message, now or once it is connected; raises `RunEnded`."""
-        if self._stopping:
+        if self._stopping or self._run.finished.is_set():
             raise RunEnded
-        self._pending.add(message_id)
-        self._outbox.put_nowait(
-            {
-                "type": "user",
-                "uuid": message_id,
-                "message": {"role": "user", "content": content},
-                "parent_tool_use_id": None,
-                **({} if priority is None else {"priority": priority}),
-            }
-        )
+        self._run.put(message_id, content, priority)
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Every message of the CLI, up to its last result. Raises `CliFailed`."""
+        """Every message of the CLI for the current run, up to its last result. Raises `CliFailed`."""
         try:
-            async for message in self._buffer.messages():
+            async for message in self._run.messages():
                 yield message
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
@@ -189,30 +225,36 @@ class CliProcess:
     @property
     def has_pending_turn(self) -> bool:
         """Whether there are messages that are not part of the current turn."""
-        return self._pending.has_next_turn
+        return self._run.pending.has_next_turn
 
     async def interrupt(self) -> None:
         """Stop the current turn; kill the CLI when that takes too long."""
-        self._turn_ended.clear()
-        await self._interrupt_until(self._turn_ended)
+        # The CLI rewrites an interrupted turn when it resumes, but not in the context it has.
+        self._disturbed = True
+        self._run.turn_ended.clear()
+        await self._interrupt_until(self._run.turn_ended)
 
     async def stop(self) -> None:
         """Take no more messages, interrupt, wait for the last result; kill the CLI if that takes too long."""
         self._stopping = True
-        await self._interrupt_until(self._finished)
+        await self._interrupt_until(self._run.finished)
 
     def kill(self) -> None:
-        """Kill a process that has not finished; the rest of its output is lost."""
-        if self._finished.is_set():
+        """Kill a process whose run has not finished; the rest of its output is lost."""
+        if self._run.finished.is_set():
             return
         self.killed = True
-        if not self._prompted.is_set():
+        if not self._run.prompted.is_set():
             self.discard()
+        self._send_kill()
+
+    def _send_kill(self) -> None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
 
-    async def _converse(self) -> None:
-        await self._client.connect()
+    async def _serve(self) -> None:
+        async with self._start_slot:
+            await self._client.connect()
         if self._stopping:
             return
         if self._sandbox is not None:
@@ -220,51 +262,86 @@ class CliProcess:
             await asyncio.to_thread(self._sandbox.enter, pid)
             self._directory.use_config(self._sandbox.config)
         if self._reads_usage_baseline:
-            self.usage_baseline = await self._read_usage()
-        await self._send_next()
-        self._prompted.set()
-        sending = asyncio.create_task(self._send_rest())
+            self._run.usage_baseline = self._usage = await self._read_usage()
+        if self._warm_up is not None:
+            await self._answer_side_question(self._warm_up)
+        self._connected = True
+        self._start_sending()
         try:
             async for message in self._client.receive_messages():
                 if self._process(sanitize(message)):
                     return
         finally:
-            sending.cancel()
+            self._stop_sending()
 
     def _process(self, message: Message) -> bool:
-        """Update the state and buffer the message; returns whether it is the last one."""
-        self.responded.set()
-        self._pending.feed(message)
-        if self._pending.any_turn_started:
-            self._turn_started.set()
+        """Update the state and buffer the message; returns whether the process has served its last run."""
+        run = self._run
         self._mirror_failed |= isinstance(message, MirrorErrorMessage)
-        if not self._buffer.put(message) and not self.killed:
-            log.error("cli.buffer_full")
+        if run.finished.is_set():
+            # Between runs nothing was requested, so nothing may be answered.
+            self._disturbed |= not isinstance(message, SystemMessage)
+            return False
+        if not run.receive(message) and not self.killed:
+            run.context.run(log.error, "cli.buffer_full")
             self.kill()
         if not isinstance(message, ResultMessage):
             return False
-        self._turn_ended.set()
-        return self._stopping or not self._pending.any_pending
+        self._usage = message.model_usage or self._usage
+        if run.pending.any_pending and not self._stopping:
+            return False
+        if not self.stays or self._stopping:
+            return True
+        run.finish()
+        self._stop_sending()
+        return False
 
     async def _read_usage(self) -> dict[str, Any]:
-        # The SDK has no public API for this; its version is pinned.
-        query = self._client._query  # noqa: SLF001
-        if query is None:
-            raise CliFailed(CliFailed.__doc__)
-        answer = await query._send_control_request({"subtype": "get_usage"})  # noqa: SLF001
+        answer = await self._request("get_usage")
         usage: dict[str, Any] = answer["session"]["model_usage"]
         return usage
 
-    async def _send_rest(self) -> None:
-        # A message with priority "now" would overtake a prompt that the CLI has not started.
-        await self._turn_started.wait()
-        # If the CLI has died, `messages` raises that.
-        with contextlib.suppress(ClaudeSDKError):
-            while True:
-                await self._send_next()
+    async def _answer_side_question(self, warm_up: AbstractContextManager[None]) -> None:
+        """Make the CLI load what its first turn needs: a side question is in no context or transcript."""
+        try:
+            with warm_up:
+                async with asyncio.timeout(self._warm_up_s):
+                    await self._request("side_question", question="Ready?")
+        except Exception as error:
+            # It ends: a call that it makes later would be that of a run.
+            log.warning("cli.warm_up_failed", error=type(error).__name__)
+            raise
 
-    async def _send_next(self) -> None:
-        message = stamp_user_message(await self._outbox.get(), verbatim_prompts=True)
+    async def _request(self, subtype: str, **fields: object) -> dict[str, Any]:
+        # The SDK has no public API for these; its version is pinned.
+        query = self._client._query  # noqa: SLF001
+        if query is None:
+            raise CliFailed(CliFailed.__doc__)
+        answer: dict[str, Any] = await query._send_control_request({"subtype": subtype, **fields})  # noqa: SLF001
+        return answer
+
+    def _start_sending(self) -> None:
+        self._stop_sending()
+        self._sending = asyncio.create_task(self._send_prompts(self._run))
+
+    def _stop_sending(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _send_prompts(self, run: CliRun) -> None:
+        try:
+            while True:
+                await self._write(await run.next_prompt())
+                run.prompted.set()
+        except ClaudeSDKError:
+            # The CLI has died: `messages` raises that.
+            return
+        except Exception as error:  # noqa: BLE001 - `messages` raises it, whatever it is
+            self._send_failure = error
+            self.discard()
+
+    async def _write(self, prompt: dict[str, Any]) -> None:
+        message = stamp_user_message(prompt, verbatim_prompts=True)
         # ASCII: some line readers end a line at U+2028.
         serialize = partial(dumps, {**message, "session_id": "default"}, ascii_only=True)
         is_small = _size_of(message["message"]["content"]) <= SMALL_BYTES
@@ -279,8 +356,8 @@ class CliProcess:
         try:
             async with asyncio.timeout(self._interrupt_grace_s):
                 while not ended.is_set():
-                    in_turn = self._pending.in_turn
-                    if self._prompted.is_set():
+                    in_turn = self._run.pending.in_turn
+                    if self._run.prompted.is_set():
                         await self._client.interrupt()
                     if in_turn:
                         # Once only: a second one could arrive late and abort the next message's turn.
@@ -294,6 +371,9 @@ class CliProcess:
             self.kill()
 
     async def _disconnect(self) -> None:
+        if self._status == psutil.STATUS_STOPPED:
+            # It would not notice that its input has ended.
+            self._send_kill()
         try:
             await self._client.disconnect()
         except ClaudeSDKError as error:

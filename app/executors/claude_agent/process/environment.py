@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from claude_agent_sdk import __version__ as sdk_version
 
@@ -50,7 +51,11 @@ _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout is longer than ours, so that ours takes effect first."""
 
-_NICENESS = 10
+_NICENESS = 4
+"""Enough for the server to come first; with more, other programs of the machine would take a CLI's turn."""
+
+CacheTtl: TypeAlias = Literal["5m", "1h"]
+"""How long the provider keeps a prompt in its cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ def cli_environment(
     longest_tool_s: float,
     options: ModelOptions,
     compacts: bool = False,
+    prompt_cache_ttl: CacheTtl = "5m",
 ) -> dict[str, str]:
     """Every variable the CLI gets. `directory` is the run's own and holds everything the CLI writes.
 
@@ -91,6 +97,7 @@ def cli_environment(
     return {
         **_common(directory, longest_tool_s, options),
         **({} if compacts else _WITHOUT_SUMMARIES),
+        "CLAUDE_CODE_PROMPT_CACHE_TTL": prompt_cache_ttl,
         "ANTHROPIC_API_KEY": token,
         "ANTHROPIC_BASE_URL": base_url,
     }

@@ -5,6 +5,7 @@ the MCP bridge and the executor report the same events to `notify_in_lean_mode`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -12,6 +13,7 @@ import structlog
 from claude_agent_sdk import HookContext, HookMatcher, Message, ResultMessage, SystemMessage
 from claude_agent_sdk.types import HookEvent, HookInput, HookJSONOutput, SyncHookJSONOutput
 
+from app.executors.port import RunPlan
 from app.serialization.storable import storable
 
 log = structlog.get_logger(__name__)
@@ -48,13 +50,18 @@ Decide: TypeAlias = Callable[[HookCall], Awaitable[SyncHookJSONOutput]]
 
 
 class SdkHooks:
-    """One run's hooks."""
+    """The hooks of a CLI, for its current run."""
 
     def __init__(self, observers: Sequence[Observer], permissions: Decide, *, full: bool) -> None:
         """`full`: the CLI itself calls them."""
         self._observers = observers
         self._permissions = permissions
         self._full = full
+        self._plan: RunPlan | None = None
+
+    def attach_run(self, plan: RunPlan | None) -> None:
+        """Calls are for this run from now on; None: for no run."""
+        self._plan = plan
 
     async def notify_in_lean_mode(self, call: HookCall) -> None:
         """Notify every observer if the CLI does not call hooks."""
@@ -94,10 +101,19 @@ class SdkHooks:
         ) -> HookJSONOutput:
             fields: Mapping[str, Any] = storable({**details})
             call = HookCall(name, storable(tool_call_id), fields.get("tool_name"), fields)
-            await self.notify(call)
-            return await self._decide(call) if name == "PreToolUse" else {}
+            with self._context_of_run():
+                if self._plan is not None:
+                    await self.notify(call)
+                return await self._decide(call) if name == "PreToolUse" else {}
 
         return call_hook
+
+    def _context_of_run(self) -> AbstractContextManager[object]:
+        """Binds log lines to the run: the SDK calls hooks in the context in which the CLI was started."""
+        plan = self._plan
+        if plan is None:
+            return nullcontext()
+        return structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id)
 
     async def _decide(self, call: HookCall) -> SyncHookJSONOutput:
         decision = await self._permissions(call)

@@ -18,7 +18,7 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/sessions", tags=["sessi
 MAX_LINES = 1000
 
 
-def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
+async def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
     if not re.fullmatch(STATE_KEY_PATTERN, state_key):
         raise ConversationNotFound
     return state_key

@@ -22,7 +22,7 @@ PING_TIMEOUT_S = 2.0
 """A part that takes longer to respond counts as unavailable."""
 
 
-def _readiness(request: Request) -> SharedResult[list[str]]:
+async def _readiness(request: Request) -> SharedResult[list[str]]:
     found: SharedResult[list[str]] = request.app.state.readiness
     return found
 

@@ -24,7 +24,7 @@ from app.usage import Origin
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/receipts", tags=["receipts"])
 
 
-def receipt_filter(
+async def receipt_filter(
     run_id: Annotated[StorableText | None, Query(alias="runId")] = None,
     graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,
     model: StorableText | None = None,

@@ -17,7 +17,7 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/usage", tags=["billing"
 MAX_SPLIT_PARTS = 50
 
 
-def usage_filter(
+async def usage_filter(
     since: Annotated[MomentParam | None, Query(alias="from")] = None,
     until: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
     graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,

@@ -1,7 +1,8 @@
 """The executor over a CLI of ours: everything real but the program, the gateway and the database."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from app.conversations.prompt_store import PromptStore
 from app.events import AiEvent
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
+from app.executors.claude_agent.launching.launcher import CliLauncher
 from app.executors.claude_agent.meters.port import RunMeter
 from app.executors.claude_agent.meters.sdk_meter import SdkMeter
 from app.executors.claude_agent.process.cli import Cli
@@ -49,6 +51,9 @@ class OwnAuth:
     def new_address(self) -> ChannelAddress:
         return ChannelAddress("token", "http://gateway/token")
 
+    def warming_up(self, at: ChannelAddress) -> AbstractContextManager[None] | None:  # noqa: ARG002
+        return nullcontext()
+
     def open_channel(
         self, plan: RunPlan, limits: ChannelLimits, hooks: MeteringHooks, *, at: ChannelAddress
     ) -> Channel:
@@ -56,6 +61,8 @@ class OwnAuth:
         return self.channel
 
     async def close_channel(self, channel: Channel) -> None:
+        # A channel with calls waits for them.
+        await asyncio.sleep(0)
         await channel.close()
 
     def meter(self, plan: RunPlan, channel: Channel, process: CliProcess) -> RunMeter:
@@ -70,9 +77,10 @@ class OwnMetering:
     """A token costs a dollar."""
 
     billing: Billing = field(default_factory=Billing)
+    expected: ExecutorType = "claude_sdk"
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
-        assert (plan.attempt, executor_type) == (0, "claude_sdk")
+        assert (plan.attempt, executor_type) == (0, self.expected)
         return self.billing.hooks()
 
 
@@ -94,21 +102,21 @@ class Bench:
 
 @asynccontextmanager
 async def an_executor(
-    tmp_path: Path, *clis: FakeCli, pool_size: int = 0, observers: Sequence[Observer] = (), **auth: Any
+    tmp_path: Path, *clis: FakeCli, idle_processes: int = 0, observers: Sequence[Observer] = (), **auth: Any
 ) -> AsyncIterator[Bench]:
     """Each process it starts is the next of these."""
     remaining = iter(clis)
     schemas = SchemaChecker(workers=1, check_s=1)
     own = OwnAuth(**auth)
-    starter = CliStarter(
+    launcher = CliLauncher(
         Cli(Path("/no/cli")),
         tmp_path,
         own,
         NO_DATABASE,
-        pool_size=pool_size,
         new_client=lambda options: next(remaining).client(options),
         observers=observers,
     )
+    starter = CliStarter(launcher, idle_processes=idle_processes, max_idle_s=600)
     executor = ClaudeAgentExecutor(
         auth=own,
         metering=OwnMetering(),

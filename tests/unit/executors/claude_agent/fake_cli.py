@@ -37,6 +37,10 @@ class FakeCli(Transport):
     interrupted: asyncio.Event = field(default_factory=asyncio.Event)
     interrupts: int = 0
     prompts: list[dict[str, Any]] = field(default_factory=list)
+    warm_ups: int = 0
+    """Side questions it was asked."""
+    may_answer: asyncio.Event | None = None
+    """When it answers a side question; None: at once."""
     initialized: dict[str, Any] = field(default_factory=dict)
     connected: asyncio.Event = field(default_factory=asyncio.Event)
     prompted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -209,6 +213,18 @@ class FakeCli(Transport):
             self.interrupted.set()
         elif request["subtype"] == "get_usage":
             body = {"session": {"model_usage": {}}}
+        elif request["subtype"] == "side_question":
+            self.warm_ups += 1
+            if self.may_answer is not None:
+                self._scripts.add(asyncio.create_task(self._answer_late(request_id, self.may_answer)))
+                return
+        self._respond(request_id, body)
+
+    async def _answer_late(self, request_id: str, when: asyncio.Event) -> None:
+        await when.wait()
+        self._respond(request_id, {"response": "ready"})
+
+    def _respond(self, request_id: str, body: dict[str, Any]) -> None:
         response = {"subtype": "success", "request_id": request_id, "response": body}
         self._lines.put_nowait({"type": "control_response", "response": response})
 

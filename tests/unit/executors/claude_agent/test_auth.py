@@ -89,3 +89,10 @@ async def test_both_enforce_limits_and_count_in_their_own_way(tmp_path: Path, wa
     await auth.close_channel(channel)
     assert channel.exhausted_limit == "ended"
     directory.remove()
+
+
+def test_only_behind_the_gateway_a_process_can_warm_up(tmp_path: Path) -> None:
+    at = by_gateway().new_address()
+
+    assert by_login(tmp_path).warming_up(at) is None
+    assert by_gateway().warming_up(at) is not None

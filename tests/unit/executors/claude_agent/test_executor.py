@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import structlog
 from pydantic import BaseModel
@@ -121,8 +122,8 @@ async def test_every_tool_call_that_fails_is_counted_whoever_refused_it(tmp_path
     assert [event.tool_failures for event in events if isinstance(event, MeterReport)] == [33]
 
 
-@pytest.mark.parametrize("pool_size", [0, 1], ids=["started for the run", "ready before"])
-async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, pool_size: int) -> None:
+@pytest.mark.parametrize("idle_processes", [0, 1], ids=["started for the run", "ready before"])
+async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, idle_processes: int) -> None:
     found: list[Any] = []
 
     class Nothing(BaseModel):
@@ -140,11 +141,11 @@ async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, pool_size: int
         cli.result()
 
     clis = [FakeCli(calls_tool, tools=("mcp__runtally__demo__who",)) for _ in range(4)]
-    async with an_executor(tmp_path, *clis, pool_size=pool_size) as bench:
+    async with an_executor(tmp_path, *clis, idle_processes=idle_processes) as bench:
         for name in ("one", "two", "three"):
             with structlog.contextvars.bound_contextvars(run_id=name):
                 await bench.run(with_tools(who, run=RunKey(AccountId(new_uuid()), RunId(name))))
-            if pool_size:
+            if idle_processes:
                 await asyncio.wait_for(clis[len(found)].connected.wait(), 30)
 
     assert found == ["one", "two", "three"]
@@ -159,7 +160,7 @@ async def test_a_process_that_is_ready_is_started_outside_of_every_run(tmp_path:
             self.connected.set()
 
     second = Second()
-    async with an_executor(tmp_path, FakeCli(), second, pool_size=1) as bench:
+    async with an_executor(tmp_path, FakeCli(), second, idle_processes=1) as bench:
         with structlog.contextvars.bound_contextvars(run_id="one", request_id="req"):
             await bench.run(a_run("one"))
         await asyncio.wait_for(second.connected.wait(), 30)
@@ -228,7 +229,7 @@ async def test_no_tool_is_called_after_the_deadline_or_the_budget(
 
 async def test_a_ready_process_can_call_nothing_before_its_run(tmp_path: Path) -> None:
     first, second = FakeCli(tools=(NAME,)), FakeCli(tools=(NAME,))
-    async with an_executor(tmp_path, first, second, pool_size=1) as bench:
+    async with an_executor(tmp_path, first, second, idle_processes=1) as bench:
         await bench.run(with_tools(weather))
         await asyncio.wait_for(second.connected.wait(), 30)
         result = await second.call_tool("demo__weather", "toolu_1", city="Rome")
@@ -301,3 +302,23 @@ async def test_observers_get_prompts_tools_and_ends_of_turns_in_both_modes(tmp_p
         await bench.run(with_tools(weather))
 
     assert calls == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
+
+
+async def test_a_run_whose_server_stops_is_closed_and_gives_its_process_back(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def waits(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        asked.set()
+        await asyncio.Event().wait()
+
+    cli = FakeCli(waits)
+    async with asyncio.timeout(10), an_executor(tmp_path, cli) as bench:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bench.run, a_run())
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+        assert bench.auth.channel is not None
+        assert bench.auth.channel.exhausted_limit == "ended"
+
+    assert cli.closed

@@ -2,22 +2,26 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
-from app.conversations.records import Conversation, Transcript, TranscriptEntry
+from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import PostgresSessionStore
 from app.errors import Unavailable
+from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.sdk_session import RESUME_PROMPT, SdkSession
+from app.executors.claude_agent.sdk_session import (
+    ConversationTurn,
+    ConversationTurns,
+    SdkSession,
+)
 from app.executors.port import ExecutionFailed, RunPlan
-from app.ids import new_uuid
 from app.requests import Message
-from tests.factories import a_plan
+from tests.factories import a_conversation, a_plan
 from tests.unit.executors.claude_agent.an_executor import NO_DATABASE
 
 
@@ -29,35 +33,27 @@ class Store(PostgresSessionStore):
         self.kept = list(entries)
         self.away = away
 
-    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:  # noqa: ARG002
-        return self.kept
+    async def read(
+        self,
+        transcript: Transcript,  # noqa: ARG002
+    ) -> tuple[list[TranscriptEntry], TranscriptState]:
+        return self.kept, TranscriptState(len(self.kept))
 
-    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:  # noqa: ARG002
+    async def state(self, transcript: Transcript) -> TranscriptState:  # noqa: ARG002
+        return TranscriptState(len(self.kept))
+
+    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:  # noqa: ARG002
         if self.away:
             self.away -= 1
             raise Unavailable
         self.kept += entries
+        return TranscriptState(len(entries))
 
 
 def line(role: str, text: str, uuid: str) -> dict[str, Any]:
     message = {"role": role, "content": [{"type": "text", "text": text}]}
     when = "2026-11-22T09:00:00.000Z"
     return {"type": role, "uuid": uuid, "parentUuid": None, "timestamp": when, "message": message}
-
-
-def a_conversation(plan: RunPlan) -> Conversation:
-    now = datetime.now(UTC)
-    return Conversation(
-        account_id=plan.run.account_id,
-        state_key="k",
-        session_id=new_uuid(),
-        title=None,
-        turns=1,
-        forked_from=None,
-        forked_at=None,
-        created_at=now,
-        updated_at=now,
-    )
 
 
 def earlier(run_id: str = "r0") -> list[TranscriptEntry]:
@@ -67,9 +63,14 @@ def earlier(run_id: str = "r0") -> list[TranscriptEntry]:
     ]
 
 
-def a_session(plan: RunPlan, *entries: TranscriptEntry, away: int = 0) -> tuple[SdkSession, Store]:
+async def a_turn(
+    plan: RunPlan, messages: Sequence[Message], *entries: TranscriptEntry, away: int = 0
+) -> tuple[ConversationTurn, Store]:
     store = Store(*entries, away=away)
-    return SdkSession(store, a_conversation(plan), plan.run), store
+    plan = replace(plan, conversation=a_conversation(plan.run.account_id, "k"))
+    turn = await ConversationTurns(store).load(plan, messages)
+    assert turn is not None
+    return turn, store
 
 
 def user_messages(text: str) -> list[Message]:
@@ -78,10 +79,10 @@ def user_messages(text: str) -> list[Message]:
 
 async def test_a_new_conversation_begins_with_the_question_and_writes_nothing_before(tmp_path: Path) -> None:
     plan = a_plan()
-    session, _ = a_session(plan)
     directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
 
-    prompt = await session.load(plan, user_messages("hello"))
+    turn, store = await a_turn(plan, user_messages("hello"))
+    session, prompt = SdkSession(store, turn), turn.prompt
     session.write_transcript(directory)
     session.configure(options, directory)
 
@@ -94,13 +95,16 @@ async def test_a_new_conversation_begins_with_the_question_and_writes_nothing_be
 
 async def test_one_that_goes_on_is_resumed_on_its_lines(tmp_path: Path) -> None:
     plan = a_plan()
-    session, _ = a_session(plan, *earlier())
     directory, options = RunDirectory(tmp_path), ClaudeAgentOptions()
 
-    prompt = await session.load(plan, user_messages("three"))
+    turn, store = await a_turn(plan, user_messages("three"), *earlier())
+    session, prompt = SdkSession(store, turn), turn.prompt
     session.write_transcript(directory)
     session.configure(options, directory)
 
+    # What was written is not kept in memory as well, as long as the process waits for further turns.
+    assert session.turn is not None
+    assert (session.turn.entries, session.turn.prompt.content, session._entries) == ((), "", ())
     (path,) = directory.transcripts.iterdir()
     assert [json.loads(text)["uuid"] for text in path.read_text().splitlines()] == ["u1", "a1"]
     assert (prompt.content, path.stem) == ("three", options.resume)
@@ -110,14 +114,13 @@ async def test_one_that_goes_on_is_resumed_on_its_lines(tmp_path: Path) -> None:
 
 async def test_an_attempt_that_asked_already_goes_on_and_does_not_ask_again() -> None:
     plan = a_plan()
-    session, _ = a_session(plan, *earlier(str(plan.run.run_id)))
+    turn, _ = await a_turn(plan, user_messages("one"), *earlier(str(plan.run.run_id)))
 
-    assert (await session.load(plan, user_messages("one"))).content == RESUME_PROMPT
+    assert turn.prompt.content == RESUME_PROMPT
 
 
 async def test_a_history_that_contradicts_the_conversation_ends_the_run() -> None:
     plan = a_plan()
-    session, _ = a_session(plan, *earlier())
     messages = [
         *user_messages("something else"),
         Message(role="assistant", content="no"),
@@ -125,7 +128,7 @@ async def test_a_history_that_contradicts_the_conversation_ends_the_run() -> Non
     ]
 
     with pytest.raises(ExecutionFailed) as failed:
-        await session.load(plan, messages)
+        await a_turn(plan, messages, *earlier())
 
     assert failed.value.outcome.error == "invalid_request"
 
@@ -134,9 +137,8 @@ async def test_what_the_sdk_could_not_store_is_stored_from_the_file(
     tmp_path: Path,
 ) -> None:
     plan = a_plan()
-    session, store = a_session(plan, away=1)
-    directory = RunDirectory(tmp_path)
-    await session.load(plan, user_messages("hello"))
+    turn, store = await a_turn(plan, user_messages("hello"), away=1)
+    session, directory = SdkSession(store, turn), RunDirectory(tmp_path)
     options = ClaudeAgentOptions()
     session.configure(options, directory)
     directory.transcripts.mkdir(parents=True)

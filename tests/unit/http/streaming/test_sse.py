@@ -13,7 +13,7 @@ from app.http.streaming.sse import stream_events
 from app.streams.port import LogEntry
 
 HEARTBEAT = b": \n\n"
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 
 
 class Reader:

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMessage
 
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
+from app.executors.claude_agent.process.cli_run import CliRun
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.inbox import RunEnded
 from tests.unit.executors.claude_agent.fake_cli import FakeCli, Script, answer, write_pid
@@ -205,6 +206,114 @@ async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(
     assert not stored[0].exists()
 
 
+async def test_one_that_stays_serves_one_run_after_the_other(tmp_path: Path) -> None:
+    counted = iter([{"m": {"inputTokens": 1}}, {"m": {"inputTokens": 3}}])
+
+    async def counts(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        cli.result(modelUsage=next(counted))
+
+    cli = FakeCli(counts)
+    async with a_process(tmp_path, cli, stays=True) as process:
+        write_pid(tmp_path, os.getpid())
+        for text, before in (("one", {}), ("two", {"m": {"inputTokens": 1}})):
+            process.begin_run()
+            assert (process.usage_baseline, process.reusable) == (before, False)
+            process.send(text, text)
+            messages = await all_of(process)
+            assert process.reusable
+            assert process.usage_baseline == before
+            assert [type(message).__name__ for message in messages] == [
+                *("SystemMessage", "UserMessage", "ResultMessage")
+            ]
+            with pytest.raises(RunEnded):
+                process.send("late", "too late")
+            # It has finished: there is nothing to kill.
+            process.kill()
+        process.discard()
+        process.discard()
+        await process.exited.wait()
+
+    assert [prompt["message"]["content"] for prompt in cli.prompts] == ["one", "two"]
+    assert (cli.closed, process.killed, os.listdir(tmp_path)) == (True, False, [])  # noqa: PTH208
+
+
+async def test_it_may_be_discarded_while_it_ends_by_itself(tmp_path: Path) -> None:
+    """The second end must not cut off the cleanup of the first."""
+    stored = asyncio.Event()
+
+    async def store(_directory: RunDirectory) -> None:
+        process.discard()
+        await asyncio.sleep(0)
+        stored.set()
+
+    async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
+        await answer(cli, message)
+
+    async with a_process(tmp_path, FakeCli(loses_a_line), stays=True, before_cleanup=store) as process:
+        process.send("m1", "one")
+        await all_of(process)
+        assert not process.reusable
+        process.discard()
+        await process.exited.wait()
+
+    assert stored.is_set()
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+
+
+async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_again(tmp_path: Path) -> None:
+    async def stops(cli: FakeCli, message: dict[str, Any]) -> None:
+        cli.begin(message)
+        await cli.interrupted.wait()
+        cli.result(subtype="error_during_execution", terminal_reason="aborted_streaming")
+
+    cli = FakeCli(stops)
+    async with a_process(tmp_path, cli, stays=True) as process:
+        write_pid(tmp_path, os.getpid())
+        process.send("m1", "one")
+        await cli.prompted.wait()
+        await process.interrupt()
+        await all_of(process)
+        assert not process.reusable
+        process.discard()
+    cli = FakeCli()
+    async with a_process(tmp_path, cli, stays=True) as process:
+        write_pid(tmp_path, os.getpid())
+        process.send("m1", "one")
+        await all_of(process)
+        cli.reply("by the way")
+        async with asyncio.timeout(TIMEOUT_S):
+            while process.reusable:
+                await asyncio.sleep(0)
+        process.discard()
+
+
+async def test_what_cannot_be_sent_ends_the_run(tmp_path: Path) -> None:
+    unsendable: Any = {1, 2}
+    async with a_process(tmp_path, FakeCli()) as process:
+        process.send("m1", [{"type": "text", "text": "x", "more": unsendable}])
+        with pytest.raises(CliFailed):
+            await all_of(process)
+
+
+async def test_messages_after_the_first_wait_for_its_turn() -> None:
+    run = CliRun({})
+    for name in ("m1", "m2"):
+        run.put(name, name, None)
+    assert (await run.next_prompt())["uuid"] == "m1"
+    run.prompted.set()
+    following = asyncio.create_task(run.next_prompt())
+    await asyncio.sleep(0)
+    assert not following.done()
+    run.turn_started.set()
+
+    assert (await following)["uuid"] == "m2"
+    run.finish()
+    run.finish()
+    assert [message async for message in run.messages()] == []
+
+
 def test_of_the_error_output_the_end_is_kept() -> None:
     tail = StderrTail()
     for number in range(100):
@@ -212,3 +321,79 @@ def test_of_the_error_output_the_end_is_kept() -> None:
 
     assert [line.split()[0] for line in tail.lines] == [str(number) for number in range(80, 100)]
     assert max(map(len, tail.lines)) == 1_000
+
+
+class WarmUp:
+    """What is entered while a process warms up."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        self.log.append("entered")
+        try:
+            yield
+        finally:
+            self.log.append("left")
+
+
+async def test_one_that_has_no_run_yet_warms_up_and_its_first_prompt_waits_for_that(tmp_path: Path) -> None:
+    cli, warm_up = FakeCli(may_answer=asyncio.Event()), WarmUp()
+    async with a_process(tmp_path, cli, warm_up=warm_up.entered()) as process:
+        while not cli.warm_ups:
+            await asyncio.sleep(0)
+        process.begin_run()
+        process.send("m1", "hello")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (warm_up.log, cli.prompts) == (["entered"], [])
+        assert cli.may_answer is not None
+        cli.may_answer.set()
+        messages = await all_of(process)
+
+    assert isinstance(messages[-1], ResultMessage)
+    assert (warm_up.log, cli.warm_ups, len(cli.prompts)) == (["entered", "left"], 1, 1)
+
+
+async def test_one_that_a_run_waits_for_does_not_warm_up(tmp_path: Path) -> None:
+    cli, warm_up = FakeCli(), WarmUp()
+    async with a_process(tmp_path, cli, warm_up=warm_up.entered()) as process:
+        process.begin_run()
+        process.send("m1", "hello")
+        await all_of(process)
+
+    assert (warm_up.log, cli.warm_ups) == ([], 0)
+
+
+async def test_one_that_cannot_warm_up_ends(tmp_path: Path) -> None:
+    """A call that it makes later would be one of its run."""
+    cli, warm_up = FakeCli(may_answer=asyncio.Event()), WarmUp()
+    async with a_process(tmp_path, cli, warm_up=warm_up.entered(), warm_up_s=0) as process:
+        await process.exited.wait()
+        assert not process.alive
+
+    assert (warm_up.log, cli.closed) == (["entered", "left"], True)
+
+
+async def test_one_starts_when_it_has_a_slot(tmp_path: Path) -> None:
+    cli, slots = FakeCli(), asyncio.Semaphore(0)
+    async with a_process(tmp_path, cli, start_slot=slots) as process:
+        process.send("m1", "hello")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not cli.connected.is_set()
+        slots.release()
+        await all_of(process)
+        assert not slots.locked()
+
+
+async def test_one_that_is_not_needed_any_more_waits_for_no_slot(tmp_path: Path) -> None:
+    cli = FakeCli()
+    async with a_process(tmp_path, cli, start_slot=asyncio.Semaphore(0)) as process:
+        process.send("m1", "hello")
+        await asyncio.sleep(0)
+        process.kill()
+        await process.exited.wait()
+
+    assert not cli.connected.is_set()

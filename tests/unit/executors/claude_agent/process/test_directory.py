@@ -1,9 +1,18 @@
-"""The folders of CLI processes are removed with whatever is in them."""
+"""The folders of CLI processes."""
 
 import threading
 from pathlib import Path
 
 from app.executors.claude_agent.process.directory import RunDirectory, server_directory
+
+
+def test_a_login_of_the_machine_is_left_as_it_is(tmp_path: Path) -> None:
+    (login := tmp_path / "login").mkdir()
+
+    with server_directory(tmp_path / "runs") as parent:
+        directory = RunDirectory(parent, login=login)
+
+        assert [*login.iterdir(), *directory.path.glob("config/*")] == []
 
 
 def test_two_may_remove_the_same_folder(tmp_path: Path) -> None:

@@ -51,14 +51,14 @@ def serving(plan: RunPlan, calls: list[tuple[str, str | None]] | None = None) ->
 async def test_a_result_is_handed_out_once_and_not_kept() -> None:
     bridge = serving(with_weather())
     async with connected(bridge) as cli:
-        bridge.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name="demo__weather", args={}))
+        bridge.calls.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name="demo__weather", args={}))
         await cli.call_tool("demo__weather", "toolu_1", city="Rome")
 
-    result = bridge.take_result("toolu_1")
+    result = bridge.calls.take_result("toolu_1")
     assert result is not None
     assert (result.markdown, result.visible) == ("Sunny in Rome", {"summary": "sunny"})
-    assert bridge.take_result("toolu_1") is None
-    assert bridge.take_result("toolu_2") is None
+    assert bridge.calls.take_result("toolu_1") is None
+    assert bridge.calls.take_result("toolu_2") is None
 
 
 async def test_a_call_is_not_made_before_clients_can_see_it() -> None:
@@ -67,8 +67,8 @@ async def test_a_call_is_not_made_before_clients_can_see_it() -> None:
         calling = asyncio.create_task(cli.call_tool("demo__weather", "toolu_1", city="Rome"))
         for _ in range(100):
             await asyncio.sleep(0)
-        assert (calling.done(), bridge.take_result("toolu_2")) == (False, None)
-        bridge.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name="demo__weather", args={}))
+        assert (calling.done(), bridge.calls.take_result("toolu_2")) == (False, None)
+        bridge.calls.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name="demo__weather", args={}))
         await calling
 
 
@@ -77,7 +77,7 @@ async def test_observers_get_each_call_and_whether_it_failed() -> None:
     bridge = serving(with_weather(), calls)
     async with connected(bridge) as cli:
         for call_id, args in (("toolu_1", {"city": "Rome"}), ("toolu_2", {"town": "Rome"})):
-            bridge.on_published(ToolCallStart(tool_call_id=call_id, tool_name="demo__weather", args={}))
+            bridge.calls.on_published(ToolCallStart(tool_call_id=call_id, tool_name="demo__weather", args={}))
             await cli.call_tool("demo__weather", call_id, **args)
 
     assert calls == [
@@ -95,5 +95,5 @@ def test_a_run_without_tools_has_no_server() -> None:
 def test_a_call_may_take_as_long_as_its_tool_and_the_person_who_approves_it() -> None:
     approving = a_graph(tools=("demo__weather",), approve=("demo__weather",), approval_timeout_s=100)
 
-    assert McpBridge(with_weather()).longest_call_s == weather.timeout_s
-    assert McpBridge(with_weather(spec=approving)).longest_call_s == weather.timeout_s + 100
+    assert McpBridge(with_weather()).calls.longest_call_s == weather.timeout_s
+    assert McpBridge(with_weather(spec=approving)).calls.longest_call_s == weather.timeout_s + 100

@@ -14,6 +14,7 @@ from app.executors.claude_agent.tools.sdk_hooks import (
     SdkHooks,
     log_hook_call,
 )
+from tests.factories import a_plan
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.executors.claude_agent.frames import a_result
 
@@ -90,11 +91,15 @@ async def test_of_a_full_cli_every_hook_is_received(tmp_path: Path) -> None:
     async def observe(call: HookCall) -> None:
         calls.append((call.name, call.tool_call_id, call.tool_name))
 
-    hooks = SdkHooks([observe], nothing_against, full=True).for_sdk(approval_timeout_s=1)
+    of_run = SdkHooks([observe], nothing_against, full=True)
+    hooks = of_run.for_sdk(approval_timeout_s=1)
     cli = FakeCli()
     client = cli.client(ClaudeAgentOptions(hooks=hooks, cwd=tmp_path))
     await client.connect()
     try:
+        # A CLI that warms up has no run, and nobody gets what it does.
+        assert await cli.hook("SubagentStop", "toolu_1") == [{}]
+        of_run.attach_run(a_plan())
         for name in get_args(HookName):
             assert await cli.hook(name, "toolu_1", tool_name="Bash") == [{}]
     finally:
@@ -113,7 +118,9 @@ async def test_a_call_that_is_denied_counts_as_failed_for_observers() -> None:
     async def deny(_call: HookCall) -> SyncHookJSONOutput:
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
 
-    sdk = SdkHooks([observe], deny, full=True).for_sdk(approval_timeout_s=1)
+    hooks = SdkHooks([observe], deny, full=True)
+    hooks.attach_run(a_plan())
+    sdk = hooks.for_sdk(approval_timeout_s=1)
     details: Any = {"tool_name": "Bash"}
     context: Any = {"signal": None}
     await sdk["PreToolUse"][0].hooks[0](details, "toolu_1", context)

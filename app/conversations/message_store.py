@@ -1,0 +1,39 @@
+"""MessageStore: the transcripts of conversations with the Messages API."""
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+from app.conversations.neutral_transcript import copied_line
+from app.conversations.records import Conversation, Transcript, TranscriptEntry
+from app.conversations.repository import append_entries, load_entries, lock_transcript
+from app.db import Database
+
+
+class MessageStore:
+    """Stores lines in the same tables as the transcripts of the SDK."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
+        """Append lines; a repeated one is not added twice. Raises `DatabaseUnavailable`."""
+        async with self._database.transaction() as tx:
+            await lock_transcript(tx, transcript)
+            await append_entries(tx, transcript, entries)
+
+    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
+        """Every line together with the run that wrote it."""
+        async with self._database.snapshot() as reader:
+            return await load_entries(reader, transcript)
+
+    async def fork(self, conversation: Conversation, up_to_entry: str) -> UUID:
+        """Copy a transcript up to a line; returns the copy's session id."""
+        copy = uuid4()
+        entries = await self.entries(conversation.transcript)
+        ids = [entry.line.get("uuid") for entry in entries]
+        copied = entries[: ids.index(up_to_entry) + 1]
+        await self.add(
+            conversation.transcript._replace(session_id=str(copy)),
+            [TranscriptEntry(copied_line(entry.line), entry.run_id) for entry in copied],
+        )
+        return copy

@@ -1,0 +1,151 @@
+"""Transcripts in the format of the Messages API: their lines, and the messages that the API gets; pure.
+
+A line has the form of a line of the CLI's transcripts as far as both have the same, so that one mapping
+(`sdk_transcript.py`) shows either to clients. Unlike those it contains nothing that belongs to a program.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from app.conversations.records import TranscriptEntry
+from app.ids import new_uuid
+
+_IDS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
+"""What blocks must have to belong together."""
+
+INTERRUPTED_CALL = "The call was interrupted; it may have taken effect."
+"""The result of a tool call that has none."""
+
+
+def user_line(
+    content: Sequence[Mapping[str, Any]], *, is_note: bool = False, is_earlier: bool = False
+) -> dict[str, Any]:
+    """The line of a user message.
+
+    `is_note`: the server wrote it in the user's name, and clients do not see it. `is_earlier`: it is from
+    before the conversation began here.
+    """
+    return {
+        "type": "user",
+        **_common(is_earlier=is_earlier),
+        **({"isMeta": True} if is_note else {}),
+        "message": {"role": "user", "content": list(content)},
+    }
+
+
+def assistant_line(
+    content: Sequence[Mapping[str, Any]],
+    *,
+    message_id: str | None = None,
+    model: str | None = None,
+    stop_reason: str | None = None,
+    is_earlier: bool = False,
+) -> dict[str, Any]:
+    """The line of a message of the model; `stop_reason` is None if it was cut off."""
+    ids = {"id": message_id, "model": model} if message_id else {}
+    stop_reason = "end_turn" if is_earlier else stop_reason
+    return {
+        "type": "assistant",
+        **_common(is_earlier=is_earlier),
+        "message": {**ids, "role": "assistant", "content": list(content), "stop_reason": stop_reason},
+    }
+
+
+def compaction_line() -> dict[str, Any]:
+    """The line that says that the model gets a summary of everything before."""
+    return {"type": "system", "subtype": "compact_boundary", **_common(is_earlier=False)}
+
+
+def api_messages(entries: Sequence[TranscriptEntry]) -> tuple[list[dict[str, Any]], int]:
+    """The conversation as the API gets it: every tool call has a result, nothing before a summary.
+
+    Also returns how many lines cannot be read; they are left out.
+    """
+    spoken = [entry.line for entry in entries if entry.line.get("type") in ("user", "assistant")]
+    messages = [message for line in spoken if (message := _message_of(line)) is not None]
+    return list(_with_results(_from_summary(messages))), len(spoken) - len(messages)
+
+
+def call_ids_of(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The ids of the tool calls in messages."""
+    return {block["id"] for message in messages for block in _calls_in(message)}
+
+
+def copied_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    """The line in a fork of its conversation."""
+    return {**line, "uuid": str(new_uuid())}
+
+
+def _common(*, is_earlier: bool) -> dict[str, Any]:
+    at = None if is_earlier else datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"uuid": str(new_uuid()), "timestamp": at}
+
+
+def _message_of(line: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The message of a line; None if it is damaged."""
+    match line:
+        case {"type": str(role), "message": {"content": [_, *_] as content}} if all(
+            isinstance(block, dict) and _has(block, "type", *_IDS.get(str(block.get("type")), ()))
+            for block in content
+        ):
+            return {"role": role, "content": content}
+        case _:
+            return None
+
+
+def _has(block: Mapping[str, Any], *names: str) -> bool:
+    return all(isinstance(block.get(name), str) for name in names)
+
+
+def _calls_in(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if message["role"] == "assistant":
+        yield from (block for block in message["content"] if block["type"] == "tool_use")
+
+
+def _from_summary(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    summaries = [
+        index
+        for index, message in enumerate(messages)
+        if any(block["type"] == "compaction" and block.get("content") for block in message["content"])
+    ]
+    return messages[summaries[-1] :] if summaries else messages
+
+
+def _with_results(messages: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The messages, each call followed by its result and each result after its call."""
+    pending: list[str] = []
+    for message in messages:
+        if message["role"] == "user":
+            yield from _answering(message, pending)
+        else:
+            if pending:
+                yield from _answering({"role": "user", "content": []}, pending)
+            yield message
+        pending = [block["id"] for block in _calls_in(message)]
+    if pending:
+        yield from _answering({"role": "user", "content": []}, pending)
+
+
+def _answering(message: dict[str, Any], pending: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A user's message with results of all pending calls, and of no others."""
+    kept = [block for block in message["content"] if block.get("tool_use_id", "") in ("", *pending)]
+    answered = {block.get("tool_use_id") for block in kept}
+    missing = [interrupted_result(call_id) for call_id in pending if call_id not in answered]
+    if content := [*missing, *kept]:
+        yield message if content == message["content"] else {**message, "content": content}
+
+
+def interrupted_result(call_id: str, text: str = INTERRUPTED_CALL) -> dict[str, Any]:
+    """The result of a call that was interrupted."""
+    return tool_result(call_id, [{"type": "text", "text": text}], is_error=True)
+
+
+def tool_result(call_id: str, content: Sequence[Mapping[str, Any]], *, is_error: bool) -> dict[str, Any]:
+    """The block with the result of a tool call."""
+    return {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": list(content),
+        "is_error": is_error,
+    }

@@ -1,0 +1,1 @@
+"""The provider's Messages API as every executor meets it: prompts, streamed events, failures; pure."""

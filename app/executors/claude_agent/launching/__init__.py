@@ -1,0 +1,1 @@
+"""Starts CLI processes, and keeps idle ones for later runs."""

@@ -1,0 +1,167 @@
+"""CliLauncher: starts a CLI process in a directory of its own."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
+
+from app.conversations.sdk_store import PostgresSessionStore
+from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.launching.processors import available_processors
+from app.executors.claude_agent.launching.start_slots import StartSlots
+from app.executors.claude_agent.launching.started_cli import LaunchSpec, StartedCli
+from app.executors.claude_agent.options.sdk_options import build_options
+from app.executors.claude_agent.process.cli import Cli
+from app.executors.claude_agent.process.cli_process import CliProcess, StderrTail
+from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.claude_agent.process.environment import launcher
+from app.executors.claude_agent.programs import write_program
+from app.executors.claude_agent.sandbox.bubblewrap import (
+    CLI,
+    SANDBOX_PATH,
+    bubblewrap_arguments,
+    command_sandbox,
+)
+from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.seccomp import refusing_filter
+from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
+from app.executors.claude_agent.tools.mcp_bridge import McpBridge
+from app.executors.claude_agent.tools.permissions import ToolPermissions
+from app.executors.claude_agent.tools.sdk_hooks import Observer, SdkHooks, log_hook_call
+from app.executors.port import RunPlan
+from app.gateway.proxy import ChannelAddress
+
+_CONFIG_BYTES = 256 * 1024 * 1024
+"""What a CLI in a sandbox may add to its transcript, and keep of results too long for it."""
+
+
+def _most_starting() -> int:
+    return max(1, round(available_processors()))
+
+
+@dataclass(slots=True)
+class CliLauncher:
+    """Starts CLI processes, and on `aclose` waits until all of them have ended."""
+
+    cli: Cli
+    directory: Path
+    """Holds one folder per process; must exist."""
+    auth: ModelAuth
+    sessions: PostgresSessionStore
+    new_client: Callable[[ClaudeAgentOptions], ClaudeSDKClient] = ClaudeSDKClient
+    observers: Sequence[Observer] = (log_hook_call,)
+    """Notified of every hook call of every run."""
+    slots: StartSlots = field(default_factory=lambda: StartSlots(_most_starting()))
+    _processes: dict[asyncio.Task[None], CliProcess] = field(init=False, default_factory=dict)
+    """By the task that ends with the process."""
+
+    async def aclose(self) -> None:
+        """Wait until every process has ended and its folder is removed."""
+        await asyncio.gather(*self._processes, return_exceptions=True)
+
+    def pids(self) -> list[int]:
+        """The process ids of all CLIs that run."""
+        found = (process.pid for process in self._processes.values())
+        return [pid for pid in found if pid is not None]
+
+    async def launch(
+        self,
+        spec: LaunchSpec,
+        plan: RunPlan,
+        *,
+        turn: ConversationTurn | None = None,
+        sandbox: RunningSandbox | None = None,
+        ahead: bool = False,
+    ) -> StartedCli:
+        """Start a CLI with this launch spec, for this run or one like it.
+
+        `ahead`: the run is not known yet, so the CLI warms up meanwhile.
+        """
+        address, session = self.auth.new_address(), None
+        if spec.stores_session:
+            session = SdkSession(self.sessions, turn)
+        bridge = McpBridge(plan)
+        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
+        hooks = SdkHooks(self.observers, permissions, full=spec.full)
+        directory = await asyncio.to_thread(
+            RunDirectory, self.directory, login=self.auth.login, sandboxed=sandbox is not None
+        )
+        directory.system_prompt_file.write_text(spec.system_prompt, encoding="utf-8")
+        if session is not None:
+            await asyncio.to_thread(session.write_transcript, directory)
+        environment = self._environment(spec, directory.cli_paths.path, address=address)
+        options = build_options(
+            plan,
+            launcher=directory.write_launcher(self._launcher(directory, environment, sandbox)),
+            system_prompt_file=directory.cli_paths.path / directory.system_prompt_file.name,
+            work=directory.work,
+            server=bridge.server(),
+            hooks=hooks,
+            response_format=spec.response_format,
+            full=spec.full,
+        )
+        # The SDK adds the server's own variables, which the launcher has until it removes them.
+        options.env = dict.fromkeys(os.environ, "")
+        if session is not None:
+            session.configure(options, directory)
+        stderr = StderrTail()
+        options.stderr = stderr.append
+        process = CliProcess(
+            self.new_client(options),
+            directory,
+            stderr=stderr,
+            reads_usage_baseline=self.auth.login is not None,
+            before_cleanup=None if session is None else session.save_missed_lines,
+            sandbox=sandbox,
+            # A login may change meanwhile, and a workspace is filled for one run.
+            stays=session is not None and sandbox is None and self.auth.login is None,
+            start_slot=self.slots.slot(),
+            warm_up=self.auth.warming_up(address) if ahead else None,
+        )
+        # Without the context of this run, which a process that stays would log the next ones under.
+        self._keep(process, Context().run(process.start) if process.stays else process.start())
+        return StartedCli(process, bridge, hooks, address, spec, session)
+
+    def _keep(self, process: CliProcess, owner: asyncio.Task[None]) -> None:
+        self._processes[owner] = process
+        owner.add_done_callback(self._processes.pop)
+
+    def _environment(self, spec: LaunchSpec, path: Path, *, address: ChannelAddress) -> dict[str, str]:
+        environment = self.auth.environment(
+            address,
+            directory=path,
+            longest_tool_s=spec.longest_call_s,
+            options=spec.options,
+            compacts=spec.stores_session,
+        )
+        return {**environment, **self.cli.extra_env}
+
+    def _launcher(
+        self, directory: RunDirectory, environment: Mapping[str, str], sandbox: RunningSandbox | None
+    ) -> str:
+        if sandbox is None:
+            return launcher(self.cli.path, environment, pid_file=directory.pid_file)
+        spec = sandbox.workspace.spec
+        write_program(directory.command_sandbox_file, command_sandbox(spec))
+        directory.syscall_filter_file.write_bytes(refusing_filter())
+        files = directory.files_for_sandbox()
+        arguments = bubblewrap_arguments(
+            cli=self.cli.path,
+            files=list(files.values()),
+            config_bytes=_CONFIG_BYTES + 2 * sum(path.stat().st_size for path in files),
+            spec=spec,
+        )
+        directory.bubblewrap_arguments_file.write_text(
+            "".join(f"{argument}\0" for argument in arguments), encoding="utf-8"
+        )
+        return launcher(
+            CLI,
+            {**environment, "PATH": SANDBOX_PATH, "PWD": str(directory.cli_paths.work)},
+            pid_file=directory.pid_file,
+            sandbox_files=[directory.bubblewrap_arguments_file, *files],
+            group=None if sandbox.group is None else sandbox.group.processes,
+        )

@@ -1,0 +1,91 @@
+"""StartedCli: a CLI process and what it was started with."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.executors.claude_agent.process.cli_process import CliProcess
+from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
+from app.executors.claude_agent.tools.mcp_bridge import McpBridge
+from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
+from app.executors.port import RunContext, RunPlan
+from app.gateway.channel import Channel
+from app.gateway.proxy import ChannelAddress
+from app.graphs.spec import GraphSpec
+from app.models.registry import ModelOptions
+from app.requests import ResponseFormat
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """Everything about a CLI that cannot change after its start; equal specs start equal processes."""
+
+    graph: GraphSpec
+    system_prompt: str
+    model: str
+    """The CLI could change it, but makes a call of its own and informs the model."""
+    agent_models: Mapping[str, str]
+    options: ModelOptions
+    tools: Sequence[str]
+    """As they are described to the CLI."""
+    longest_call_s: float
+    max_turns: int | None
+    schema: str | None
+    """That of a structured answer, as JSON: the model sees its members in this order."""
+    response_format: ResponseFormat | None = field(compare=False)
+    stores_session: bool
+    full: bool
+    """Whether in the CLI's full mode."""
+
+    @classmethod
+    def of(
+        cls, plan: RunPlan, system_prompt: str, response_format: ResponseFormat | None, *, full: bool
+    ) -> "LaunchSpec":
+        """The spec for a run."""
+        bridge = McpBridge(plan)
+        return cls(
+            graph=plan.spec,
+            system_prompt=system_prompt,
+            model=plan.model,
+            agent_models=plan.agent_models,
+            options=plan.options,
+            tools=bridge.descriptions,
+            longest_call_s=bridge.calls.longest_call_s,
+            max_turns=plan.limits.max_turns,
+            schema=None if response_format is None else json.dumps(response_format.schema_),
+            response_format=response_format,
+            stores_session=plan.conversation is not None,
+            full=full,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StartedCli:
+    """A CLI process and the objects it was started with."""
+
+    process: CliProcess
+    bridge: McpBridge
+    hooks: SdkHooks
+    address: ChannelAddress
+    """Its base URL and token; they work while a run has its channel open at this address."""
+    spec: LaunchSpec
+    session: SdkSession | None
+    """None if it serves runs without a conversation."""
+
+    def begin_run(self, turn: ConversationTurn | None) -> None:
+        """Serve the caller's run from now on, which has this turn if it has a conversation."""
+        self.process.begin_run()
+        if self.session is not None and turn is not None:
+            self.session.start_turn(turn)
+
+    def attach_run(self, context: RunContext, channel: Channel) -> None:
+        """Execute tool calls and hooks for this run."""
+        self.bridge.attach_run(context, channel, self.hooks)
+        self.hooks.attach_run(context.plan)
+
+    def end_run(self) -> None:
+        """Execute and store nothing until there is another run."""
+        self.bridge.detach_run()
+        self.hooks.attach_run(None)
+        if self.session is not None:
+            self.session.end_turn()

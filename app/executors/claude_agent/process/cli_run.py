@@ -1,0 +1,80 @@
+"""CliRun: the messages between one run and its CLI process, and how far the run is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextvars import copy_context
+from typing import Any, TypeAlias
+
+from claude_agent_sdk import Message, ResultMessage
+
+from app.executors.claude_agent.process.message_buffer import MessageBuffer
+from app.executors.claude_agent.process.pending_messages import PendingMessages
+from app.requests import Priority
+
+UserContent: TypeAlias = str | list[dict[str, Any]]
+"""The content of a user message: a text, or content blocks."""
+
+
+class CliRun:
+    """One run's use of a CLI process; a process that stays connected has several, one after the other."""
+
+    def __init__(self, usage_baseline: Mapping[str, Any]) -> None:
+        self.usage_baseline = usage_baseline
+        """By model: the totals of the CLI before this run."""
+        self.context = copy_context()
+        """What log lines about the run name."""
+        self.pending = PendingMessages()
+        self.prompted = asyncio.Event()
+        """Set when the first message was sent."""
+        self.responded = asyncio.Event()
+        """Set when the CLI has answered for the first time, or will not."""
+        self.turn_started = asyncio.Event()
+        self.turn_ended = asyncio.Event()
+        self.finished = asyncio.Event()
+        """Set with the last result, or when there will be none."""
+        self._buffer = MessageBuffer()
+        self._outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    def put(self, message_id: str, content: UserContent, priority: Priority | None) -> None:
+        """Queue a user message for the CLI."""
+        self.pending.add(message_id)
+        self._outbox.put_nowait(
+            {
+                "type": "user",
+                "uuid": message_id,
+                "message": {"role": "user", "content": content},
+                "parent_tool_use_id": None,
+                **({} if priority is None else {"priority": priority}),
+            }
+        )
+
+    async def next_prompt(self) -> dict[str, Any]:
+        """The next user message to send."""
+        if self.prompted.is_set():
+            # A message with priority "now" would overtake a prompt that the CLI has not started.
+            await self.turn_started.wait()
+        return await self._outbox.get()
+
+    def receive(self, message: Message) -> bool:
+        """Buffer a message of the CLI; returns False if there is no room."""
+        if self.prompted.is_set():
+            self.responded.set()
+        self.pending.feed(message)
+        if self.pending.any_turn_started:
+            self.turn_started.set()
+        if isinstance(message, ResultMessage):
+            self.turn_ended.set()
+        return self._buffer.put(message)
+
+    def finish(self, failure: Exception | None = None) -> None:
+        """No further message will come, because of this failure if there is one."""
+        if not self.finished.is_set():
+            self.responded.set()
+            self.turn_ended.set()
+            self.finished.set()
+            self._buffer.end(failure)
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """Every message of the CLI, up to the last result. Raises what ended them."""
+        async for message in self._buffer.messages():
+            yield message

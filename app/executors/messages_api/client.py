@@ -1,0 +1,143 @@
+"""MessagesClient: the official client of the Messages API, whose server is a run's gateway channel."""
+
+import asyncio
+import importlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import httpx2
+
+from app.gateway.channel import Channel
+from app.server.in_process import InProcessTransport
+from app.server.loopback import AsgiApp
+
+if TYPE_CHECKING:
+    import anthropic
+
+MAX_RETRIES = 2
+"""Of a call that gets no answer, or one of 408, 409, 429 and 5xx; the client waits in between."""
+
+HEADERS_TIMEOUT_S = 60.0
+IDLE_TIMEOUT_S = 30.0
+"""How long nothing may arrive of a message that has begun; the provider sends pings."""
+
+_NO_EVENT = "an event is no object"
+_BETA_FIELDS = {"context_management"}
+
+
+class CallFailed(Exception):
+    """A call got no message; `status` is that of the last response, None if there was none."""
+
+    def __init__(self, status: int | None, reason: str) -> None:
+        self.status = status
+        self.reason = reason
+        """May contain the provider's text: for the log only."""
+        super().__init__(reason)
+
+
+class StreamBroken(Exception):
+    """A message that had begun was cut off."""
+
+
+class MessagesClient:
+    """`async with MessagesClient(gateway.handle) as client:`; one for all runs of the process."""
+
+    def __init__(self, gateway: AsgiApp) -> None:
+        transport = InProcessTransport(gateway, idle_timeout_s=IDLE_TIMEOUT_S)
+        self._http = httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None)
+        self._loading = asyncio.Lock()
+        self._client: anthropic.AsyncAnthropic | None = None
+
+    async def load(self) -> None:
+        """Import the official client when it is first needed: that takes a second and 35 MB."""
+        async with self._loading:
+            if self._client is None:
+                self._client = _open(
+                    await asyncio.to_thread(importlib.import_module, "anthropic"), self._http
+                )
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for the calls that have not ended."""
+        await self._http.aclose()
+
+    @asynccontextmanager
+    async def stream(
+        self, channel: Channel, request: Mapping[str, Any], *, betas: tuple[str, ...] = ()
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        """Make a call; yields the events of the message as the API sends them.
+
+        Raises `CallFailed` if no message begins, and `StreamBroken` while one is read.
+        """
+        await self.load()
+        import anthropic
+
+        client = cast("anthropic.AsyncAnthropic", self._client).with_options(base_url=channel.url)
+        # What only the beta of the API has is no parameter of the client's method.
+        known = {name: value for name, value in request.items() if name not in _BETA_FIELDS}
+        others = {name: value for name, value in request.items() if name in _BETA_FIELDS}
+        call: Any = client.messages.with_streaming_response.create
+        async with AsyncExitStack() as stack:
+            try:
+                response = await stack.enter_async_context(
+                    call(
+                        **known,
+                        stream=True,
+                        extra_body=others or None,
+                        extra_headers={"anthropic-beta": ",".join(betas)} if betas else None,
+                    )
+                )
+            except anthropic.APIStatusError as error:
+                raise CallFailed(error.status_code, str(error)) from error
+            except anthropic.APIError as error:
+                raise CallFailed(None, str(error)) from error
+            yield _events(
+                cast("AsyncIterator[Any]", anthropic.AsyncStream.raw_events(response.http_response))
+            )
+
+
+def _open(sdk: Any, http: httpx2.AsyncClient) -> "anthropic.AsyncAnthropic":
+    client: anthropic.AsyncAnthropic = sdk.AsyncAnthropic(
+        # Valid nowhere: the gateway adds the provider's key.
+        api_key="channel",
+        base_url="http://gateway",
+        http_client=http,
+        max_retries=MAX_RETRIES,
+        timeout=HEADERS_TIMEOUT_S,
+        open_telemetry=False,
+    )
+    return client
+
+
+async def _events(events: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
+    try:
+        async for event in events:
+            if event.event == "error":
+                raise StreamBroken(event.data)
+            if event.event != "ping" and event.data:
+                yield _parsed(event.data)
+            # Readers of the run get this event before the next is parsed.
+            await asyncio.sleep(0)
+    except (httpx2.HTTPError, UnicodeDecodeError) as error:
+        raise StreamBroken(type(error).__name__) from error
+
+
+def _parsed(data: str) -> dict[str, Any]:
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StreamBroken(type(error).__name__) from error
+    if not isinstance(event, dict):
+        raise StreamBroken(_NO_EVENT)
+    return event

@@ -1,0 +1,170 @@
+"""MessagesExecutor: runs a graph with the Messages API; a run is one task of this process."""
+
+import asyncio
+
+import anyio
+import structlog
+
+from app.background import first_of, run_to_completion
+from app.conversations.message_store import MessageStore
+from app.conversations.prompt_store import PromptStore
+from app.events import AssistantFinal, MeterReport
+from app.executors.deadline import RunDeadline
+from app.executors.messages_api.client import MessagesClient
+from app.executors.messages_api.exchange import ModelCalls
+from app.executors.messages_api.loop import AgentLoop
+from app.executors.messages_api.meter import EXECUTOR_TYPE, LoopMeter
+from app.executors.messages_api.request import AgentRequest, posted_messages
+from app.executors.messages_api.tool_turn import ToolTurn
+from app.executors.messages_api.transcript import RunTranscript
+from app.executors.metering import Metering, channel_limits
+from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
+from app.executors.structured_output import require_match
+from app.executors.tools.calls import ToolCalls
+from app.executors.tools.servers import connected_tools
+from app.gateway.channel import Channel
+from app.gateway.proxy import Gateway
+from app.json_schema.checker import SchemaChecker
+from app.requests import GraphRunRequest
+from app.tools.mcp_servers import McpConnector
+
+log = structlog.get_logger(__name__)
+
+NO_KEY = "ANTHROPIC_API_KEY is not set"
+
+
+class MessagesExecutor:
+    """Implements the `GraphExecutor` port."""
+
+    def __init__(
+        self,
+        *,
+        gateway: Gateway,
+        client: MessagesClient,
+        metering: Metering,
+        store: MessageStore,
+        prompts: PromptStore,
+        servers: McpConnector,
+        schemas: SchemaChecker,
+        cache_ttl: str,
+    ) -> None:
+        """`cache_ttl`: how long the provider keeps prompts in its cache."""
+        self._gateway = gateway
+        self._client = client
+        self._metering = metering
+        self._store = store
+        self._prompts = prompts
+        self._servers = servers
+        self._schemas = schemas
+        self._cache_ttl = cache_ttl
+
+    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
+        """See the port."""
+        if not self._gateway.has_key:
+            log.error("run.start_failed", reason=NO_KEY)
+            raise ExecutionFailed("provider_unavailable")
+        deadline = RunDeadline(context.control, context.plan.timeout)
+        await self._client.load()
+        async with connected_tools(self._servers, context) as connected:
+            final = await self._run(request, connected, deadline)
+        await require_match(
+            self._schemas, final, request.response_format, account_id=context.plan.run.account_id
+        )
+        await context.events.publish(final)
+
+    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+        """See the port."""
+        await self._client.load()
+        agent = self._agent_request(request, plan)
+        messages = posted_messages(request.messages)
+        body = agent.body(messages, marked={len(messages) - 1})
+        options = {name: value for name, value in body.items() if name not in ("system", "messages", "tools")}
+        return Preview(
+            system_prompt=agent.system,
+            prompt=messages[-1]["content"],
+            options={
+                **options,
+                "tools": [tool["name"] for tool in agent.tools],
+                "cache_control": dict(agent.cache_control),
+            },
+        )
+
+    def _agent_request(self, request: GraphRunRequest, plan: RunPlan) -> AgentRequest:
+        return AgentRequest.of(plan, request.messages, request.response_format, ttl=self._cache_ttl)
+
+    async def _run(
+        self, request: GraphRunRequest, context: RunContext, deadline: RunDeadline
+    ) -> AssistantFinal:
+        plan = context.plan
+        channel = self._open_channel(plan)
+        transcript = RunTranscript(self._store, plan)
+        loop = self._loop(request, context, channel, transcript=transcript)
+        try:
+            channel.prompts = await self._prompts.load(plan.conversation)
+            await transcript.load(request.messages)
+            with context.control.inbox.forwarding_to(loop.waiting.add):
+                return await _run_in_time(loop, context, deadline)
+        finally:
+            # Billing ends the run once this returns.
+            await run_to_completion(self._close(loop, context, channel))
+
+    def _open_channel(self, plan: RunPlan) -> Channel:
+        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE)
+        return self._gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
+
+    def _loop(
+        self, request: GraphRunRequest, context: RunContext, channel: Channel, *, transcript: RunTranscript
+    ) -> AgentLoop:
+        tools = ToolCalls(context.plan)
+        tools.attach_run(context, channel)
+        calls = ModelCalls(
+            context=context,
+            client=self._client,
+            channel=channel,
+            request=self._agent_request(request, context.plan),
+            transcript=transcript,
+            tools=tools,
+            meter=LoopMeter(context.plan, channel),
+        )
+        return AgentLoop(context, calls, ToolTurn(tools, context.events))
+
+    async def _close(self, loop: AgentLoop, context: RunContext, channel: Channel) -> None:
+        """Close the channel, report what was not, and wait until the conversation is stored."""
+        await self._gateway.close_channel(channel)
+        try:
+            await loop.calls.report(ended=True)
+            report = MeterReport(loop.calls.meter.summary(), tool_failures=loop.tools.failures)
+            await context.events.publish(report)
+        finally:
+            await loop.calls.transcript.close()
+            await self._prompts.save(context.plan.conversation, channel.prompts)
+
+
+async def _run_in_time(loop: AgentLoop, context: RunContext, deadline: RunDeadline) -> AssistantFinal:
+    """The answer; raises `ExecutionFailed` if the run is stopped before."""
+    running = asyncio.create_task(loop.run())
+    try:
+        while not running.done():
+            first = await first_of(asyncio.wait({running}), deadline.next_stop())
+            if first is None or first.index == 0:
+                break
+            if first.result is None and loop.waiting:
+                await _interrupt_turn(loop, context)
+                continue
+            # An interrupt without another message to continue with ends the run.
+            deadline.stop(ABORTED)
+            await context.control.acknowledge()
+            break
+    finally:
+        running.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait({running})
+    if running.cancelled():
+        raise ExecutionFailed(*(deadline.outcome or ABORTED))
+    return running.result()
+
+
+async def _interrupt_turn(loop: AgentLoop, context: RunContext) -> None:
+    loop.interrupt()
+    await asyncio.gather(loop.turn_ended(), context.control.acknowledge())
+    await context.control.mark_stopped()

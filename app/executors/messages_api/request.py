@@ -1,0 +1,215 @@
+"""The requests that the agent makes: system prompt, tools, messages, marks of the cache; pure.
+
+Whatever comes before the last mark is the same, byte for byte, in the next request of the conversation.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.executors.api_format.prompt import image_block, joined_prompt, without_system
+from app.executors.port import RunPlan
+from app.json_schema.document import SchemaUnusable
+from app.models.registry import ModelOptions, Thinking
+from app.requests import Message, ResponseFormat, TextPart
+from app.tools.model_schema import model_schema
+from app.tools.tool import Tool
+
+STRUCTURED_OUTPUT = "StructuredOutput"
+"""The tool for answers whose schema the provider's own output format does not take."""
+
+_STRUCTURED_OUTPUT_RULE = (
+    "Return your final answer by calling this tool, exactly once, at the end: its arguments are the answer."
+)
+
+BEGINNING = "[The conversation begins with a message of the assistant.]"
+
+COMPACTION_BETA = "compact-2026-01-12"
+_COMPACTION = "compact_20260112"
+COMPACTS_AT_TOKENS = 150_000
+"""The length of a prompt from which the provider replaces it by a summary; its own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """What all requests of a run have in common."""
+
+    model: str
+    options: ModelOptions
+    system: str
+    tools: tuple[Mapping[str, Any], ...]
+    """As the model gets them."""
+    output_format: Mapping[str, Any] | None
+    """The provider's own format for the structured answer."""
+    answers_by_tool: bool
+    """Whether the structured answer is the call of a tool."""
+    cache_control: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, plan: RunPlan, messages: Sequence[Message], response_format: ResponseFormat | None, *, ttl: str
+    ) -> "AgentRequest":
+        """Those of a run that begins with these messages of a client."""
+        by_format = response_format is not None and _is_output_format(response_format.schema_)
+        by_tool = response_format is not None and not by_format
+        tools = [_described(tool) for tool in plan.tools]
+        if response_format is not None and by_tool:
+            tools.append(_structured_output(response_format.schema_))
+        return cls(
+            model=plan.model,
+            options=plan.options,
+            system=system_prompt(plan.spec.system_prompt, messages),
+            tools=tuple(tools),
+            output_format=response_format.schema_ if response_format is not None and by_format else None,
+            answers_by_tool=by_tool,
+            cache_control=cache_control(ttl),
+        )
+
+    def answering_by_tool(self) -> "AgentRequest":
+        """The same with the tool instead of the provider's output format, which takes fewer schemas."""
+        if self.output_format is None:
+            return self
+        tools = (*self.tools, _structured_output(self.output_format))
+        return replace(self, output_format=None, answers_by_tool=True, tools=tools)
+
+    def body(
+        self, messages: Sequence[dict[str, Any]], *, marked: Collection[int], compacts: bool = False
+    ) -> dict[str, Any]:
+        """The request with these messages; `marked` are the indexes of those that end with a mark."""
+        mark = {"cache_control": dict(self.cache_control)}
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": self.options.max_output_tokens,
+            "system": [{**text_block(self.system), **mark}],
+            "messages": [
+                _marked(message, mark) if index in marked else message
+                for index, message in enumerate(messages)
+            ],
+        }
+        if self.tools:
+            body["tools"] = [*self.tools[:-1], {**self.tools[-1], **mark}]
+        if (thinking := _thinking(self.options.thinking)) is not None:
+            body["thinking"] = thinking
+        if output := self._output_config():
+            body["output_config"] = output
+        if compacts:
+            trigger = {"type": "input_tokens", "value": COMPACTS_AT_TOKENS}
+            edit = {"type": _COMPACTION, "trigger": trigger, "pause_after_compaction": True}
+            body["context_management"] = {"edits": [edit]}
+        return body
+
+    def _output_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        if self.options.effort is not None:
+            config["effort"] = self.options.effort
+        if self.output_format is not None:
+            config["format"] = {"type": "json_schema", "schema": self.output_format}
+        return config
+
+
+def cache_control(ttl: str) -> dict[str, str]:
+    """The mark up to which the provider caches a prompt; without a time it keeps it for 5 minutes."""
+    return {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
+
+
+def system_prompt(graph_prompt: str, messages: Sequence[Message]) -> str:
+    """The graph's prompt, extended by the request's system messages."""
+    return joined_prompt([graph_prompt, *(each.text for each in messages if each.role == "system")])
+
+
+def user_blocks(message: Message) -> list[dict[str, Any]]:
+    """The content blocks of a client's message; the API accepts no empty text."""
+    blocks: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            if part.text.strip():
+                blocks.append(text_block(part.text))
+        else:
+            blocks.append(image_block(part))
+    return blocks or [text_block("(empty message)")]
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """A content block of text."""
+    return {"type": "text", "text": text}
+
+
+def posted_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages of a request in the API's format, without system messages."""
+    turns = without_system(messages)
+    posted = [{"role": message.role, "content": user_blocks(message)} for message in turns]
+    if posted and posted[0]["role"] == "assistant":
+        # The API's first message is a user's.
+        posted.insert(0, {"role": "user", "content": [text_block(BEGINNING)]})
+    return posted
+
+
+def end_of_request_before(messages: Sequence[Mapping[str, Any]]) -> int:
+    """The index of the message with which the request before ended; -1 if there was none."""
+    users = [
+        index
+        for index, (message, following) in enumerate(pairwise(messages))
+        if (message["role"], following["role"]) == ("user", "assistant")
+    ]
+    return users[-1] if users else -1
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    schema = _schema_of(tool.input_model) if tool.schema is None else tool.schema.document
+    return {"name": tool.id, "description": tool.description, "input_schema": schema}
+
+
+@lru_cache(maxsize=1024)
+def _schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
+    # pydantic makes it anew each time, which takes longer than the rest of a request.
+    return arguments.model_json_schema()
+
+
+def _structured_output(schema: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        shown, note = model_schema(schema)
+    except SchemaUnusable:
+        # The provider decides.
+        shown, note = dict(schema), ""
+    return {
+        "name": STRUCTURED_OUTPUT,
+        "description": _STRUCTURED_OUTPUT_RULE + note,
+        "input_schema": shown,
+    }
+
+
+def _marked(message: dict[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:
+    *others, last = message["content"]
+    if last["type"] in ("thinking", "redacted_thinking"):
+        # The API takes no mark on them.
+        return message
+    return {**message, "content": [*others, {**last, **mark}]}
+
+
+def _thinking(mode: Thinking) -> dict[str, Any] | None:
+    match mode:
+        case "disabled":
+            return None
+        case "adaptive":
+            return {"type": "adaptive"}
+        case budget_tokens:
+            return {"type": "enabled", "budget_tokens": budget_tokens}
+
+
+def _is_output_format(schema: dict[str, Any]) -> bool:
+    """Whether the provider's output format takes the schema as it is.
+
+    The official client knows which part of JSON Schema that is: it rewrites whatever else there is.
+    """
+    # Loaded by then, see `MessagesClient.load`.
+    import anthropic
+
+    try:
+        return schema.get("type") == "object" and anthropic.transform_schema(deepcopy(schema)) == schema
+    except (ValueError, TypeError, AssertionError, AttributeError, KeyError, RecursionError):
+        return False

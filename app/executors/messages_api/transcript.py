@@ -1,0 +1,179 @@
+"""RunTranscript: the messages of one run, in memory and in its conversation."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from app.conversations.history_merge import HistoryConflict, new_messages
+from app.conversations.message_store import MessageStore
+from app.conversations.neutral_transcript import (
+    INTERRUPTED_CALL,
+    api_messages,
+    assistant_line,
+    call_ids_of,
+    compaction_line,
+    interrupted_result,
+    user_line,
+)
+from app.conversations.records import Conversation, TranscriptEntry
+from app.conversations.sdk_transcript import has_question_of, messages_of
+from app.db import StatementFailed
+from app.errors import Unavailable
+from app.executors.api_format.prompt import RESUME_PROMPT
+from app.executors.messages_api.message import MessageFold
+from app.executors.messages_api.request import posted_messages, text_block
+from app.executors.port import ExecutionFailed, RunPlan
+from app.requests import Message
+
+log = structlog.get_logger(__name__)
+
+INTERRUPTED = "[Request interrupted by user]"
+_SAVE_TIMEOUT_S = 30.0
+_RETRY_S = 1.0
+
+
+class RunTranscript:
+    """Messages are stored while the run goes on; `close` waits until all are."""
+
+    def __init__(self, store: MessageStore, plan: RunPlan) -> None:
+        self._store = store
+        self._run_id = plan.run.run_id
+        self._conversation: Conversation | None = plan.conversation
+        self.messages: list[dict[str, Any]] = []
+        """What the API gets."""
+        self.call_ids: set[str] = set()
+        """Of all tool calls in it."""
+        self._unsaved: list[TranscriptEntry] = []
+        self._saving: asyncio.Task[None] | None = None
+
+    async def load(self, messages: Sequence[Message]) -> None:
+        """Read the conversation, and add the run's messages as far as it does not contain them.
+
+        Raises `ExecutionFailed` for messages that contradict it, and `DatabaseUnavailable`.
+        """
+        entries: Sequence[TranscriptEntry] = ()
+        if self._conversation is not None:
+            entries = await self._store.entries(self._conversation.transcript)
+        self.messages, unreadable = api_messages(entries)
+        if unreadable:
+            log.error("transcript.lines_unreadable", run_id=self._run_id, lines=unreadable)
+        self.call_ids = call_ids_of(self.messages)
+        if has_question_of(entries, self._run_id):
+            self.add_note(RESUME_PROMPT)
+            return
+        if self.messages:
+            try:
+                messages = new_messages(messages, messages_of(entries, tool_id_of=str))
+            except HistoryConflict as error:
+                raise ExecutionFailed("invalid_request") from error
+        *earlier, current = posted_messages(messages)
+        for message in earlier:
+            write = user_line if message["role"] == "user" else assistant_line
+            self._add(write(message["content"], is_earlier=True))
+        self._add(user_line(current["content"]))
+
+    def add_user(self, content: Sequence[dict[str, Any]]) -> None:
+        """Results of tool calls, and messages of clients."""
+        self._add(user_line(content))
+
+    def add_note(self, text: str) -> None:
+        """A message that the server writes in the user's name."""
+        self._add(user_line([text_block(text)], is_note=True))
+
+    def add_results(
+        self,
+        results: Sequence[dict[str, Any]],
+        *,
+        of_others: str = INTERRUPTED_CALL,
+        note: str | None = None,
+    ) -> None:
+        """Results that end a turn; the other calls of its last message get the text `of_others`."""
+        calls = [block["id"] for block in self.messages[-1]["content"] if block["type"] == "tool_use"]
+        found = {block["tool_use_id"]: block for block in results}
+        blocks = [found.get(call_id) or interrupted_result(call_id, of_others) for call_id in calls]
+        if note is not None:
+            blocks.append(text_block(note))
+        if blocks:
+            self._add(user_line(blocks, is_note=True))
+
+    def add_message(self, message: MessageFold, *, model: str) -> None:
+        """A message of the model; of one that was cut off, what can be sent back."""
+        if content := message.content():
+            self._add(
+                assistant_line(
+                    content, message_id=message.message_id, model=model, stop_reason=message.stop_reason
+                )
+            )
+
+    @property
+    def is_summarized(self) -> bool:
+        """Whether it begins with a summary."""
+        first: dict[str, Any] = self.messages[0]["content"][0]
+        return bool(first["type"] == "compaction")
+
+    def add_summary(self, summary: Mapping[str, Any], message: MessageFold, *, model: str) -> None:
+        """The summary that a message is: the API gets it instead of everything before."""
+        tail = _unanswered(self.messages)
+        self._append(compaction_line())
+        self.messages = []
+        self._add(
+            assistant_line(
+                [summary], message_id=message.message_id, model=model, stop_reason=message.stop_reason
+            )
+        )
+        for each in tail:
+            write = user_line if each["role"] == "user" else assistant_line
+            self._add({**write(each["content"]), "isMeta": True})
+
+    async def close(self) -> None:
+        """Wait until everything is stored."""
+        try:
+            async with asyncio.timeout(_SAVE_TIMEOUT_S):
+                while self._saving is not None:
+                    await self._saving
+        except TimeoutError:
+            log.error("transcript.lines_lost", run_id=self._run_id, lines=len(self._unsaved))  # noqa: TRY400
+
+    def _add(self, line: dict[str, Any]) -> None:
+        message = line["message"]
+        self.messages.append({"role": message["role"], "content": message["content"]})
+        self._append(line)
+
+    def _append(self, line: dict[str, Any]) -> None:
+        if self._conversation is None:
+            return
+        self._unsaved.append(TranscriptEntry(line, self._run_id))
+        if self._saving is None:
+            self._saving = asyncio.create_task(self._save(self._conversation))
+
+    async def _save(self, conversation: Conversation) -> None:
+        try:
+            alone = False
+            while self._unsaved:
+                batch = self._unsaved[: 1 if alone else None]
+                try:
+                    await self._store.add(conversation.transcript, batch)
+                except Unavailable as error:
+                    log.warning("transcript.save_failed", reason=error.detail)
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                except StatementFailed as error:
+                    if not alone:
+                        # One of them may be the cause.
+                        alone = True
+                        continue
+                    log.error(  # noqa: TRY400
+                        "transcript.lines_lost", run_id=self._run_id, lines=1, reason=str(error)
+                    )
+                del self._unsaved[: len(batch)]
+        finally:
+            self._saving = None
+
+
+def _unanswered(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """The end of the conversation that the model has not answered: it stays behind a summary."""
+    has_results = any(block["type"] == "tool_result" for block in messages[-1]["content"])
+    # Results belong to the message that has the calls.
+    return messages[-2:] if has_results else messages[-1:]

@@ -1,0 +1,1 @@
+"""Calls of our tools, and of those of MCP servers, during a run."""

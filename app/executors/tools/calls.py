@@ -1,0 +1,93 @@
+"""ToolCalls: executes the tool calls of a run: policy, approvals, limits, results."""
+
+import asyncio
+
+from app.events import AiEvent, ToolCallStart
+from app.executors.approvals import ApprovableTool, Approvals
+from app.executors.port import RunContext, RunPlan
+from app.gateway.channel import Channel
+from app.tools.policy import ToolCallDenied, ToolPolicy
+from app.tools.result import ToolResult
+from app.tools.runner import ToolRunner
+from app.tools.tool import Tool, ToolContext
+
+_NO_RUN = "No tool is called before there is a run."
+_DENIAL_REASONS = {
+    "deadline": "This run's time is up; no tool is called any more.",
+    "budget": "This run's budget is used up; no tool is called any more.",
+}
+
+
+class ToolCalls:
+    """One run's tools and their results.
+
+    An agent that is started ahead of time gets them before its run is known: `plan` is then that of a
+    run with the same graph and tools, and no tool can be called before `attach_run`.
+    """
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+        self._approvals: Approvals | None = None
+        self._channel: Channel | None = None
+        self.tools: dict[str, Tool] = {tool.id: tool for tool in plan.tools}
+        policy = ToolPolicy(frozenset(self.tools), self.denial_reason, self._review)
+        self._runner = ToolRunner(self.tools, policy)
+        self._published: dict[str, asyncio.Event] = {}
+        self._results: dict[str, ToolResult] = {}
+        """Results by tool-call id, from the end of the call until `take_result`."""
+
+    def attach_run(self, context: RunContext, channel: Channel) -> None:
+        """Execute calls for this run from now on."""
+        self.plan, self._channel = context.plan, channel
+        self._approvals = context.control.approvals
+
+    @property
+    def longest_call_s(self) -> float:
+        """The longest a call may take, including the time to wait for a person's approval."""
+        tool_s = max((tool.timeout_s for tool in self.tools.values()), default=0)
+        return tool_s + (self.plan.spec.approval_timeout_s if self.plan.spec.approve else 0)
+
+    def on_published(self, event: AiEvent) -> None:
+        """An event of this run was published: calls that clients can see now may be reviewed."""
+        if isinstance(event, ToolCallStart):
+            self._published_event(event.tool_call_id).set()
+
+    def take_result(self, call_id: str) -> ToolResult | None:
+        """The result of a call that has ended, once; None if the tool runner did not answer it."""
+        self._published.pop(call_id, None)
+        return self._results.pop(call_id, None)
+
+    def open_calls(self) -> list[str]:
+        """The ids of the calls that clients have seen and whose result was not taken."""
+        return [call_id for call_id, published in self._published.items() if published.is_set()]
+
+    def denial_reason(self) -> str | None:
+        """Why no tool may be called now, for the model; None if tools may be called."""
+        if self._channel is None:
+            return _NO_RUN
+        limit = self._channel.exhausted_limit
+        return None if limit is None else _DENIAL_REASONS.get(limit, "This run is over.")
+
+    async def run(self, tool_id: str, args: object, call_id: str) -> ToolResult:
+        """Execute a call of one of our tools, and keep the result for `take_result`."""
+        result = await self._runner.run(tool_id, args, self._tool_context(call_id))
+        self._results[call_id] = result
+        return result
+
+    async def review_builtin(self, tool: ApprovableTool, args: object, call_id: str) -> object:
+        """The arguments to call one of the agent's own tools with; raises `ToolCallDenied`."""
+        return await self._review(tool, args, self._tool_context(call_id))
+
+    async def _review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
+        # An approval request names the tool call, so clients must have got the call's event before.
+        await self._published_event(context.tool_call_id).wait()
+        if self._approvals is None:
+            raise ToolCallDenied(_NO_RUN)
+        return await self._approvals.review(tool, args, context)
+
+    def _published_event(self, call_id: str) -> asyncio.Event:
+        return self._published.setdefault(call_id, asyncio.Event())
+
+    def _tool_context(self, call_id: str) -> ToolContext:
+        request_id = self.plan.request_id
+        return ToolContext(run=self.plan.run, tool_call_id=call_id, request_id=request_id)

@@ -1,0 +1,315 @@
+"""The loop of the Messages API executor: failed calls, broken messages, structured answers, limits."""
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from app.events import (
+    AssistantFinal,
+    MeterReport,
+    Step,
+    TextDelta,
+    ToolCallResult,
+    UsageReport,
+    UserMessageDelivered,
+)
+from app.executors.messages_api.exchange import CUT_OFF_PROMPT, MOST_CUTS
+from app.executors.messages_api.loop import EMPTY_PROMPT, STRUCTURED_OUTPUT_PROMPT, TOO_LONG_PROMPT
+from app.executors.port import RunContext
+from app.models.registry import ModelOptions
+from app.requests import GraphRunRequest, Message, ResponseFormat, SentMessage
+from app.simulator.script import Answer, Hold, HttpError, Reply, Text, Thinking, ToolUse, in_turn
+from app.simulator.server import Simulator
+from tests.contracts.messages_executor import a_messages_executor
+from tests.contracts.test_executor import SENT, Run
+from tests.factories import a_plan
+from tests.unit.executors.claude_agent.an_executor import a_graph
+from tests.unit.tools.samples.weather import weather
+
+EXACT = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+OPEN = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
+
+TOOLS: dict[str, Any] = {"tools": (weather,), "spec": a_graph(tools=(weather.id,))}
+URGENT = SentMessage(
+    "5f3cf38e-4b6b-4f0e-a0fa-f0f3bb3c1a11", Message.of(role="user", content="at once"), "now"
+)
+
+
+class Asked(Run):
+    """A run with a response format."""
+
+    def __init__(self, executor: Any, schema: dict[str, Any] | None = None, **plan: Any) -> None:
+        super().__init__(executor, **plan)
+        self.task.cancel()
+        planned = a_plan(**{"spec": a_graph(), "timeout": timedelta(seconds=30), **plan})
+        request = GraphRunRequest.of(
+            graph_id=planned.spec.id,
+            messages=[Message.of(role="user", content="hi")],
+            response_format=None if schema is None else ResponseFormat.of(type="json_schema", schema_=schema),
+        )
+        self.task = asyncio.create_task(executor.run(request, RunContext(planned, self.control, self)))
+
+
+class Held(Asked):
+    """A run whose first event of a kind waits before clients have it."""
+
+    def __init__(self, executor: Any, kind: type[Any], **plan: Any) -> None:
+        self.kind = kind
+        self.reached, self.until = asyncio.Event(), asyncio.Event()
+        super().__init__(executor, **plan)
+
+    async def publish(self, event: Any) -> int:
+        if isinstance(event, self.kind) and not self.reached.is_set():
+            self.reached.set()
+            await self.until.wait()
+        return await super().publish(event)
+
+    async def interrupted_there(self) -> None:
+        """Send an urgent message while the event waits."""
+        async with asyncio.timeout(10):
+            await self.reached.wait()
+        self.control.send(URGENT)
+        # The turn is being cancelled.
+        await asyncio.sleep(0)
+        self.until.set()
+
+
+async def played(
+    *answers: Answer, schema: dict[str, Any] | None = None, **plan: Any
+) -> tuple[Run, Any, Simulator]:
+    """A run over these answers, how it ended, and its provider."""
+    async with a_messages_executor(in_turn(*answers)) as (executor, simulator):
+        run = Asked(executor, schema, **plan)
+        return run, await run.outcome(), simulator
+
+
+def prompts(simulator: Simulator) -> list[str]:
+    """The last text of each request."""
+    return [request.body["messages"][-1]["content"][-1].get("text", "") for request in simulator.requests]
+
+
+@pytest.mark.parametrize("status", [429, 500, 529])
+async def test_a_busy_provider_is_asked_again(status: int) -> None:
+    run, outcome, simulator = await played(HttpError(status), Reply([Text("hello")]))
+
+    assert (outcome, len(simulator.requests)) == (None, 2)
+    assert len(run.of(UsageReport)) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "calls"),
+    [
+        (400, "invalid_request", 1),
+        (401, "provider_unavailable", 1),
+        (404, "invalid_request", 1),
+        (429, "rate_limit", 3),
+        (529, "provider_unavailable", 3),
+    ],
+)
+async def test_a_refused_call_ends_the_run_and_no_text_of_the_provider_is_shown(
+    status: int, error: str, calls: int
+) -> None:
+    run, outcome, simulator = await played(*[HttpError(status)] * 3)
+
+    assert (outcome, len(simulator.requests)) == ((error, "error"), calls)
+    assert "secret upstream detail" not in str(run.published)
+    assert run.of(UsageReport) == []
+
+
+async def test_a_provider_that_cannot_be_reached_ends_the_run() -> None:
+    async with a_messages_executor(in_turn()) as (executor, simulator):
+        await simulator.__aexit__(None, None, None)
+        run = Asked(executor)
+        assert await run.outcome() == ("provider_unavailable", "error")
+
+
+async def test_an_overloaded_model_is_replaced_by_its_fallback() -> None:
+    options = ModelOptions(fallback="claude-haiku-5-5")
+    _, outcome, simulator = await played(*[HttpError(529)] * 3, Reply([Text("hello")]), options=options)
+
+    assert outcome is None
+    assert simulator.requests[-1].body["model"] == "claude-haiku-5-5"
+
+
+async def test_a_message_that_broke_off_is_continued_and_each_part_is_billed() -> None:
+    run, outcome, simulator = await played(
+        Reply([Text("one two three")], cut_after=5), Reply([Text(" four")], final_usage={"output_tokens": 7})
+    )
+
+    assert outcome is None
+    assert run.published[-1] == AssistantFinal(content="one two four")
+    assert prompts(simulator)[1] == CUT_OFF_PROMPT
+    assert sorted(report.fact.basis for report in run.of(UsageReport)) == ["final", "partial"]
+    assert [step.step_index for step in run.of(Step)] == [1]
+
+
+async def test_a_message_that_broke_off_before_its_text_is_requested_again() -> None:
+    run, outcome, simulator = await played(Reply([Text("one two")], cut_after=2), Reply([Text("hello")]))
+
+    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="hello"))
+    assert simulator.requests[0].body == simulator.requests[1].body
+
+
+async def test_complete_calls_of_a_message_that_broke_off_are_made() -> None:
+    # message_start, ping, start, delta and stop of the call, start of the text.
+    broken = Reply([ToolUse(weather.id, {"a": 1}), Text("x")], cut_after=6)
+    run, outcome, _ = await played(
+        broken, Reply([Text("hello")]), tools=(weather,), spec=a_graph(tools=(weather.id,))
+    )
+
+    assert outcome is None
+    assert [result.is_error for result in run.of(ToolCallResult)] == [True]
+
+
+async def test_a_provider_whose_messages_all_break_off_is_unavailable() -> None:
+    cuts = [Reply([Text("one two")], cut_after=4) for _ in range(MOST_CUTS + 1)]
+    run, outcome, _ = await played(*cuts)
+
+    assert outcome == ("provider_unavailable", "error")
+    assert len(run.of(UsageReport)) == MOST_CUTS + 1
+
+
+@pytest.mark.parametrize("kind", ["overloaded_error", "api_error"])
+async def test_an_error_in_the_stream_is_no_end(kind: str) -> None:
+    run, outcome, _ = await played(Reply([Text("one")], error_after=(3, kind)), Reply([Text("two")]))
+
+    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="two"))
+
+
+async def test_a_message_that_is_too_long_is_continued() -> None:
+    run, outcome, simulator = await played(
+        Reply([Text("one ")], stop_reason="max_tokens"), Reply([Text("two")])
+    )
+
+    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="one two"))
+    assert prompts(simulator)[1] == TOO_LONG_PROMPT
+
+
+@pytest.mark.parametrize("reason", ["refusal", "pause_turn", "model_context_window_exceeded", "new"])
+async def test_a_message_that_is_no_answer_ends_the_run(reason: str) -> None:
+    run, outcome, _ = await played(Reply([Text("no")], stop_reason=reason))
+
+    assert outcome == ("internal", "error")
+    assert len(run.of(UsageReport)) == 1
+
+
+async def test_a_message_without_text_is_asked_for_once_more() -> None:
+    run, outcome, simulator = await played(Reply([Thinking("hm")]), Reply([Text("hello")]))
+
+    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="hello"))
+    assert prompts(simulator)[1] == EMPTY_PROMPT
+
+
+async def test_a_structured_answer_in_the_providers_format() -> None:
+    run, outcome, _ = await played(Reply([Text('{"n": '), Text("3}")]), schema=EXACT)
+
+    assert outcome is None
+    assert run.published[-1] == AssistantFinal(content='{"n": 3}', structured_output={"n": 3})
+
+
+async def test_a_schema_that_the_provider_refuses_becomes_that_of_a_tool() -> None:
+    answers = (HttpError(400), Reply([ToolUse("StructuredOutput", {"n": 3})]))
+    run, outcome, simulator = await played(*answers, schema=EXACT)
+
+    assert outcome is None
+    assert run.published[-1].structured_output == {"n": 3}
+    first, second = (request.body for request in simulator.requests)
+    assert "output_config" in first
+    assert "output_config" not in second
+    assert second["tools"][0]["input_schema"] == EXACT
+
+
+@pytest.mark.parametrize("text", ["three", '{"n": "3"}', "[" * 100_000])
+async def test_a_structured_answer_that_is_none_is_an_error(text: str) -> None:
+    _, outcome, _ = await played(Reply([Text(text)]), schema=EXACT)
+
+    assert outcome == ("internal", "error")
+
+
+async def test_a_structured_answer_by_a_tool() -> None:
+    run, outcome, simulator = await played(
+        Reply([Text("three")]),
+        Reply([ToolUse("StructuredOutput", raw="{")]),
+        Reply([ToolUse("StructuredOutput", {"n": 3})]),
+        schema=OPEN,
+    )
+
+    assert outcome is None
+    final = run.published[-1]
+    assert (json.loads(final.content), final.structured_output) == ({"n": 3}, {"n": 3})
+    assert prompts(simulator)[1] == STRUCTURED_OUTPUT_PROMPT
+    assert simulator.requests[2].body["messages"][-1]["content"][0]["is_error"]
+    assert run.of(ToolCallResult) == []
+
+
+async def test_both_meters_agree_about_a_run() -> None:
+    run, _, _ = await played(Reply([Text("hello")], usage={"input_tokens": 7, "output_tokens": 1}))
+
+    (report,) = run.of(MeterReport)
+    assert (report.meters.sdk, report.meters.gateway, report.meters.drift) == (1, 1, 0)
+    assert "".join(event.delta for event in run.of(TextDelta)) == "hello"
+
+
+@pytest.mark.parametrize("kind", [ToolCallResult, UserMessageDelivered])
+async def test_an_urgent_message_loses_no_result_and_no_message(kind: type[Any]) -> None:
+    answers = in_turn(Reply([Text("So."), ToolUse(weather.id, {"city": "Rome"})]), Reply([Text("hello")]))
+    async with a_messages_executor(answers) as (executor, simulator):
+        run = Held(executor, kind, **TOOLS)
+        run.control.send(SENT)
+        await run.interrupted_there()
+        assert await run.outcome() is None
+
+    last = simulator.requests[-1].body["messages"]
+    assert [message["role"] for message in last[:2]] == ["user", "assistant"]
+    content = [block for message in last[2:] for block in message["content"]]
+    assert [block["is_error"] for block in content if block["type"] == "tool_result"] == [False]
+    assert [block["text"] for block in content if block["type"] == "text"] == ["and this", "at once"]
+    delivered = [event.message_id for event in run.of(UserMessageDelivered)]
+    assert delivered == [SENT.message_id, URGENT.message_id]
+    assert len(run.of(ToolCallResult)) == 1
+
+
+async def test_an_urgent_message_loses_no_message_of_the_model() -> None:
+    answers = in_turn(Reply([Text("one two")]), Reply([Text("three")]))
+    async with a_messages_executor(answers) as (executor, simulator):
+        run = Held(executor, Step)
+        await run.interrupted_there()
+        assert await run.outcome() is None
+
+    assert [message["role"] for message in simulator.requests[-1].body["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+async def test_a_summary_that_nobody_asked_for_is_no_answer() -> None:
+    run, outcome, simulator = await played(*[Reply([Text("no")], stop_reason="compaction")] * 9)
+
+    assert (outcome, len(simulator.requests)) == (("internal", "error"), 1)
+    assert [report.fact.origin for report in run.of(UsageReport)] == ["hidden"]
+
+
+async def test_a_run_whose_server_stops_is_closed_before_it_ends() -> None:
+    hold = Hold(index=5)
+    async with a_messages_executor(in_turn(Reply([Text("one two three")], hold=hold))) as (executor, _):
+        run = Asked(executor)
+        run.task.cancel()
+        request = GraphRunRequest.of(graph_id=a_graph().id, messages=[Message.of(role="user", content="hi")])
+        context = RunContext(a_plan(spec=a_graph(), timeout=timedelta(seconds=30)), run.control, run)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(executor.run, request, context)
+            await run.first(TextDelta)
+            tasks.cancel_scope.cancel()
+        # Whatever is not reported by now comes after the end of the run's bill.
+        assert [report.fact.basis for report in run.of(UsageReport)] == ["partial"]
+        assert len(run.of(MeterReport)) == 1

@@ -1,0 +1,379 @@
+"""A conversation's process between its turns: who may use it again, and who may not."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
+
+from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, text_of
+from app.simulator.server import Simulator
+from tests.e2e.office import MAIL, MAILER, office, settings
+from tests.e2e.parking import gone, parked, pool_of, process_of
+from tests.e2e.servers import a_server
+from tests.e2e.stories import (
+    CLOCK,
+    KEY,
+    World,
+    WorldOf,
+    a_client,
+    a_request,
+    a_world,
+    cli_processes,
+    contents_below,
+    until,
+)
+from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD
+from tests.e2e.test_a_graph_gives_work_to_subagents import graphs as lead_graphs
+from tests.e2e.the_bill import bill, wire
+
+
+def echo(request: ApiRequest) -> Reply:
+    if "time" in request.last_text and not request.tool_results:
+        return Reply([Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})])
+    return Reply([Text(f"You said: {request.last_text}")])
+
+
+async def turn(world: World, text: str, key: str = "chat-1", *, secret: str = KEY, **fields: Any) -> Any:
+    """A turn of a conversation; its final event."""
+    async with a_client(world.url, secret) as http:
+        response = await http.post("/v1/runs/wait", json=a_request(text, stateKey=key, **fields))
+    return response.raise_for_status().json()
+
+
+def questions(request: ApiRequest) -> list[str]:
+    """What the model sees of the user's messages."""
+    return [text_of(message["content"]) for message in request.messages if message["role"] == "user"]
+
+
+async def test_the_next_turns_are_served_by_the_same_process(world_of: WorldOf) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    finals = [await turn(world, "one")]
+    process = process_of(world, "chat-1")
+    for text in ("two", "what time is it?", "four"):
+        finals.append(await turn(world, text))
+        assert process_of(world, "chat-1") == process
+
+    assert [final["content"] for final in finals[::3]] == ["You said: one", "You said: four"]
+    assert [text for text in questions(world.simulator.requests[-1]) if text] == [
+        *("one", "two", "what time is it?", "four")
+    ]
+    runs = [final["runId"] for final in finals]
+    receipts = [receipt for run_id in runs for receipt in await world.receipts(run_id)]
+    assert bill(receipts) == wire(world.simulator.sent)
+    assert [len(await world.receipts(run_id)) for run_id in runs] == [1, 1, 2, 1]
+    for run_id in runs:
+        billing = (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]
+        assert (billing["drift"], billing["costComparison"]["driftUsd"]) == (0, "0.0000000000")
+    shown = (await world.http.get("/v1/sessions/chat-1")).json()["messages"]
+    assert {message["runId"] for message in shown} == set(runs)
+
+
+async def test_a_process_that_is_not_what_the_turn_needs_is_replaced(world_of: WorldOf) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    changes: list[dict[str, Any]] = [
+        {"model": "claude-haiku-4-5"},
+        {"toolIds": []},
+        {"limits": {"maxTurns": 3}},
+        {"responseFormat": {"type": "json_schema", "schema": {"type": "object"}}},
+    ]
+    await turn(world, "0")
+    for number, changed in enumerate(changes, start=1):
+        before = process_of(world, "chat-1")
+        await turn(world, str(number), **changed)
+
+        asked = world.simulator.requests[-1]
+        assert questions(asked)[number] == str(number), changed
+        assert (asked.body["model"] == "claude-haiku-4-5") == ("model" in changed), changed
+        assert (CLOCK in asked.tool_names) == ("toolIds" not in changed), changed
+        assert ("StructuredOutput" in asked.tool_names) == ("responseFormat" in changed), changed
+        await gone(before)
+        world.simulator.requests.clear()
+        if "responseFormat" in changed:
+            # The model did not answer by the tool; the process may not be used again.
+            continue
+        assert process_of(world, "chat-1") != before
+
+
+async def test_what_a_request_says_of_the_past_is_compared_with_the_conversation(world_of: WorldOf) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    first = await turn(world, "I am Ada")
+    process = process_of(world, "chat-1")
+    history = [
+        {"role": "user", "content": "I am Ada"},
+        {"role": "assistant", "content": first["content"]},
+        {"role": "user", "content": "who am I?"},
+    ]
+    body = {**a_request(stateKey="chat-1"), "messages": history}
+
+    final = (await world.http.post("/v1/runs/wait", json=body)).json()
+    history[0]["content"] = "I am Grace"
+    refused = await world.http.post("/v1/runs", json=body)
+
+    assert final["ok"]
+    assert process_of(world, "chat-1") == process
+    assert questions(world.simulator.requests[-1]) == ["I am Ada", "who am I?"]
+    assert refused.json()["code"] == "history_contradicts"
+
+
+async def test_a_process_is_only_parked_after_an_answer(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+
+    def answers(request: ApiRequest) -> Reply | HttpError:
+        match request.last_text.rpartition("\n")[2]:
+            case "fail":
+                return HttpError(400, "invalid_request_error")
+            case "refuse":
+                return Reply([Text("No.")], stop_reason="refusal")
+            case "wait":
+                return Reply([Text("one two three")], hold=hold)
+            case "loop" | "":
+                return Reply([ToolUse(CLOCK)])
+            case _:
+                return echo(request)
+
+    world = await world_of(answers, RUNTALLY_IDLE_PROCESSES=4)
+    for number, text in enumerate(("fail", "refuse", "loop")):
+        await turn(world, "hello", f"chat-{number}", limits={"maxTurns": 2})
+        process = process_of(world, f"chat-{number}")
+        assert not (await turn(world, text, f"chat-{number}", limits={"maxTurns": 2}))["ok"]
+        await gone(process)
+    await turn(world, "hello", "chat-3")
+    process = process_of(world, "chat-3")
+    run_id = await world.start(a_request("wait", stateKey="chat-3"))
+    await hold.reached.wait()
+    await world.http.post(f"/v1/runs/{run_id}/cancel")
+    await world.ended(run_id)
+
+    await gone(process)
+    assert parked(world) == []
+    final = await turn(world, "and now?", "chat-3")
+    assert final["content"].endswith("and now?")
+
+
+async def test_a_crash_between_turns_is_nobodys_error(world_of: WorldOf) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    await turn(world, "one")
+    process = process_of(world, "chat-1")
+    os.kill(process.pid, signal.SIGKILL)
+    await gone(process)
+
+    final = await turn(world, "two")
+
+    assert final["ok"]
+    assert questions(world.simulator.requests[-1]) == ["one", "two"]
+    assert process_of(world, "chat-1") != process
+
+
+async def test_between_turns_a_process_reaches_nothing_and_its_tools_answer_nobody(world_of: WorldOf) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    await turn(world, "one")
+    environment = process_of(world, "chat-1").environ()
+    (kept,) = pool_of(world).parked()
+
+    async with a_client(environment["ANTHROPIC_BASE_URL"]) as http:
+        refused = await http.post("/v1/messages", json={"model": "m", "messages": []})
+    result = await kept.cli.bridge.calls.run("core__get_current_time", {}, "toolu_1")
+
+    assert refused.status_code == 403
+    assert "No tool is called before there is a run." in result.markdown
+    assert len(world.simulator.requests) == 1
+
+
+async def test_consent_and_its_mode_belong_to_one_run(world_of: WorldOf, tmp_path: Path) -> None:
+    """A run that was allowed everything leaves nothing of that to the next run on its process."""
+
+    def mails(request: ApiRequest) -> Reply:
+        if request.tool_results:
+            return Reply([Text("Done.")])
+        return Reply([ToolUse(MAIL, {"to": "bob@example.org", "text": request.last_text})])
+
+    world = await world_of(mails, RUNTALLY_IDLE_PROCESSES=2, **settings(tmp_path))
+    body = {"graphId": MAILER, "stateKey": "chat-1"}
+    first = await world.start(a_request("first", **body))
+    request_id = await asked(world, first)
+    await world.http.patch(f"/v1/runs/{first}", json={"permissionMode": "bypassPermissions"})
+    await world.http.post(f"/v1/runs/{first}/permissions/{request_id}", json={"decision": "allow"})
+    await world.ended(first)
+    process = process_of(world, "chat-1")
+
+    second = await world.start(a_request("second", **body))
+    request_id = await asked(world, second)
+    stale = await world.http.post(f"/v1/runs/{first}/permissions/{request_id}", json={"decision": "allow"})
+    await world.http.post(f"/v1/runs/{second}/permissions/{request_id}", json={"decision": "deny"})
+    await world.ended(second)
+
+    assert stale.status_code in {404, 409}
+    assert [text for _, text in office().sent] == ["first"]
+    assert process_of(world, "chat-1") == process
+
+
+async def test_subagents_and_hooks_belong_to_the_run_that_has_the_process(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    """In full mode, where the CLI calls hooks in the context in which it was started."""
+
+    def delegates(request: ApiRequest) -> Reply:
+        if "You are the clock-watcher" in request.system:
+            done = bool(request.tool_results)
+            return Reply([Text("Ten to twelve.")]) if done else Reply([ToolUse(CLOCK, {"timezone": "UTC"})])
+        if request.tool_results:
+            return Reply([Text("It is late.")])
+        work = {"description": "time", "prompt": "What time is it?", "subagent_type": "clock-watcher"}
+        return Reply([ToolUse("Agent", work)])
+
+    world = await world_of(delegates, RUNTALLY_IDLE_PROCESSES=2, **lead_graphs(tmp_path))
+    runs = []
+    with capture_logs([merge_contextvars]) as lines:
+        for _ in range(2):
+            runs.append((await turn(world, "time?", graphId=LEAD))["runId"])
+            process = process_of(world, "chat-1")
+
+    assert process.is_running()
+    called = [(line["run_id"], line["hook"]) for line in lines if line["event"] == "hook.called"]
+    assert {hook for _, hook in called} >= {"PreToolUse", "PostToolUse", "SubagentStart", "SubagentStop"}
+    # The same hooks for the first and for the second run, each under its own name.
+    assert [hook for run_id, hook in called if run_id == runs[0]] == [
+        hook for run_id, hook in called if run_id == runs[1]
+    ]
+    assert {run_id for run_id, _ in called} == set(runs)
+    for run_id in runs:
+        origins = [receipt["origin"] for receipt in await world.receipts(run_id)]
+        assert sorted(origins) == ["assistant", "assistant", "subagent", "subagent"]
+
+
+async def asked(world: World, run_id: str) -> str:
+    async for event in world.follow(run_id):
+        if event.type == "permission_request":
+            return str(event.data["requestId"])
+    raise AssertionError
+
+
+async def test_a_deleted_conversations_process_ends_and_the_next_of_its_name_knows_nothing(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=4)
+    for key in ("chat-1", "chat-2"):
+        await turn(world, "my secret", key)
+    processes = [process_of(world, key) for key in ("chat-1", "chat-2")]
+
+    await world.http.delete("/v1/sessions/chat-1")
+    # At once, before anybody has noticed that the conversation is gone.
+    await turn(world, "who am I?", "chat-1")
+    await world.http.delete("/v1/sessions/chat-2")
+
+    assert questions(world.simulator.requests[-1]) == ["who am I?"]
+    for process in processes:
+        await gone(process)
+    await until(lambda: parked(world) == ["chat-1"])
+    await until(lambda: not any(b"my secret" in text for text in contents_below(tmp_path / "data" / "runs")))
+
+
+async def test_a_fork_and_its_origin_have_each_their_own(world_of: WorldOf) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=4)
+    first = await turn(world, "one")
+    process = process_of(world, "chat-1")
+    await world.http.post("/v1/sessions/chat-1/fork", json={"at": first["runId"], "stateKey": "chat-2"})
+
+    await turn(world, "mine", "chat-2")
+    assert questions(world.simulator.requests[-1]) == ["one", "mine"]
+    await turn(world, "yours")
+
+    assert questions(world.simulator.requests[-1]) == ["one", "yours"]
+    assert process_of(world, "chat-1") == process != process_of(world, "chat-2")
+
+
+async def test_a_process_belongs_to_one_account_and_ends_with_its_key(world_of: WorldOf) -> None:
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=4)
+    scopes = ["runs:write", "runs:read", "receipts:read"]
+    theirs, their_secret = await world.services.accounts.create_key("other", scopes)
+    again, second_secret = await world.services.accounts.create_key("other", scopes)
+    await turn(world, "mine")
+    await turn(world, "theirs", secret=their_secret)
+    assert questions(world.simulator.requests[-1]) == ["theirs"]
+    assert len(parked(world)) == 2
+    mine, other = (process_of_account(world, number) for number in range(2))
+
+    # Another key of the account goes on with the conversation, in a process of its own.
+    await turn(world, "theirs too", secret=second_secret)
+
+    assert questions(world.simulator.requests[-1]) == ["theirs", "theirs too"]
+    await gone(other)
+    last = process_of_account(world, 1)
+    await world.services.accounts.revoke_key(theirs.id)
+    await turn(world, "still mine")
+    assert last.is_running()
+    await world.services.accounts.revoke_key(again.id)
+    await gone(last)
+    assert mine.is_running()
+
+
+def process_of_account(world: World, number: int) -> psutil.Process:
+    found = pool_of(world).parked()[number].cli.process._directory.pid_file
+    return psutil.Process(int(found.read_text()))
+
+
+async def test_two_servers_take_turns(world_of: WorldOf, tmp_path: Path, database_url: str) -> None:
+    """Each with its own text of the same graph: what one has parked is stale once the other has answered."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = await world_of(
+        echo, RUNTALLY_IDLE_PROCESSES=2, **graphs(tmp_path / "one", "I am the first server.")
+    )
+    other = graphs(tmp_path / "two", "I am the second server.")
+    async with a_world(tmp_path / "other", database_url, echo, RUNTALLY_IDLE_PROCESSES=2, **other) as two:
+        said: list[str] = []
+        for number, world in enumerate((one, two, one, one, two)):
+            said.append(str(number))
+            await turn(world, said[-1], graphId="claude_agents:speaker")
+            last = world.simulator.requests[-1]
+            assert questions(last) == said
+            assert ("first server" in last.system) == (world is one)
+        # Both kept one; the first server's is of no use any more, and is replaced with its next turn.
+        stale = process_of(one, "chat-1")
+        await turn(one, "5", graphId="claude_agents:speaker")
+
+    assert questions(one.simulator.requests[-1]) == [*said, "5"]
+    await gone(stale)
+
+
+def graphs(directory: Path, prompt: str) -> dict[str, Any]:
+    (directory / "speaker.md").write_text(f"---\ndescription: Speaks.\n---\n{prompt}\n")
+    return {"RUNTALLY_GRAPHS_DIR": directory}
+
+
+async def test_no_process_outlives_a_killed_server_and_nothing_is_lost(
+    tmp_path: Path, database_url: str
+) -> None:
+    database = {"DATABASE_URL": database_url}
+    async with Simulator(echo) as simulator:
+        async with a_server(tmp_path, simulator.url, RUNTALLY_IDLE_PROCESSES="2", **database) as (
+            server,
+            http,
+        ):
+            first = await http.post("/v1/runs/wait", json=a_request("one", runId="r1", stateKey="chat-1"))
+            kept = cli_processes()
+            server.kill()
+            await asyncio.to_thread(server.wait, 60)
+        for process in kept:
+            await gone(process)
+        async with a_server(tmp_path, simulator.url, **database) as (_, http):
+            second = await http.post("/v1/runs/wait", json=a_request("two", stateKey="chat-1"))
+            receipts = (await http.get("/v1/runs/r1/receipts")).json()["items"]
+            folders = folders_below(tmp_path)
+
+    assert first.json()["ok"]
+    assert second.json()["ok"]
+    assert kept
+    assert bill(receipts) == wire(simulator.sent[:1])
+    assert questions(simulator.requests[-1]) == ["one", "two"]
+    # The second server's own; what the first has left is removed.
+    assert len(folders) == 1
+
+
+def folders_below(directory: Path) -> list[Path]:
+    return [path for path in directory.glob("runs/server-*") if path.is_dir()]

@@ -1,0 +1,198 @@
+"""The same graphs with the Messages API: what is different, and that clients see no difference."""
+
+import base64
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.simulator.script import ApiRequest, Compaction, HttpError, Reply, Text, Thinking, ToolUse, in_turn
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
+from tests.e2e.prompt_prefix import first_difference
+from tests.e2e.stories import CALCULATOR, CLOCK, Heard, OpenWorld, World, WorldOf, a_request
+
+ASSISTANT = f"{MESSAGES}:assistant"
+CODER = "---\ndescription: d\nnative_tools: [Bash]\nagents:\n  a: {description: d, prompt: p}\n---\nCode."
+THINKER = "---\ndescription: d\ntools: [core__calculate]\nthinking_budget_tokens: 2048\n---\nThink."
+PLAIN = "---\ndescription: d\ntools: [core__get_current_time]\n---\nTell."
+PIXEL = base64.b64encode(b"\x89PNG").decode()
+
+
+async def turn(world: World, prompt: str, **fields: Any) -> dict[str, Any]:
+    body = a_request(prompt, **{"graphId": ASSISTANT, "stateKey": "chat", **fields})
+    answer = await world.http.post("/v1/runs/wait", json=body)
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_a_graph_has_an_id_for_each_executor_that_can_run_it(world_of: WorldOf, tmp_path: Path) -> None:
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "coder.md").write_text(CODER)
+    (tmp_path / "graphs" / "own.md").write_text("---\ndescription: d\nprovider: messages\n---\nHi.")
+    world = await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+
+    listed = {graph["id"] for graph in (await world.http.get("/v1/graphs")).json()["items"]}
+    refused = await world.http.post("/v1/runs", json=a_request(graphId=f"{MESSAGES}:coder"))
+
+    assert {f"{CLAUDE}:assistant", ASSISTANT, f"{CLAUDE}:coder", f"{MESSAGES}:own"} <= listed
+    assert not {f"{MESSAGES}:coder", f"{CLAUDE}:own"} & listed
+    assert (refused.status_code, refused.json()["code"]) == (422, "graph_unsupported")
+    assert "native_tools, agents" in refused.json()["detail"]
+    assert world.simulator.requests == []
+
+
+@every_agent
+async def test_clients_get_the_same_events(open_world: OpenWorld, agent: str) -> None:
+    calls = [ToolUse(CALCULATOR, {"expression": "1+1"}), ToolUse(CLOCK, {}), ToolUse("nothing", {})]
+    replies = in_turn(Reply([Thinking("hm"), Text("So I look."), *calls]), Reply([Text("It is two.")]))
+    async with open_world(replies) as world:
+        events = await world.run(a_request(graphId=f"{CLAUDE}:analyst"))
+        receipts = await world.receipts(events[0].data["runId"])
+
+    results = {event.data["toolCallId"]: event.data for event in events if event.type == "tool_call_result"}
+    assert [shown(event) for event in events if event.type not in ("tool_call_result", "step")] == [
+        ("run_started", f"{agent}:analyst"),
+        ("status", "Thinking"),
+        ("thinking_delta", "hm"),
+        *[("text_delta", piece) for piece in ("So", " I", " look.")],
+        ("status", "core__calculate"),
+        ("tool_call_start", "core__calculate"),
+        ("status", "core__get_current_time"),
+        ("tool_call_start", "core__get_current_time"),
+        ("status", "nothing"),
+        ("tool_call_start", "nothing"),
+        *[("text_delta", piece) for piece in ("It", " is", " two.")],
+        ("assistant_final", "It is two."),
+        ("done", "stop"),
+    ]
+    assert [event.data["stepIndex"] for event in events if event.type == "step"] == [1, 2]
+    assert [result["isError"] for result in results.values()].count(True) == 1
+    assert {"error": "unknown_tool"} in [result["result"] for result in results.values()]
+    kind = {CLAUDE: "claude_sdk", MESSAGES: "messages_api"}[agent]
+    assert [(receipt["executorType"], receipt["origin"]) for receipt in receipts] == [(kind, "assistant")] * 2
+
+
+def shown(event: Heard) -> tuple[str, Any]:
+    """An event by what does not differ from run to run."""
+    names = ("graphId", "label", "delta", "toolName", "content", "finishReason")
+    return event.type, next((event.data[name] for name in names if name in event.data), None)
+
+
+async def test_a_conversation_belongs_to_one_executor(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("Hello Ada")]), Reply([Text("You are Ada")])))
+    await turn(world, "I am Ada")
+
+    refused = await turn(world, "who am I?", graphId=f"{CLAUDE}:assistant")
+    answer = await turn(world, "who am I?")
+    conversation = (await world.http.get("/v1/sessions/chat")).json()
+
+    assert (refused["code"], refused["status"]) == ("session_of_other_executor", 409)
+    assert answer["content"] == "You are Ada"
+    assert conversation["turns"] == 2
+    assert len(world.simulator.requests) == 2
+
+
+async def test_its_history_is_shown_forked_and_deleted(world_of: WorldOf) -> None:
+    world = await world_of(lambda request: Reply([Text(f"you said {request.last_text}")]))
+    first = await turn(world, "one")
+    await turn(world, "two")
+
+    page = (await world.http.get("/v1/sessions/chat")).json()
+    fork = await world.http.post("/v1/sessions/chat/fork", json={"at": first["runId"], "stateKey": "copy"})
+    await turn(world, "three", stateKey="copy")
+    deleted = await world.http.delete("/v1/sessions/chat")
+    await turn(world, "again")
+
+    texts = [message["content"] for message in page["messages"] if "content" in message]
+    assert texts == ["one", "you said one", "two", "you said two"]
+    assert (fork.status_code, deleted.status_code) == (201, 204)
+    copied, fresh = world.simulator.requests[-2:]
+    assert [message["content"][0]["text"] for message in copied.messages] == ["one", "you said one", "three"]
+    assert [message["content"][0]["text"] for message in fresh.messages] == ["again"]
+
+
+async def test_each_request_of_a_conversation_begins_with_the_one_before(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "thinker.md").write_text(THINKER)
+    call = Reply([Thinking("hm", "c2ln"), Text("So."), ToolUse("core__calculate", {"expression": "1+1"})])
+    answers = [each for _ in range(3) for each in (call, Reply([Thinking("well"), Text("Two.")]))]
+    world = await world_of(in_turn(*answers), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    picture = {"type": "image", "mediaType": "image/png", "data": PIXEL}
+
+    for number in range(3):
+        content = [{"type": "text", "text": f"what is this {number}?"}, picture]
+        body = {"graphId": f"{MESSAGES}:thinker", "stateKey": "chat"}
+        answer = await world.http.post(
+            "/v1/runs/wait", json={**body, "messages": [{"role": "user", "content": content}]}
+        )
+        assert answer.json()["content"] == "Two.", answer.text
+
+    requests = world.simulator.requests
+    assert len(requests) == 6
+    assert [first_difference(before, after) for before, after in pairwise(requests)] == [None] * 5
+    assert [len(marks(request)) for request in requests] == [3, 4, 4, 4, 4, 4]
+
+
+def marks(request: ApiRequest) -> list[Any]:
+    content = [block for message in request.body["messages"] for block in message["content"]]
+    parts = (*request.body["tools"], *request.body["system"], *content)
+    return [part for part in parts if "cache_control" in part]
+
+
+async def test_the_provider_summarizes_a_conversation_that_outgrows_the_context(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "plain.md").write_text(PLAIN)
+    long = {"input_tokens": 160_000, "output_tokens": 1}
+
+    def model(request: ApiRequest) -> Reply:
+        if "context_management" in request.body:
+            assert "compact" in request.headers["anthropic-beta"]
+            return Reply([Compaction("They greeted.")], usage=long)
+        called = bool(request.tool_results)
+        return Reply([Text("Yes")]) if called else Reply([ToolUse("core__get_current_time")], usage=long)
+
+    world = await world_of(model, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    events = await world.run(a_request("hello", graphId=f"{MESSAGES}:plain", stateKey="chat"))
+    receipts = await world.receipts(events[0].data["runId"])
+
+    assert events[-2].data["content"] == "Yes"
+    assert sorted(receipt["origin"] for receipt in receipts) == ["assistant", "assistant", "hidden"]
+    assert "Compacting" in [event.data.get("label") for event in events]
+
+
+async def test_without_a_summary_it_ends_with_a_clear_error(world_of: WorldOf) -> None:
+    too_long = HttpError(400, "invalid_request_error", message="prompt is too long: 200001 tokens > 200000")
+    world = await world_of(lambda _: too_long)
+
+    final = await turn(world, "hello")
+
+    assert (final["error"], final["finishReason"]) == ("invalid_request", "error")
+    assert ["context_management" in request.body for request in world.simulator.requests] == [False, True]
+
+
+async def test_generating_previewing_and_joining_know_nothing_of_it(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("Hello")]))
+    body = a_request("hi", graphId=ASSISTANT, runId="once")
+
+    preview = (await world.http.post("/v1/runs/preview", json=body)).json()
+    answers = [(await world.http.post("/v1/runs/wait", json=body)).json() for _ in range(2)]
+
+    assert preview["sdkOptions"]["model"] == world.simulator.requests[0].body["model"]
+    assert [answer["content"] for answer in answers] == ["Hello", "Hello"]
+    assert len(world.simulator.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+async def test_nothing_of_the_provider_or_its_key_reaches_clients(world_of: WorldOf, status: int) -> None:
+    world = await world_of(lambda _: HttpError(status))
+    run_id = await world.start(a_request(graphId=ASSISTANT))
+
+    run = await world.ended(run_id)
+
+    assert run["status"] == "failed"
+    assert "secret upstream detail" not in str(run) + (await world.raw(run_id)).decode()

@@ -1,0 +1,108 @@
+"""Tool servers that answer something else than was requested, or nothing, and tools that no model takes."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from app.json_schema.checker import SchemaChecker
+from app.server.loopback import Receive, Scope, Send
+from app.tools.mcp_http import CLOSE_S
+from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
+from tests.integration.test_hostile_tool_servers import ID, call, connected
+
+EITHER = {"type": "object", "properties": {"q": {"type": "string"}}, "anyOf": [{"required": ["q"]}]}
+ODD = {"type": "object", "properties": {"filter[q]": {"type": "string"}}}
+
+
+@pytest.fixture
+async def schemas() -> AsyncIterator[SchemaChecker]:
+    async with SchemaChecker(workers=1, check_s=0.1) as checker:
+        yield checker
+
+
+class WithSession(HostileServer):
+    """Opens a session, and never answers its end."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["method"] == "DELETE":
+            self.methods.append("DELETE")
+            await asyncio.Event().wait()
+
+        async def with_session(event: Any) -> None:
+            if event["type"] == "http.response.start":
+                event = {**event, "headers": [*event["headers"], (b"mcp-session-id", b"s1")]}
+            await send(event)
+
+        await super().__call__(scope, receive, with_session)
+
+
+async def test_a_server_that_does_not_answer_the_end_of_a_session_keeps_no_run(
+    schemas: SchemaChecker,
+) -> None:
+    async with serving(WithSession(lambda _params: {"tools": [SEARCH]})) as server:
+        async with connected(schemas, server):
+            closing = time.monotonic()
+        took = time.monotonic() - closing
+
+    assert server.methods[-1] == "DELETE"
+    # Of the 30 s that a response may take.
+    assert took < CLOSE_S + 10
+
+
+async def test_a_schema_with_alternatives_is_checked_though_no_model_takes_it(schemas: SchemaChecker) -> None:
+    tools = [{**SEARCH, "inputSchema": EITHER}]
+    async with (
+        serving(HostileServer(lambda _params: {"tools": tools})) as server,
+        connected(schemas, server) as connections,
+    ):
+        (tool,) = connections.tools
+        bad, good = await call(connections), await call(connections, q="x")
+
+    assert tool.schema is not None
+    assert "anyOf" not in tool.schema.document
+    assert '"anyOf"' in tool.description
+    assert (bad.code, good.code) == ("invalid_args", None)
+
+
+async def test_a_tool_that_no_model_takes_is_left_out_and_named(schemas: SchemaChecker) -> None:
+    tools = [{**SEARCH, "inputSchema": ODD}, {**SEARCH, "name": "other"}]
+    async with (
+        serving(HostileServer(lambda _params: {"tools": tools})) as server,
+        connected(schemas, server, (ID, "library__other")) as connections,
+    ):
+        assert [tool.id for tool in connections.tools] == ["library__other"]
+        assert list(connections.unusable) == [ID]
+
+
+ANSWERS = {
+    "another id": {"jsonrpc": "2.0", "id": 999, "result": {"content": []}},
+    "no id": {"jsonrpc": "2.0", "result": {"content": []}},
+    "a text as id": {"jsonrpc": "2.0", "id": "' OR 1=1", "result": {"content": []}},
+    "another version": {"jsonrpc": "1.0", "id": 1, "result": {"content": []}},
+    "an error that is none": {"jsonrpc": "2.0", "id": 1, "error": "no"},
+    "a list": [],
+    "a request": {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}},
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_a_call_whose_answer_is_none_is_an_error_for_the_model(
+    schemas: SchemaChecker, answer: str
+) -> None:
+    body = json.dumps(ANSWERS[answer]).encode()
+    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: iter([body]))
+    async with (
+        serving(hostile) as server,
+        connected(schemas, server, timeout_s=0.3) as connections,
+        asyncio.timeout(20),
+    ):
+        result = await call(connections)
+
+    assert result.is_error
+    assert result.code in {"failed", "timeout"}

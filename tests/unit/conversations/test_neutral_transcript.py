@@ -1,0 +1,144 @@
+from typing import Any
+
+import pytest
+
+from app.conversations.neutral_transcript import (
+    INTERRUPTED_CALL,
+    api_messages,
+    assistant_line,
+    call_ids_of,
+    compaction_line,
+    copied_line,
+    user_line,
+)
+from app.conversations.records import TranscriptEntry
+from app.conversations.sdk_transcript import messages_of
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def a_call(call_id: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": "look", "input": {}}
+
+
+def a_result(call_id: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": [], "is_error": False}
+
+
+def entries(*lines: dict[str, Any]) -> list[TranscriptEntry]:
+    return [TranscriptEntry(line, "r1") for line in lines]
+
+
+def test_clients_see_messages_and_calls_and_no_notes() -> None:
+    shown = messages_of(
+        entries(
+            user_line([text("hi")], is_earlier=True),
+            assistant_line([text("hello")], is_earlier=True),
+            user_line([text("look")]),
+            assistant_line([text("So"), a_call("t1")], message_id="msg_1", model="m", stop_reason="tool_use"),
+            user_line([a_result("t1"), text("and this")]),
+            user_line([text("go on")], is_note=True),
+            compaction_line(),
+            assistant_line([text("half")], message_id="msg_2", model="m"),
+        ),
+        tool_id_of=str,
+    )
+
+    assert [(message.type, message.content) for message in shown] == [
+        ("user_message", "hi"),
+        ("assistant_message", "hello"),
+        ("user_message", "look"),
+        ("assistant_message", "So"),
+        ("tool_call", ""),
+        ("user_message", "and this"),
+        ("system_message", ""),
+        ("assistant_message", "half"),
+    ]
+    assert [message.at is None for message in shown] == [True, True, *[False] * 6]
+    assert (shown[4].is_error, shown[-1].partial) == (False, True)
+
+
+def test_every_call_has_a_result() -> None:
+    messages, _ = api_messages(
+        entries(
+            assistant_line([a_call("t1"), a_call("t2")]),
+            user_line([a_result("t1"), text("hi")]),
+            assistant_line([a_call("t3")]),
+            assistant_line([text("so")]),
+            assistant_line([a_call("t4")]),
+        )
+    )
+
+    assert [message["role"] for message in messages] == [
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "assistant",
+        "user",
+    ]
+    assert [block.get("tool_use_id") for block in messages[1]["content"]] == ["t2", "t1", None]
+    assert INTERRUPTED_CALL in str(messages[3])
+    assert messages[6]["content"][0]["tool_use_id"] == "t4"
+
+
+def test_nothing_before_a_summary_is_sent() -> None:
+    summary = {"type": "compaction", "content": "They talked."}
+    messages, _ = api_messages(
+        entries(user_line([text("old")]), assistant_line([summary]), user_line([text("new")]))
+    )
+
+    assert [message["content"] for message in messages] == [[summary], [text("new")]]
+
+
+def test_a_copy_has_an_id_of_its_own() -> None:
+    line = user_line([text("hi")])
+    copy = copied_line(line)
+
+    assert copy["uuid"] != line["uuid"]
+    assert {**copy, "uuid": ""} == {**line, "uuid": ""}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {},
+        {"type": "user"},
+        {"type": "assistant", "message": None},
+        {"type": "user", "message": {"content": "text"}},
+        {"type": "user", "message": {"content": [{"text": "no type"}]}},
+        {"type": "assistant", "message": {"content": [{"type": "tool_use", "name": "look"}]}},
+        {"type": "user", "message": {"content": [{"type": "tool_result"}]}},
+    ],
+)
+def test_damaged_lines_are_left_out(damaged: dict[str, Any]) -> None:
+    question, answer = user_line([text("hi")]), assistant_line([text("hello")])
+    messages, unreadable = api_messages(entries(question, damaged, answer))
+
+    assert messages == [
+        {"role": "user", "content": [text("hi")]},
+        {"role": "assistant", "content": [text("hello")]},
+    ]
+    assert unreadable == ("type" in damaged)
+
+
+def test_results_without_their_call_are_left_out() -> None:
+    messages, _ = api_messages(
+        entries(
+            user_line([text("hi")]),
+            user_line([a_result("t1"), text("and this")]),
+            assistant_line([a_call("t2")]),
+            user_line([a_result("t1"), a_result("t2")]),
+            user_line([a_result("t2")]),
+        )
+    )
+
+    assert [message["content"] for message in messages[1:]] == [
+        [text("and this")],
+        [a_call("t2")],
+        [a_result("t2")],
+    ]
+    assert call_ids_of(messages) == {"t2"}

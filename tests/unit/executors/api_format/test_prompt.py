@@ -1,0 +1,16 @@
+from app.executors.api_format.prompt import image_block, joined_prompt, without_system
+from app.requests import ImagePart, Message
+
+
+def test_parts_of_a_prompt_are_paragraphs() -> None:
+    assert joined_prompt(["\none\n", "two\n\n", "three"]) == "one\n\ntwo\n\nthree"
+
+
+def test_system_messages_are_no_turns() -> None:
+    user = Message.of(role="user", content="hi")
+    assert without_system([Message.of(role="system", content="Be brief."), user]) == [user]
+
+
+def test_an_image_is_sent_as_it_is() -> None:
+    part = ImagePart.of(type="image", media_type="image/png", data="aGk=")
+    assert image_block(part)["source"] == {"type": "base64", "media_type": "image/png", "data": "aGk="}

@@ -1,0 +1,43 @@
+from typing import Any
+
+import pytest
+
+from app.json_schema.document import SchemaUnusable
+from app.tools.model_schema import model_schema
+
+PLAIN = {
+    "type": "object",
+    "properties": {"a.b-c_1": {"anyOf": [{"type": "string"}]}},
+    "required": ["a.b-c_1"],
+}
+
+
+def test_a_plain_schema_stays_as_it_is() -> None:
+    assert model_schema(PLAIN) == (PLAIN, "")
+
+
+@pytest.mark.parametrize("name", ["anyOf", "oneOf", "allOf"])
+def test_alternatives_at_the_root_move_to_the_description(name: str) -> None:
+    shown, note = model_schema({"properties": PLAIN["properties"], name: [{"required": ["a"]}]})
+
+    assert shown == {"type": "object", "properties": PLAIN["properties"]}
+    assert note.endswith(f'{{"{name}": [{{"required": ["a"]}}]}}')
+
+
+def test_a_description_does_not_grow_without_limit() -> None:
+    assert model_schema({"anyOf": [{"const": "x" * 9_999}]}) == ({"type": "object"}, "")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array"},
+        {"type": ["object", "null"]},
+        {"type": "object", "properties": {"filter[x]": {}}},
+        {"type": "object", "properties": {"": {}}},
+        {"type": "object", "properties": {"x" * 65: {}}},
+    ],
+)
+def test_what_no_model_takes_is_unusable(schema: dict[str, Any]) -> None:
+    with pytest.raises(SchemaUnusable):
+        model_schema(schema)
