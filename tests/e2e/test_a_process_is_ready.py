@@ -206,15 +206,16 @@ async def test_a_cancel_of_a_run_in_a_process_that_was_ready(world_of: WorldOf) 
 
 
 async def one_ready(world: World) -> psutil.Process:
-    """The one process that waits, once every other is gone."""
+    """The one process that waits, once it is warm and every other is gone."""
     pool = pool_of(world)
     found: list[psutil.Process] = []
 
     def alone() -> bool:
         found[:] = cli_processes()
-        ready = [idle.cli.process._directory.pid_file for idle in pool._idle if idle.parked is None]
-        pids = [path.read_text().strip() for path in ready if path.exists()]
-        return len(ready) == 1 and pids == [str(process.pid) for process in found]
+        ready = [
+            idle.cli.process for idle in pool._idle if idle.parked is None and idle.cli.process._connected
+        ]
+        return len(ready) == 1 and [process.pid for process in found] == [ready[0].pid]
 
     await until(alone)
     return found[0]
