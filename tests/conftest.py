@@ -133,10 +133,11 @@ async def world_of(open_world: OpenWorld) -> AsyncIterator[WorldOf]:
 @asynccontextmanager
 async def keep_open(open_world: OpenWorld) -> AsyncIterator[WorldOf]:
     """Worlds that stay open while the body runs."""
-    stop = asyncio.Event()
-    worlds: list[asyncio.Task[None]] = []
+    worlds: list[tuple[asyncio.Event, asyncio.Task[None]]] = []
 
-    async def keep(ready: asyncio.Future[World], responder: Responder, settings: Any) -> None:
+    async def keep(
+        ready: asyncio.Future[World], stop: asyncio.Event, responder: Responder, settings: Any
+    ) -> None:
         # A task of its own: a world must be left by the task that entered it.
         async with open_world(responder, **settings) as world:
             ready.set_result(world)
@@ -144,16 +145,21 @@ async def keep_open(open_world: OpenWorld) -> AsyncIterator[WorldOf]:
 
     async def enter(responder: Responder, **settings: Any) -> World:
         ready: asyncio.Future[World] = asyncio.get_running_loop().create_future()
-        worlds.append(asyncio.create_task(keep(ready, responder, settings)))
-        waited: list[asyncio.Future[Any]] = [ready, worlds[-1]]
+        stop = asyncio.Event()
+        task = asyncio.create_task(keep(ready, stop, responder, settings))
+        waited: list[asyncio.Future[Any]] = [ready, task]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        if worlds[-1].done():
-            await worlds.pop()
+        if task.done():
+            await task
+        worlds.append((stop, task))
         return await ready
 
     yield enter
-    stop.set()
-    await asyncio.gather(*worlds)
+    # The latest first: each server restores the signal handlers that it found. The handler of a server that
+    # has stopped would end every later event stream of this process.
+    for stop, task in reversed(worlds):
+        stop.set()
+        await task
 
 
 def _named(url: str, database: str) -> str:
