@@ -17,7 +17,7 @@ _MOST_CHARS = 5_000
 def model_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The schema without what the API does not take, and a text about that for the tool's description.
 
-    Whoever checks the arguments uses the schema as it was. Raises `SchemaUnusable`.
+    The arguments are checked against the schema as it was. Raises `SchemaUnusable`.
     """
     if schema.get("type", "object") != "object":
         raise SchemaUnusable("#/type", "must be object")
