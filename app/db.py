@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.errors import Unavailable
+from app.ids import RunKey
 from app.pagination import PageRequest
 from app.serialization.storable import MAX_DEPTH, storable
 
@@ -49,6 +50,9 @@ and output."""
 
 _READ_ONLY = "25006"
 """In a transaction that may write: the server is a standby, or its disk is full."""
+
+_ATTEMPT_OVER = "RT001"
+"""The SQLSTATE of the function `require_attempt`."""
 
 _BAD_DATA, _CONSTRAINT = "22", "23"
 """The SQLSTATE classes for values that cannot be stored."""
@@ -80,6 +84,17 @@ def json_text(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
     readable = cast(func.regexp_replace(column.cast(Text), _UNREADABLE, r"\\ufffd", "gi"), JSON)
     found: ColumnElement[str] = readable[name].as_string()
     return found
+
+
+async def require_attempt(tx: Transaction, run: RunKey, attempt: int) -> None:
+    """Raise `AttemptOver` if another process has taken the run over from this attempt.
+
+    Otherwise the run cannot be taken over before the transaction ends.
+    """
+    await tx.execute(_REQUIRE_ATTEMPT, {**run._asdict(), "attempt": attempt})
+
+
+_REQUIRE_ATTEMPT = text("SELECT require_attempt(:account_id, :run_id, :attempt)")
 
 
 def page_of(
@@ -115,6 +130,10 @@ class SchemaUnknown(Unavailable):
     """The database schema is unknown to this version; a newer Runtally has migrated it."""
 
     code = "schema_unknown"
+
+
+class AttemptOver(Exception):
+    """Another process has taken the run over: what this attempt writes is refused."""
 
 
 class StatementFailed(Exception):
@@ -307,10 +326,12 @@ def _asyncpg_url(url: str) -> URL:
 
 @contextmanager
 def _translate_errors(*, writes: bool = False) -> Iterator[None]:
-    """Raise `DatabaseUnavailable` for temporary errors and `StatementFailed` for others."""
+    """Raise `DatabaseUnavailable` for temporary errors, `AttemptOver`, and `StatementFailed` for others."""
     try:
         yield
     except StatementError as error:
+        if _sqlstate(error) == _ATTEMPT_OVER:
+            raise AttemptOver from None
         text_ = _redacted_text(error)
         if _is_temporary(error) or (writes and _sqlstate(error) == _READ_ONLY):
             raise DatabaseUnavailable.because(text_) from error

@@ -1,11 +1,13 @@
-"""Opens the clock that decides prices and months, and compares it with the database's."""
+"""Opens the lease, and the clock that decides prices and months, which is compared with the database's."""
 
 from functools import partial
 from typing import NoReturn
 
 from app.background import forever
 from app.clock.clock import Clock
+from app.clock.lease import LEASE_S, Lease
 from app.db import Database
+from app.settings import Settings
 
 INTERVAL_S = 30.0
 """How often the host's clock is compared with the database's."""
@@ -16,6 +18,11 @@ async def open_clock(database: Database) -> Clock:
     clock = Clock()
     await _compare(clock, database)
     return clock
+
+
+def open_lease(settings: Settings) -> Lease:
+    """The lease of this process: infinite with an embedded database, which no other process uses."""
+    return Lease() if settings.database_url is None else Lease(LEASE_S)
 
 
 async def watch_clock(clock: Clock, database: Database) -> NoReturn:

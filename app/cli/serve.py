@@ -14,7 +14,8 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.background import first_of
-from app.bootstrap.services import DRAIN_S, Services, open_services
+from app.bootstrap.runs import DRAIN_S
+from app.bootstrap.services import Services, open_services
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor

@@ -16,7 +16,7 @@ class MessageStore:
         self._database = database
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-        """Append lines; a repeated one is not added twice. Raises `DatabaseUnavailable`."""
+        """Append lines; a repeated one is not added twice. Raises `AttemptOver` and `DatabaseUnavailable`."""
         async with self._database.transaction() as tx:
             await lock_transcript(tx, transcript)
             await append_entries(tx, transcript, entries)

@@ -45,6 +45,8 @@ class TranscriptEntry:
 
     line: dict[str, Any]
     run_id: str | None
+    attempt: int | None = None
+    """The run's attempt that writes it: refused once another process has taken the run over. None: a copy."""
 
 
 class TranscriptState(NamedTuple):

@@ -146,12 +146,16 @@ async def lock_transcript(tx: Transaction, transcript: Transcript) -> None:
 async def append_entries(
     tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]
 ) -> TranscriptState:
-    """Append lines in this order; skips lines whose `uuid` is already there. Returns what was added."""
+    """Append lines in this order; skips lines whose `uuid` is already there. Returns what was added.
+
+    Raises `AttemptOver` if the attempt that writes them is over.
+    """
     rows = [
         {
             **transcript._asdict(),
             "entry_uuid": entry.line.get("uuid"),
             "run_id": entry.run_id,
+            "attempt": entry.attempt,
             "entry": entry.line,
         }
         for entry in entries

@@ -69,7 +69,10 @@ class PostgresSessionStore:
             return await subpaths_of(reader, key["project_key"], key["session_id"])
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
-        """Append entries together with the runs that wrote them; returns what was added."""
+        """Append entries together with the runs that wrote them; returns what was added.
+
+        Raises `AttemptOver` if the attempt that writes them is over, and `DatabaseUnavailable`.
+        """
         async with self._database.transaction() as tx:
             await lock_transcript(tx, transcript)
             return await append_entries(tx, transcript, entries)
@@ -113,15 +116,15 @@ class CliSessionStore:
     def __init__(self, store: PostgresSessionStore, cli_session: UUID) -> None:
         self._store = store
         self._cli_session = str(cli_session)
-        self._attached: tuple[Transcript, RunKey] | None = None
+        self._attached: tuple[Transcript, RunKey, int] | None = None
         self.state = TranscriptState()
         """The transcript's state if nothing else has written to it."""
         self.unexpected = False
         """Whether the CLI wrote a message while no run was attached."""
 
-    def attach(self, transcript: Transcript, run: RunKey, state: TranscriptState) -> None:
-        """Append to this transcript, for this run; `state` is its state now."""
-        self._attached, self.state = (transcript, run), state
+    def attach(self, transcript: Transcript, run: RunKey, attempt: int, *, state: TranscriptState) -> None:
+        """Append to this transcript, for this attempt of a run; `state` is the transcript's state now."""
+        self._attached, self.state = (transcript, run, attempt), state
 
     def detach(self) -> None:
         """Append nothing until the next run."""
@@ -139,8 +142,8 @@ class CliSessionStore:
         if self._attached is None:
             self.unexpected |= any("uuid" in line for line in lines)
             return
-        transcript, run = self._attached
-        new = [TranscriptEntry(self.stored(line), run.run_id) for line in lines]
+        transcript, run, attempt = self._attached
+        new = [TranscriptEntry(self.stored(line), run.run_id, attempt) for line in lines]
         subpath = key.get("subpath") or ""
         added = await self._store.add(transcript._replace(subpath=subpath), new)
         if not subpath:

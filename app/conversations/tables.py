@@ -62,6 +62,7 @@ session_entries = Table(
     Column("subpath", Text, nullable=False, comment="Empty for the main transcript"),
     Column("entry_uuid", Text, comment="The entry's own id: the same entry twice is one"),
     Column("run_id", Text, comment="The run that said it"),
+    Column("attempt", Integer, comment="The attempt that wrote it; null for a copy"),
     Column("entry", Json, nullable=False),
     Column("bytes", BigInteger, Computed("octet_length(entry::text)")),
     Column("written_at", UtcDateTime, nullable=False, server_default=text("now()")),

@@ -13,6 +13,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
+from app.clock.lease import Lease
 from app.db import StatementFailed
 from app.errors import Unavailable
 from app.executors.port import RunPlan
@@ -87,6 +88,7 @@ class CreditCheck:
         prices: PriceList,
         turns: LedgerTurns,
         ledger_wait_s: float,
+        lease: Lease,
         find_unpriced: FindUnpriced | None = None,
     ) -> None:
         """`find_unpriced`: receipts of the account, of which a part has no known price."""
@@ -96,6 +98,7 @@ class CreditCheck:
         self._prices = prices
         self._turns = turns
         self._ledger_wait_s = ledger_wait_s
+        self._lease = lease
         self._find_unpriced = find_unpriced
         self._reserved = plan.reserved
         """Credits that are reserved for the run for certain; None: not known."""
@@ -104,7 +107,7 @@ class CreditCheck:
         self._unlimited_until = 0.0 if plan.unlimited_at is None else plan.unlimited_at + UNLIMITED_FOR_S
 
     async def check(self, in_progress: CallCost) -> Refusal | None:
-        """Why the run may not spend now: no journal, no credit, or no answer of the ledger.
+        """Why the run may not spend now: no journal, no credit, no answer of the ledger, or no lease.
 
         If it may, credit for `in_progress` (all calls of the run that have not ended) is reserved.
         """
@@ -113,6 +116,13 @@ class CreditCheck:
         maximum = self._prices.credits_for(in_progress.maximum)
         minimum = max(1, self._prices.credits_for(in_progress.minimum))
         needed = _Needed(max(maximum, minimum), minimum, deadline)
+        refusal = await self._check_ledger(needed)
+        if refusal is None and not await self._lease.wait_held(self._run, within_s=deadline - loop.time()):
+            return "database"
+        return refusal
+
+    async def _check_ledger(self, needed: _Needed) -> Refusal | None:
+        loop = asyncio.get_running_loop()
         while self._receipts.ready:
             if loop.time() < self._unlimited_until:
                 return None
@@ -122,7 +132,7 @@ class CreditCheck:
                 log.warning("credit.check_failed")
             if self._is_covered(needed):
                 return None
-            if loop.time() >= deadline:
+            if loop.time() >= needed.deadline:
                 return "database"
             await asyncio.sleep(_RETRY_S)
         return "journal"

@@ -17,6 +17,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.clock.clock import Clock
+from app.clock.lease import Lease
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
@@ -52,6 +53,7 @@ class BilledMetering:
     find_unpriced: Callable[[AccountId, datetime], Awaitable[Sequence[Receipt]]] | None = None
     """This month's receipts of an account that wait for a price."""
     turns: LedgerTurns = field(default_factory=LedgerTurns)
+    lease: Lease = field(default_factory=Lease)
 
     def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
         """See the protocol."""
@@ -77,6 +79,7 @@ class BilledMetering:
                 prices=self.prices,
                 turns=self.turns,
                 ledger_wait_s=self.ledger_wait_s,
+                lease=self.lease,
                 find_unpriced=partial(self._unpriced_of, plan),
             ).check,
             on_start=on_start,

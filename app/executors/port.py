@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
+from app.clock.lease import Lease
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
@@ -103,6 +104,8 @@ class RunContext:
     control: RunControl
     """Requests to the running run: stop, messages, decisions."""
     events: EventSink
+    lease: Lease = field(default_factory=Lease)
+    """Whether this process may act for the run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.clock.boot_time import boot_time
 from app.clock.jumps import JumpDetector
+from app.clock.lease import Lease
 from app.conversations.repository import find_conversation
 from app.db import Database, Transaction
 from app.errors import AppError, Unavailable
@@ -29,6 +30,7 @@ from app.runs.repository import (
     claim_run,
     finish_run,
     record_heartbeat,
+    record_takeovers,
     runs_of_others,
     runs_without_heartbeat,
     stored_request,
@@ -68,6 +70,7 @@ class RunRecovery:
         receipts: ReceiptQueue,
         reports: BillingReports,
         codec: RequestCodec,
+        lease: Lease,
         process_id: UUID,
     ) -> None:
         self._database = database
@@ -79,6 +82,7 @@ class RunRecovery:
         self._receipts = receipts
         self._reports = reports
         self._codec = codec
+        self._lease = lease
         self._process_id = process_id
         self._jumps = JumpDetector(_CLOCK_TOLERANCE_S)
         self._recover_from = 0.0
@@ -98,6 +102,7 @@ class RunRecovery:
         failed: list[RunRecord] = []
         async with self._database.transaction() as tx:
             orphans = await runs_without_heartbeat(tx, timeout_s=timeout_s, besides=self._own_runs())
+            await record_takeovers(tx, orphans)
             claimed = [run for run in orphans if await self._claim(tx, run)]
             for run in orphans:
                 if run not in claimed:
@@ -111,11 +116,13 @@ class RunRecovery:
 
     async def beat(self) -> None:
         """Send heartbeats and recover runs, unless the database's clock has just jumped."""
+        began = boot_time()
         async with self._database.transaction() as tx:
             now = await record_heartbeat(tx, self._process_id, self._own_runs())
             lost = await runs_of_others(tx, self._process_id, self._supervisor.active_runs())
         # This process stood still for too long: what they do now would come twice.
-        self._supervisor.stop(lost)
+        self._supervisor.lose(lost)
+        self._lease.renew(since=began)
         if self._jumps.has_jumped(now):
             log.critical("clock.jumped", clock="database", reading=now)
             # Until every living process has sent a heartbeat by the new time.

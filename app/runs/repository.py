@@ -27,13 +27,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 from app.conversations.records import Conversation
-from app.db import Json, Reader, Transaction, dump_json, page_of
+from app.db import AttemptOver, Json, Reader, Transaction, dump_json, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
 from app.requests import GraphFinal, RunStatus
 from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord, StoredEvents
-from app.runs.tables import DRIFTED, run_events, runs
+from app.runs.tables import DRIFTED, run_events, run_takeovers, runs
 from app.usage import CostComparison, Meters
 
 QUESTION_CHARS = 16 * 1024
@@ -120,9 +120,10 @@ async def drifted_runs(
     )
 
 
-async def mark_running(tx: Transaction, key: RunKey) -> None:
-    """Set the status of a queued run to running."""
-    await tx.execute(_MARK_RUNNING, _key(key))
+async def mark_running(tx: Transaction, key: RunKey, *, attempt: int) -> None:
+    """Set the status of a queued run to running; raises `AttemptOver` unless it waits at this attempt."""
+    if (await tx.execute(_MARK_RUNNING, {**_key(key), "attempt": attempt})).rowcount == 0:
+        raise AttemptOver
 
 
 async def unfinished_turns(
@@ -138,9 +139,12 @@ async def unfinished_turns(
     return [RunKey(conversation.account_id, RunId(row.run_id)) for row in rows]
 
 
-async def store_interruption(tx: Transaction, key: RunKey, interruption: dict[str, Any]) -> None:
-    """Store the state of the request to stop the run."""
-    await tx.execute(update(runs).where(_is(key)).values(interruption=interruption))
+async def store_interruption(
+    tx: Transaction, key: RunKey, interruption: dict[str, Any], *, attempt: int
+) -> None:
+    """Store the state of the request to stop the run, unless it is at another attempt."""
+    at_attempt = and_(_is(key), runs.c.attempt == attempt)
+    await tx.execute(update(runs).where(at_attempt).values(interruption=interruption))
 
 
 async def finish_run(
@@ -251,6 +255,13 @@ async def stored_request(reader: Reader, key: RunKey) -> str:
     return request
 
 
+async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord]) -> None:
+    """Fence the attempts of these runs, whose rows are locked: their process may only stand still."""
+    if lost:
+        rows = [{**_key(run.key), "attempt": run.attempt} for run in lost]
+        await tx.execute(postgresql.insert(run_takeovers).on_conflict_do_nothing(), rows)
+
+
 async def claim_run(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
     """Assign the run to a process and begin its next attempt."""
     await tx.execute(
@@ -347,7 +358,7 @@ _MARK_RUNNING = text(
     UPDATE runs
        -- The deadline counts from the first attempt.
        SET status = 'running', started_at = coalesce(started_at, now())
-     WHERE account_id = :account_id AND run_id = :run_id AND status = 'queued'
+     WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt AND status = 'queued'
     """
 )
 _UNFINISHED_TURNS = (

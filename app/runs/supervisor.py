@@ -10,6 +10,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from app.background import first_of
+from app.clock.lease import Lease
 from app.conversations.records import Conversation
 from app.db import Database
 from app.errors import AppError, Unavailable
@@ -63,6 +64,7 @@ class RunSupervisor:
         dispatcher: RunDispatcher,
         tasks: TaskGroup,
         message_limits: MessageLimits,
+        lease: Lease,
     ) -> None:
         self._database = database
         self._worker = worker
@@ -70,6 +72,7 @@ class RunSupervisor:
         self._dispatcher = dispatcher
         self._tasks = tasks
         self._message_limits = message_limits
+        self._lease = lease
         self._active: dict[RunKey, ActiveRun] = {}
 
     def start(
@@ -79,7 +82,9 @@ class RunSupervisor:
 
         `is_started`: it has claimed a slot, it is its turn, and it is stored as running.
         """
-        publisher = RunEventPublisher(self._database, self._log, plan.run)
+        publisher = RunEventPublisher(
+            self._database, self._log, plan.run, attempt=plan.attempt, lease=self._lease
+        )
         control = RunControl(publisher.publish, rules=_approval_rules(plan), limits=self._message_limits)
         self._active[plan.run] = run = ActiveRun(plan, control, publisher)
         # In a context of its own: what the request's handler bound for its log lines is not the run's.
@@ -93,11 +98,13 @@ class RunSupervisor:
         """The runs that this process executes."""
         return list(self._active)
 
-    def stop(self, runs: Iterable[RunKey]) -> None:
-        """Stop runs that this process must no longer execute."""
-        for key in runs:
-            if (run := self._active.get(key)) is not None and not run.control.stop.is_set():
-                log.warning("run.lost", run_id=key.run_id)
+    def lose(self, runs: Iterable[RunKey]) -> None:
+        """Stop runs that another process has taken over or ended; they publish nothing more."""
+        lost = [run for key in runs if (run := self._active.get(key)) is not None]
+        self._lease.lose(run.plan.run for run in lost)
+        for run in lost:
+            if not run.control.stop.is_set():
+                log.warning("run.lost", run_id=run.plan.run.run_id)
                 run.control.stop.set()
 
     def is_active(self, run: RunKey) -> bool:
@@ -135,6 +142,7 @@ class RunSupervisor:
         finally:
             self._dispatcher.release(plan.run.account_id)
             del self._active[plan.run]
+            self._lease.forget(plan.run)
             run.ended.set()
 
     async def _wait_for_turn(self, conversation: Conversation, run: ActiveRun) -> None:

@@ -105,6 +105,16 @@ Index(
     postgresql_where=text("answer IS NULL"),
 )
 
+run_takeovers = Table(
+    "run_takeovers",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True, comment="The attempt that was taken over"),
+    Column("at", UtcDateTime, nullable=False, server_default=text("now()")),
+    ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
+)
+
 run_events = Table(
     "run_events",
     metadata,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import anyio
 import structlog
@@ -10,7 +11,8 @@ import structlog
 from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
-from app.db import Database, DatabaseUnavailable
+from app.clock.lease import Lease
+from app.db import AttemptOver, Database, DatabaseUnavailable
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, RunStarted
 from app.executors.control import RunControl
@@ -61,6 +63,25 @@ class _FinishedRun:
     """About how large its events are."""
 
 
+class _Stored(Enum):
+    """What became of a run that was to be stored."""
+
+    YES = auto()
+    LATER = auto()
+    FENCED = auto()
+    """Another process has ended it, or executes a later attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unstored:
+    """A run that has ended and could not be stored yet."""
+
+    finished: _FinishedRun
+    entries: Sequence[LogEntry]
+    is_published: bool
+    """Whether readers have got its end."""
+
+
 class RunWorker:
     """Executes runs: the only place that decides how a run ended."""
 
@@ -74,8 +95,10 @@ class RunWorker:
         ledger: CreditLedger,
         codec: RequestCodec,
         max_output_bytes: int,
+        lease: Lease,
         store_retry_s: float = STORE_RETRY_S,
     ) -> None:
+        self._lease = lease
         self._store_retry_s = store_retry_s
         self._max_output_bytes = max_output_bytes
         self._database = database
@@ -104,12 +127,14 @@ class RunWorker:
         try:
             await self._start(plan, control, publisher, is_started=is_started)
             request = request or await self._read_request(plan.run)
-            await self._executor.run(request, RunContext(plan, control, output))
+            await self._executor.run(request, RunContext(plan, control, output, self._lease))
         except ExecutionFailed as error:
             output.outcome = error.outcome
         except DatabaseUnavailable:
             log.warning("run.database_unavailable")
             output.outcome = NO_DATABASE
+        except AttemptOver:
+            log.warning("run.attempt_over", attempt=plan.attempt)
         except Exception:
             # A failed run must not end other runs.
             log.exception("run.crashed")
@@ -123,7 +148,7 @@ class RunWorker:
                 unstored = await self._finish(finished)
         while unstored is not None:
             await asyncio.sleep(self._store_retry_s)
-            unstored = await self._store(finished, unstored)
+            unstored = await self._store_again(unstored)
         return finished.final
 
     async def _start(
@@ -133,7 +158,7 @@ class RunWorker:
             raise ExecutionFailed(*ABORTED)
         if not is_started:
             async with self._database.write() as tx:
-                await mark_running(tx, plan.run)
+                await mark_running(tx, plan.run, attempt=plan.attempt)
         if plan.attempt > FIRST_ATTEMPT:
             await self._log.resume(plan.run, after=plan.attempt * POSITIONS_PER_ATTEMPT)
         started = RunStarted(
@@ -149,27 +174,44 @@ class RunWorker:
             text = await stored_request(reader, run)
         return await self._codec.decode(text)
 
-    async def _finish(self, finished: _FinishedRun) -> Sequence[LogEntry] | None:
-        """Store the run, then publish its end; returns the entries that could not be stored yet.
+    async def _finish(self, finished: _FinishedRun) -> _Unstored | None:
+        """Store the run, then publish its end; returns what could not be stored yet.
 
-        While the database is unavailable the end is published first, and the run is stored later.
+        While the database is unavailable the end is published first, unless the lease is over: then another
+        process may have ended the run.
         """
-        run, final = finished.run, finished.final
-        terminal = terminal_events(final)
+        terminal = terminal_events(finished.final)
         try:
-            entries = await self._log.read(run)
+            entries = await self._log.read(finished.run)
         except AppError as error:
             # Without the log only the end can be stored; each reader gets it after its last position.
             log.error("run.events_lost", reason=error.detail)  # noqa: TRY400
             entries = ()
         entries = [*entries, *with_positions(terminal, after=last_position(entries))]
-        unstored = await self._store(finished, entries)
-        await close_log(self._log, run, terminal)
-        log.info("run.ended", error=final.error, finish_reason=final.finish_reason)
-        return unstored
+        stored = await self._store(finished, entries)
+        is_published = stored is _Stored.YES or (stored is _Stored.LATER and self._lease.is_held)
+        if is_published:
+            await self._publish_end(finished)
+        if stored is not _Stored.LATER:
+            return None
+        return _Unstored(finished, entries, is_published)
 
-    async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> Sequence[LogEntry] | None:
-        """Store a finished run and release its credit; returns the entries if that must be retried."""
+    async def _store_again(self, unstored: _Unstored) -> _Unstored | None:
+        """Try again to store a run; returns what could still not be stored."""
+        stored = await self._store(unstored.finished, unstored.entries)
+        if stored is _Stored.LATER:
+            return unstored
+        if stored is _Stored.YES and not unstored.is_published:
+            await self._publish_end(unstored.finished)
+        return None
+
+    async def _publish_end(self, finished: _FinishedRun) -> None:
+        final = finished.final
+        await close_log(self._log, finished.run, terminal_events(final))
+        log.info("run.ended", error=final.error, finish_reason=final.finish_reason)
+
+    async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _Stored:
+        """Store a finished run and release its credit."""
         try:
             if finished.output_bytes <= _FEW_BYTES:
                 rows = encode_events(entries)
@@ -191,11 +233,12 @@ class RunWorker:
                     await self._ledger.release(tx, finished.run)
         except Unavailable as error:
             log.error("run.store_delayed", reason=error.detail)  # noqa: TRY400
-            return entries
+            return _Stored.LATER
         except Exception:
             # The next attempt may succeed, and the server must keep running.
             log.exception("run.store_failed")
-            return entries
-        if not stored:
-            log.error("run.fenced", attempt=finished.attempt)
-        return None
+            return _Stored.LATER
+        if stored:
+            return _Stored.YES
+        log.error("run.fenced", attempt=finished.attempt)
+        return _Stored.FENCED

@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from app.background import forever
-from app.db import Database, Transaction
+from app.db import Database, Transaction, require_attempt
 from app.errors import Gone, NotFound, Unavailable
 from app.ids import RunKey
 from app.requests import relative_path
@@ -74,15 +74,16 @@ class Workspaces:
         async with self._database.read() as reader:
             return Workspace(spec, self._roots, await find_uploads(reader, run))
 
-    async def store_outputs(self, run: RunKey, workspace: Workspace) -> None:
+    async def store_outputs(self, run: RunKey, attempt: int, *, workspace: Workspace) -> None:
         """Store the files the run left; no process may be using the directory any more.
 
-        If the database stays unavailable the files are lost, but the run does not fail.
+        If the database stays unavailable the files are lost, but the run does not fail. Raises `AttemptOver`
+        if the attempt that left them is over.
         """
         outputs = await asyncio.to_thread(workspace.collect_outputs)
         for attempts_left in reversed(range(_STORE_ATTEMPTS)):
             try:
-                await self._store(run, workspace, outputs)
+                await self._store(run, attempt, workspace=workspace, outputs=outputs)
             except Unavailable as error:
                 log.warning("workspace.store_failed", reason=error.detail, attempts_left=attempts_left)
                 await asyncio.sleep(_STORE_RETRY_S)
@@ -132,8 +133,11 @@ class Workspaces:
         while await self.delete_expired_files() == _DELETE_BATCH:
             pass
 
-    async def _store(self, run: RunKey, workspace: Workspace, outputs: CollectedFiles) -> None:
+    async def _store(
+        self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: CollectedFiles
+    ) -> None:
         async with self._database.transaction() as tx:
+            await require_attempt(tx, run, attempt)
             await delete_files_except(tx, run, [file.path for file in outputs.files])
             for file in outputs.files:
                 if file.origin != "uploaded":

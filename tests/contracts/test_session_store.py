@@ -69,7 +69,7 @@ async def test_text_that_cannot_be_stored_is_replaced(store: PostgresSessionStor
 async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessionStore) -> None:
     account = AccountId(uuid4())
     of_cli, own = CliSessionStore(store, cli_session := uuid4()), Transcript(str(account), "sess")
-    of_cli.attach(own, RunKey(account, RunId("r1")), TranscriptState())
+    of_cli.attach(own, RunKey(account, RunId("r1")), 0, state=TranscriptState())
     key = SessionKey(project_key="-some-directory", session_id=str(cli_session))
     await of_cli.append(key, [an_entry("a", 1, sessionId=str(cli_session))])
     await of_cli.append({**key, "subpath": "subagents/one"}, [an_entry("b", 1)])
@@ -86,7 +86,7 @@ async def test_a_run_writes_to_its_own_accounts_transcripts(store: PostgresSessi
 async def test_between_runs_nothing_is_written_and_a_message_is_noticed(store: PostgresSessionStore) -> None:
     own = Transcript(str(uuid4()), "sess")
     of_cli = CliSessionStore(store, uuid4())
-    of_cli.attach(own, RunKey(AccountId(uuid4()), RunId("r1")), TranscriptState())
+    of_cli.attach(own, RunKey(AccountId(uuid4()), RunId("r1")), 0, state=TranscriptState())
     await of_cli.append(KEY, [an_entry("a", 1)])
     of_cli.detach()
 

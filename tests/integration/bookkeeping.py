@@ -73,7 +73,8 @@ class Bookkeeping:
         charge = (prices or self.prices).charge(BilledUsage.of(fact), at=at)
         basis = "unpriced" if charge.unpriced else fact.basis
         async with self.database.transaction() as tx:
-            assert len(await insert_receipts(tx, [NewReceipt.of(fact, charge, basis)])) == 1
+            inserted = await insert_receipts(tx, [NewReceipt.of(fact, charge, basis)])
+        assert len(inserted.charged) == 1
         return fact.source_reference
 
     async def both(

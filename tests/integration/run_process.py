@@ -12,6 +12,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AssistantFinal
@@ -78,6 +79,7 @@ class Process:
     receipts: ReceiptQueue
     ledger: CreditLedger
     codec: RequestCodec
+    lease: Lease
 
 
 @asynccontextmanager
@@ -89,9 +91,11 @@ async def a_process(
     executor: GraphExecutor | None = None,
     process_id: UUID | None = None,
     log: EventLog | None = None,
+    lease: Lease | None = None,
 ) -> AsyncIterator[Process]:
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
+    lease = lease or Lease()
     limits, process_id = limits or MessageLimits(), process_id or new_uuid()
     ledger, codec = CreditLedger(database), RequestCodec(Offload())
     async with anyio.create_task_group() as tasks:
@@ -104,11 +108,18 @@ async def a_process(
             codec=codec,
             max_output_bytes=2**20,
             store_retry_s=0.01,
+            lease=lease,
         )
         dispatcher = RunDispatcher(Capacity.of(1, 1))
         supervisor = RunSupervisor(
-            database, worker, log, dispatcher=dispatcher, tasks=tasks, message_limits=limits
+            database,
+            worker,
+            log,
+            dispatcher=dispatcher,
+            tasks=tasks,
+            message_limits=limits,
+            lease=lease,
         )
         commands = RunCommands(database, supervisor, process_id=process_id, limits=limits)
-        yield Process(process_id, dispatcher, supervisor, commands, log, receipts, ledger, codec)
+        yield Process(process_id, dispatcher, supervisor, commands, log, receipts, ledger, codec, lease)
     journal.close()

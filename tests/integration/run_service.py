@@ -10,6 +10,7 @@ from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports
+from app.clock.lease import Lease
 from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
@@ -64,7 +65,9 @@ def answers(_request: GraphRunRequest) -> list[WriteMessage]:
 
 
 @asynccontextmanager
-async def a_core(database: Database, directory: Path, script: Script = answers) -> AsyncIterator[Core]:
+async def a_core(
+    database: Database, directory: Path, script: Script = answers, *, lease: Lease | None = None
+) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
     prices, accounts = PriceList(), Accounts(database)
     planner = RunPlanner(
@@ -79,7 +82,7 @@ async def a_core(database: Database, directory: Path, script: Script = answers) 
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_process(database, directory, executor=ScriptedExecutor(script)) as process,
+        a_process(database, directory, executor=ScriptedExecutor(script), lease=lease) as process,
     ):
         acceptance = RunAcceptance(
             database,
@@ -116,6 +119,7 @@ async def a_core(database: Database, directory: Path, script: Script = answers) 
             receipts=process.receipts,
             reports=BillingReports(database),
             codec=process.codec,
+            lease=process.lease,
             process_id=process.process_id,
         )
         yield Core(process, planner, acceptance, service, recovery)

@@ -174,7 +174,7 @@ async def test_transactions_that_insert_the_same_receipts_at_once_store_each_onc
             async with database.transaction() as tx:
                 await tx.execute(text("SELECT 1"))
                 await have_begun.wait()
-                return len(await insert_receipts(tx, receipts))
+                return len((await insert_receipts(tx, receipts)).charged)
 
         inserted = await asyncio.gather(
             *(insert(receipts[:: (-1) ** number], have_begun) for number in range(transactions))

@@ -36,7 +36,7 @@ async def a_run(database: Database, *, began: bool, report: MeterReport | None) 
     async with database.transaction() as tx:
         await insert_run(tx, new)
         if began:
-            await mark_running(tx, run)
+            await mark_running(tx, run, attempt=0)
         await finish_run(tx, run, attempt=0, final=ABORTED, report=report, events=[])
     async with database.snapshot() as reader:
         return run, await stored_request(reader, run) is not None

@@ -8,6 +8,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AssistantFinal, UsageReport
@@ -91,12 +92,13 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
         receipts=receipts,
         ledger=ledger,
         codec=RequestCodec(Offload()),
+        lease=Lease(),
         max_output_bytes=2**20,
     )
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
     plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
-    publisher = RunEventPublisher(database, log, run)
+    publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
     async with asyncio.timeout(20):
         await worker.execute(plan, a_control(), publisher=publisher, request=request)
 
@@ -130,12 +132,13 @@ async def test_a_reservation_made_after_another_process_ended_the_run_is_release
         receipts=ReceiptQueue(journal, PriceList()),
         ledger=ledger,
         codec=RequestCodec(Offload()),
+        lease=Lease(),
         max_output_bytes=2**20,
     )
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
     async with asyncio.timeout(20):
-        publisher = RunEventPublisher(database, log, run)
+        publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
         await worker.execute(plan, a_control(), publisher=publisher, request=request)
     journal.close()
 

@@ -6,6 +6,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AssistantFinal, MeterReport, TextDelta, UsageReport
@@ -63,10 +64,11 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         receipts=receipts,
         ledger=CreditLedger(database),
         codec=RequestCodec(Offload()),
+        lease=Lease(),
         max_output_bytes=MOST,
     )
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
-    publisher = RunEventPublisher(database, log, run)
+    publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
     final = await worker.execute(plan, a_control(), publisher=publisher, request=request)
     pending = receipts.pending_credits(run).total
     journal.close()

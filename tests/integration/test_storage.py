@@ -40,7 +40,7 @@ async def an_accepted_run(database: Database, *, size: int = 0, run_id: str = "r
     new = NewRun(run, key.id, "claude_agents:assistant", "m", request, "what?", b"", None, new_uuid())
     async with database.transaction() as tx:
         await insert_run(tx, new)
-        await mark_running(tx, run)
+        await mark_running(tx, run, attempt=0)
     return run
 
 

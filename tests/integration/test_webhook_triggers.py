@@ -44,7 +44,7 @@ async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_i
     async with database.transaction() as tx:
         await insert_run(tx, new)
     async with database.transaction() as tx:
-        await mark_running(tx, run)
+        await mark_running(tx, run, attempt=0)
     ended = {"ok": True, "run_id": run_id, "request_id": None, "content": "", "finish_reason": "stop"}
     for _ in range(2):
         async with database.transaction() as tx:

@@ -32,7 +32,7 @@ async def correct(
         async with database.transaction() as tx:
             found = await find_used_since(tx, used_since, after=after, limit=_SLICE)
             corrections, unpriced = await _corrections(tx, found, prices)
-            inserted = set() if dry_run else await insert_receipts(tx, corrections)
+            inserted = set() if dry_run else (await insert_receipts(tx, corrections)).charged
         unknown.update(unpriced)
         new = [each for each in corrections if dry_run or each.id in inserted]
         adjusted += len(new)

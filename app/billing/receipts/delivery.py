@@ -155,13 +155,17 @@ class ReceiptDelivery:
         try:
             async with self._database.write() as tx:
                 inserted = await insert_receipts(tx, [each.receipt for each in batch])
-            known = [each for each in batch if each.receipt.id not in inserted]
+            new = inserted.charged | inserted.fenced
+            known = [each for each in batch if each.receipt.id not in new]
             charged = await self._find_usage(known)
         except StatementFailed as error:
             if error.by_values:
                 raise
             # Nothing is wrong with the receipts.
             raise DatabaseUnavailable.because(str(error)) from error
+        for each in batch:
+            if each.receipt.id in inserted.fenced:
+                log.error("receipt.fenced", source_reference=each.fact.source_reference)
         for each in known:
             # Before it is acknowledged: otherwise the journal would no longer have it.
             self._queue.charge_excess(each.fact, charged=charged[each.receipt.source])

@@ -25,7 +25,8 @@ from app.usage import (
 
 ReceiptBasis: TypeAlias = Literal[Basis, "unpriced", "adjustment"]
 """The basis of a usage fact; or `unpriced`: a part of the message has no known price and is not charged;
-or `adjustment`: that part of an unpriced receipt, charged later."""
+or `adjustment`: that part of an unpriced receipt, charged later. Receipts in `fenced_receipts` have the basis
+`fenced`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """SQL for receipts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
 from app.billing.receipts.records import NewReceipt, Receipt, RunTotals
-from app.billing.receipts.tables import charge_receipts
+from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
 from app.usage import TokenUsage
@@ -42,35 +42,61 @@ def _array(column: Column[Any]) -> str:
 
 _ARRAYS = ", ".join(map(_array, _INSERTED))
 _VALUES = ", ".join(f"CAST({column.name} AS {_kind(column)})" for column in _INSERTED)
+_CHANGED_BY_FENCE = {"basis": "'fenced'", "charged_credits": "0"}
+_FENCED = ", ".join(_CHANGED_BY_FENCE.get(column.name, column.name) for column in _INSERTED)
 
 _INSERT = text(
     f"""
-    WITH inserted AS (
+    WITH new AS (
+        SELECT {_VALUES}, EXISTS (
+            SELECT FROM run_takeovers AS lost
+             WHERE lost.account_id = new.account_id AND lost.run_id = new.run_id
+               AND lost.attempt = new.attempt AND lost.at < new.used_at) AS is_fenced
+          FROM unnest({_ARRAYS}) AS new ({_NAMES})
+    ), inserted AS (
         INSERT INTO charge_receipts ({_NAMES}, created_at)
-        SELECT {_VALUES}, clock_timestamp() FROM unnest({_ARRAYS}) AS new ({_NAMES})
+        SELECT {_NAMES}, clock_timestamp() FROM new WHERE NOT is_fenced
         ON CONFLICT DO NOTHING
         RETURNING id, account_id, run_id, charged_credits, used_at
     ), debited AS (
         INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, run_id, created_at, used_at)
         SELECT account_id, 'debit', -charged_credits, id, run_id, clock_timestamp(), used_at FROM inserted
+    ), fenced AS (
+        INSERT INTO fenced_receipts ({_NAMES}, created_at)
+        SELECT {_FENCED}, clock_timestamp() FROM new WHERE is_fenced
+        ON CONFLICT DO NOTHING
+        RETURNING id
     )
-    SELECT id FROM inserted
+    SELECT id, FALSE AS is_fenced FROM inserted UNION ALL SELECT id, TRUE FROM fenced
     """,  # noqa: S608 - names and types of columns
 )
 """Inserts receipts and their debits in one statement; triggers update the sums.
+
+A message that began after its attempt was taken over is not charged: see `fenced_receipts`.
 
 The conflict names no constraint: of two transactions that insert the same receipt at once, the later one
 meets the primary key as well as the unique source.
 """
 
 
-async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> set[UUID]:
-    """Insert receipts and debit them; returns the ids of those that were new."""
+@dataclass(frozen=True, slots=True)
+class InsertedReceipts:
+    """The ids of the receipts that were new."""
+
+    charged: set[UUID]
+    fenced: set[UUID]
+    """Not charged: see `fenced_receipts`."""
+
+
+async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> InsertedReceipts:
+    """Insert receipts and debit them."""
     # Every transaction in the same order: otherwise two with the same receipts could wait for each other.
     receipts = sorted(receipts, key=attrgetter("source"))
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
-    inserted = await tx.execute(_INSERT, arrays)
-    return set(inserted.scalars())
+    rows = (await tx.execute(_INSERT, arrays)).all()
+    return InsertedReceipts(
+        {row.id for row in rows if not row.is_fenced}, {row.id for row in rows if row.is_fenced}
+    )
 
 
 async def find_usage(
@@ -79,9 +105,10 @@ async def find_usage(
     """The stored counts of the messages that these receipts charge, by `NewReceipt.source`."""
     if not receipts:
         return {}
-    key = (_receipts.account_id, _receipts.source_system, _receipts.source_reference)
+    stored = measured_receipts.c
+    key = (stored.account_id, stored.source_system, stored.source_reference)
     counts = [each.name for each in fields(TokenUsage)]
-    statement = select(*key, *(_receipts[name] for name in counts)).where(
+    statement = select(*key, *(stored[name] for name in counts)).where(
         tuple_(*key).in_([receipt.source for receipt in receipts])
     )
     return {

@@ -44,7 +44,7 @@ async def reprice(database: Database, prices: PriceList) -> RepricingResult:
                 else:
                     adjustments.append(receipt.adjustment(charge, source_system=REPRICING))
             inserted = await insert_receipts(tx, adjustments)
-        new = [each for each in adjustments if each.id in inserted]
+        new = [each for each in adjustments if each.id in inserted.charged]
         adjusted += len(new)
         cost += sum((each.cost_usd for each in new), Decimal(0))
         if len(found) < _SLICE:

@@ -12,7 +12,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     Numeric,
@@ -20,6 +20,8 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    column,
+    table,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -50,17 +52,15 @@ def _columns_of(record: type, *special: Column[Any]) -> Iterator[Column[Any]]:
         yield given.get(name, Column(name, _SQL_TYPES.get(python_type), nullable=NoneType in kinds))
 
 
-charge_receipts = Table(
-    "charge_receipts",
-    metadata,
-    *_columns_of(
+def _receipt_columns() -> Iterator[Column[Any]]:
+    return _columns_of(
         Receipt,
         Column("id", Uuid, primary_key=True),
         Column("source_reference", Text, nullable=False, comment="run_id/attempt/message_id"),
         Column("attempt", Integer, nullable=False),
         Column("usage_unit_id", Text, nullable=False, comment="The message id of the API"),
-        Column("account_id", Uuid, ForeignKey("accounts.id"), nullable=False),
-        Column("api_key_id", Uuid, ForeignKey("api_keys.id"), nullable=False),
+        Column("account_id", Uuid, nullable=False),
+        Column("api_key_id", Uuid, nullable=False),
         Column(
             "cache_savings_usd",
             Numeric(20, 10),
@@ -93,12 +93,36 @@ charge_receipts = Table(
             server_default=text("clock_timestamp()"),
             comment="When the message began",
         ),
-    ),
+    )
+
+
+charge_receipts = Table(
+    "charge_receipts",
+    metadata,
+    *_receipt_columns(),
+    ForeignKeyConstraint(["account_id"], ["accounts.id"]),
+    ForeignKeyConstraint(["api_key_id"], ["api_keys.id"]),
     UniqueConstraint("account_id", "source_system", "source_reference", name="uq_charge_receipts_source"),
     CheckConstraint("executor_type IN ('claude_sdk', 'messages_api')", name="executor_type"),
     CheckConstraint("basis IN ('final', 'partial', 'recovered', 'unpriced', 'adjustment')", name="basis"),
     CheckConstraint("origin IN ('assistant', 'subagent', 'hidden')", name="origin"),
 )
+
+fenced_receipts = Table(
+    "fenced_receipts",
+    metadata,
+    # The same columns in the same order: `measured_receipts` is the union of both tables.
+    *_receipt_columns(),
+    UniqueConstraint("account_id", "source_system", "source_reference", name="uq_fenced_receipts_source"),
+    CheckConstraint("basis = 'fenced'", name="basis"),
+)
+"""Messages that an attempt began after another process had taken over its run. The provider charges them; the
+account is not charged."""
+
+Index("ix_fenced_receipts_used_at", fenced_receipts.c.used_at, postgresql_using="brin")
+
+measured_receipts = table("measured_receipts", *(column(each.name, each.type) for each in charge_receipts.c))
+"""A view: everything the provider charges, for its accounts."""
 
 Index(
     "ix_charge_receipts_run",

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql
 
 from app.billing.receipts.records import Receipt
 from app.billing.receipts.repository import receipt_of
-from app.billing.receipts.tables import charge_receipts
+from app.billing.receipts.tables import measured_receipts
 from app.billing.reconciliation.records import (
     HOUR,
     KINDS,
@@ -40,7 +40,7 @@ from app.billing.reconciliation.tables import (
 from app.db import Reader, Transaction
 from app.ids import AccountId
 
-_receipts = charge_receipts.c
+_receipts = measured_receipts.c
 _runs = reconciliations.c
 _hours = reconciled_usage.c
 _found = reconciliation_differences.c
@@ -62,7 +62,7 @@ _RECORDED = text(
            sum(input_tokens) AS input, sum(output_tokens) AS output, sum(cache_read_tokens) AS cache_read,
            sum(cache_write_5m_tokens) AS cache_write_5m, sum(cache_write_1h_tokens) AS cache_write_1h,
            sum(web_search_requests) AS web_search_requests
-      FROM charge_receipts
+      FROM measured_receipts
      WHERE used_at >= :start AND used_at < :end
        AND (jsonb_typeof(provider_usage -> 'iterations') = 'array') IS NOT TRUE
        AND (jsonb_typeof(provider_usage -> 'server_tool_use') = 'object') IS NOT TRUE
@@ -141,12 +141,12 @@ async def find_receipts_in_parts(
     reader: Reader, window: Window, *, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[Receipt]:
     """The other receipts, in the order of time, after a time and id."""
-    statement = select(charge_receipts).where(
+    statement = select(measured_receipts).where(
         _receipts.used_at >= window.start, _receipts.used_at < window.end, _IN_PARTS
     )
     if after is not None:
         statement = statement.where(
-            text("(charge_receipts.used_at, charge_receipts.id) > (:after_at, :after_id)").bindparams(
+            text("(measured_receipts.used_at, measured_receipts.id) > (:after_at, :after_id)").bindparams(
                 after_at=after[0], after_id=after[1]
             )
         )

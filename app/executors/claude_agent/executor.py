@@ -154,7 +154,7 @@ class ClaudeAgentExecutor:
         if stream.transcript_incomplete:
             await cli.process.exited.wait()
         if sandbox is not None and sandbox.filled:
-            await self._workspaces.store_outputs(plan.run, sandbox.workspace)
+            await self._workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
         final = _answer(stream, stopped)
         await require_match(self._schemas, final, request.response_format, account_id=plan.run.account_id)
         await events.publish(final)

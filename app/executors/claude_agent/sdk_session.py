@@ -18,6 +18,7 @@ from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
 from app.conversations.sdk_transcript import has_question_of, has_user_entries, messages_of
+from app.db import AttemptOver
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent.process.cli_run import UserContent
@@ -54,6 +55,7 @@ class ConversationTurn:
 
     conversation: Conversation
     run: RunKey
+    attempt: int
     prompt: InitialPrompt
     state: TranscriptState
     has_record: bool
@@ -91,6 +93,7 @@ class ConversationTurns:
         return ConversationTurn(
             conversation,
             plan.run,
+            plan.attempt,
             prompt,
             state,
             has_record,
@@ -116,7 +119,7 @@ class ConversationTurns:
         if await self._store.state(conversation.transcript) != state:
             return None
         prompt = InitialPrompt.of(plan, messages, record=before.has_record)
-        return ConversationTurn(conversation, plan.run, prompt, state, before.has_record)
+        return ConversationTurn(conversation, plan.run, plan.attempt, prompt, state, before.has_record)
 
 
 class SdkSession:
@@ -137,7 +140,7 @@ class SdkSession:
     def start_turn(self, turn: ConversationTurn) -> None:
         """Store what the CLI adds as part of this turn."""
         self.turn = replace(turn, prompt=InitialPrompt("", ""), entries=())
-        self._writer.attach(turn.conversation.transcript, turn.run, turn.state)
+        self._writer.attach(turn.conversation.transcript, turn.run, turn.attempt, state=turn.state)
 
     def end_turn(self) -> None:
         """Store nothing until the next turn."""
@@ -172,9 +175,15 @@ class SdkSession:
         """Store what the SDK could not: every line the CLI wrote. Adds nothing twice."""
         if self.turn is None:
             return
-        transcript, run_id = self.turn.conversation.transcript, self.turn.run.run_id
+        transcript, run_id, attempt = (
+            self.turn.conversation.transcript,
+            self.turn.run.run_id,
+            self.turn.attempt,
+        )
         lines = await asyncio.to_thread(self._written_lines, directory)
-        entries = [TranscriptEntry(self._writer.stored(line), run_id) for line in lines if "uuid" in line]
+        entries = [
+            TranscriptEntry(self._writer.stored(line), run_id, attempt) for line in lines if "uuid" in line
+        ]
         try:
             async with asyncio.timeout(_SAVE_TIMEOUT_S):
                 while not await self._save(transcript, entries):
@@ -188,6 +197,8 @@ class SdkSession:
         except Unavailable as error:
             log.warning("transcript.save_failed", reason=error.detail)
             return False
+        except AttemptOver:
+            log.warning("transcript.fenced")
         return True
 
     def _written_lines(self, directory: RunDirectory) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from app.conversations.neutral_transcript import (
 )
 from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.sdk_transcript import has_question_of, messages_of
-from app.db import StatementFailed
+from app.db import AttemptOver, StatementFailed
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.messages_api.message import MessageFold
@@ -39,7 +39,7 @@ class RunTranscript:
 
     def __init__(self, store: MessageStore, plan: RunPlan) -> None:
         self._store = store
-        self._run_id = plan.run.run_id
+        self._run_id, self._attempt = plan.run.run_id, plan.attempt
         self._conversation: Conversation | None = plan.conversation
         self.messages: list[dict[str, Any]] = []
         """What the API gets."""
@@ -47,6 +47,7 @@ class RunTranscript:
         """Of all tool calls in it."""
         self._unsaved: list[TranscriptEntry] = []
         self._saving: asyncio.Task[None] | None = None
+        self._fenced = False
 
     async def load(self, messages: Sequence[Message]) -> None:
         """Read the conversation, and add the run's messages as far as it does not contain them.
@@ -142,9 +143,11 @@ class RunTranscript:
         self._append(line)
 
     def _append(self, line: dict[str, Any]) -> None:
+        if self._fenced:
+            raise AttemptOver
         if self._conversation is None:
             return
-        self._unsaved.append(TranscriptEntry(line, self._run_id))
+        self._unsaved.append(TranscriptEntry(line, self._run_id, self._attempt))
         if self._saving is None:
             self._saving = asyncio.create_task(self._save(self._conversation))
 
@@ -155,6 +158,11 @@ class RunTranscript:
                 batch = self._unsaved[: 1 if alone else None]
                 try:
                     await self._store.add(conversation.transcript, batch)
+                except AttemptOver:
+                    log.warning("transcript.fenced", run_id=self._run_id)
+                    self._fenced = True
+                    self._unsaved.clear()
+                    return
                 except Unavailable as error:
                     log.warning("transcript.save_failed", reason=error.detail)
                     await asyncio.sleep(_RETRY_S)

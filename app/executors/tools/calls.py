@@ -2,6 +2,7 @@
 
 import asyncio
 
+from app.clock.lease import Lease
 from app.events import AiEvent, ToolCallStart
 from app.executors.approvals import ApprovableTool, Approvals
 from app.executors.port import RunContext, RunPlan
@@ -12,6 +13,8 @@ from app.tools.runner import ToolRunner
 from app.tools.tool import Tool, ToolContext
 
 _NO_RUN = "No tool is called before there is a run."
+_NOT_HELD = "This run cannot go on here; no tool is called any more."
+_LEASE_WAIT_S = 20.0
 _DENIAL_REASONS = {
     "deadline": "This run's time is up; no tool is called any more.",
     "budget": "This run's budget is used up; no tool is called any more.",
@@ -28,6 +31,7 @@ class ToolCalls:
     def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
         self._approvals: Approvals | None = None
+        self._lease: Lease | None = None
         self._channel: Channel | None = None
         self.tools: dict[str, Tool] = {tool.id: tool for tool in plan.tools}
         policy = ToolPolicy(frozenset(self.tools), self.denial_reason, self._review)
@@ -39,7 +43,7 @@ class ToolCalls:
     def attach_run(self, context: RunContext, channel: Channel) -> None:
         """Execute calls for this run from now on."""
         self.plan, self._channel = context.plan, channel
-        self._approvals = context.control.approvals
+        self._approvals, self._lease = context.control.approvals, context.lease
 
     @property
     def longest_call_s(self) -> float:
@@ -81,9 +85,13 @@ class ToolCalls:
     async def _review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         # An approval request names the tool call, so clients must have got the call's event before.
         await self._published_event(context.tool_call_id).wait()
-        if self._approvals is None:
+        if self._approvals is None or self._lease is None:
             raise ToolCallDenied(_NO_RUN)
-        return await self._approvals.review(tool, args, context)
+        reviewed = await self._approvals.review(tool, args, context)
+        # Another process may have taken the run over, and may call the same tool.
+        if not await self._lease.wait_held(context.run, within_s=_LEASE_WAIT_S):
+            raise ToolCallDenied(_NOT_HELD)
+        return reviewed
 
     def _published_event(self, call_id: str) -> asyncio.Event:
         return self._published.setdefault(call_id, asyncio.Event())

@@ -89,10 +89,10 @@ class RunOutput:
             ),
         )
 
-    async def _publish_output(self, event: OutputEvent) -> int:
+    async def _publish_output(self, event: OutputEvent) -> int | None:
         self._add(event)
         position = await self._publisher.publish(event)
-        if isinstance(event, UserMessageDelivered):
+        if isinstance(event, UserMessageDelivered) and position is not None:
             self._control.inbox.mark_delivered(event.message_id, position)
         if self._bytes > self._max_bytes:
             # Only the output ends here: usage is recorded until the executor has stopped.

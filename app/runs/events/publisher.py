@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import structlog
 
-from app.db import Database
+from app.clock.lease import Lease
+from app.db import Database, DatabaseUnavailable
 from app.errors import Unavailable
 from app.events import ClientEvent, Interrupted
 from app.ids import RunKey
@@ -14,21 +15,37 @@ from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
 
+_NO_LEASE = "this process has no lease"
+LEASE_WAIT_S = 120.0
+"""How long an event waits for the process's lease; then the run ends with `database_unavailable`."""
+
 
 class RunEventPublisher:
     """The only writer of a run's events before its end, so positions are in order."""
 
-    def __init__(self, database: Database, event_log: EventLog, run: RunKey) -> None:
+    def __init__(
+        self, database: Database, event_log: EventLog, run: RunKey, *, attempt: int, lease: Lease
+    ) -> None:
         self._database = database
         self._log = event_log
         self._run = run
+        self._attempt = attempt
+        self._lease = lease
         self._publish_lock = asyncio.Lock()
         self._store_lock = asyncio.Lock()
         self._interruption: dict[str, str] = {}
 
-    async def publish(self, event: ClientEvent) -> int:
-        """Append an event and return its position; raises what the event log raises."""
+    async def publish(self, event: ClientEvent) -> int | None:
+        """Append an event and return its position; None for a run that another process executes now.
+
+        Raises what the event log raises, and `DatabaseUnavailable` without a lease.
+        """
         async with self._publish_lock:
+            is_held = await self._lease.wait_held(self._run, within_s=LEASE_WAIT_S)
+            if self._lease.is_lost(self._run):
+                return None
+            if not is_held:
+                raise DatabaseUnavailable.because(_NO_LEASE)
             position = await self._log.append(self._run, event)
         if isinstance(event, Interrupted):
             await self._store_interruption(event)
@@ -40,6 +57,6 @@ class RunEventPublisher:
         try:
             # Each writer stores the latest state, so the row is never behind the event log.
             async with self._store_lock, self._database.transaction() as tx:
-                await store_interruption(tx, self._run, self._interruption)
+                await store_interruption(tx, self._run, self._interruption, attempt=self._attempt)
         except Unavailable as error:
             log.warning("run.interruption_not_stored", reason=error.detail)

@@ -10,6 +10,7 @@ import pytest
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.clock.lease import Lease
 from app.db import StatementFailed
 from app.errors import Unavailable
 from app.executors.credit_check import UNLIMITED_FOR_S, CreditCheck, LedgerTurns
@@ -40,6 +41,7 @@ def a_check(
     unlimited_at: float | None = None,
     wait_s: float = 0,
     turns: LedgerTurns | None = None,
+    lease: Lease | None = None,
 ) -> tuple[CreditCheck, Ledger, ReceiptQueue]:
     prices, ledger = PriceList(), Ledger(*answers)
     receipts = ReceiptQueue(Journal(directory, new_uuid()), prices)
@@ -51,6 +53,7 @@ def a_check(
         prices=prices,
         turns=turns or LedgerTurns(),
         ledger_wait_s=wait_s,
+        lease=lease or Lease(),
     )
     return check, ledger, receipts
 

@@ -7,6 +7,7 @@ import pytest
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.clock.lease import Lease
 from app.events import (
     AiEvent,
     AssistantFinal,
@@ -37,7 +38,9 @@ class Run:
         self.output = RunOutput(
             self.plan,
             self.control,
-            publisher=RunEventPublisher(an_unused_database(), self.log, self.plan.run),
+            publisher=RunEventPublisher(
+                an_unused_database(), self.log, self.plan.run, attempt=0, lease=Lease()
+            ),
             receipts=self.receipts,
             max_bytes=max_bytes,
         )

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from app.clock.lease import Lease
 from app.errors import Unavailable
 from app.events import ClientEvent, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
@@ -39,7 +40,7 @@ def a_word(word: str) -> TextDelta:
 
 async def test_events_published_at_once_are_appended_one_after_the_other() -> None:
     log = SlowLog()
-    publisher = RunEventPublisher(an_unused_database(), log, RUN)
+    publisher = RunEventPublisher(an_unused_database(), log, RUN, attempt=0, lease=Lease())
     words = [a_word(str(number)) for number in range(10)]
 
     positions = await asyncio.gather(*(publisher.publish(word) for word in words))
@@ -50,7 +51,7 @@ async def test_events_published_at_once_are_appended_one_after_the_other() -> No
 
 async def test_an_event_that_could_not_be_appended_is_raised_and_does_not_block_the_next() -> None:
     log = SlowLog()
-    publisher = RunEventPublisher(an_unused_database(), log, RUN)
+    publisher = RunEventPublisher(an_unused_database(), log, RUN, attempt=0, lease=Lease())
 
     log.unavailable = True
     with pytest.raises(Unavailable):

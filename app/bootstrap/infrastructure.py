@@ -1,0 +1,148 @@
+"""Opens what the services of runs depend on: storage, billing, executors."""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from uuid import UUID
+
+import anyio
+from anyio.abc import TaskGroup
+
+from app.billing.chain.sealing import ChainSealer
+from app.billing.credit.ledger import CreditLedger
+from app.billing.prices.price_list import PriceList
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.billing.receipts.journal import Journal
+from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reports.service import BillingReports
+from app.bootstrap.agent import Agent, open_agent, open_schema_checker
+from app.bootstrap.catalogs import open_planner
+from app.bootstrap.clock import open_clock, open_lease, watch_clock
+from app.bootstrap.reconciliation import open_provider_accounting
+from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
+from app.clock.lease import Lease
+from app.concurrency.offload import Offload
+from app.conversations.message_store import MessageStore
+from app.conversations.prompt_store import PromptStore
+from app.conversations.sdk_store import PostgresSessionStore
+from app.db import Database
+from app.executors.claude_agent.process.cli import Cli
+from app.executors.metering import BilledMetering
+from app.ids import new_uuid
+from app.json_schema.checker import SchemaChecker
+from app.runs.planner import RunPlanner
+from app.server.memory import MemoryCeiling
+from app.settings import Settings
+from app.storage.service import StorageQuota
+from app.streams.port import EventLog
+from app.workspaces.service import Workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class Infrastructure:
+    """What the services of runs depend on."""
+
+    settings: Settings
+    process_id: UUID
+    lease: Lease
+    database: Database
+    log: EventLog
+    receipts: ReceiptQueue
+    delivery: ReceiptDelivery
+    ledger: CreditLedger
+    chain: ChainSealer
+    billing: BillingReports
+    sessions: PostgresSessionStore
+    planner: RunPlanner
+    workspaces: Workspaces
+    schemas: SchemaChecker
+    agent: Agent
+    memory: MemoryCeiling
+    offload: Offload
+    storage: StorageQuota
+    tasks: TaskGroup
+    """Background tasks, among them the active runs; cancelled at the end."""
+
+
+async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cli | None) -> Infrastructure:
+    """Open everything but the services of runs; `cli` replaces the bundled one."""
+    planner = open_planner(settings)
+    database = await stack.enter_async_context(open_database(settings))
+    await database.require_current_schema()
+    chain = open_sealer(settings, database)
+    process_id = new_uuid()
+    journal = open_journal(settings, process_id)
+    receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
+    clock, lease = await open_clock(database), open_lease(settings)
+    ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
+    workspaces = Workspaces(database, settings.allowed_host_roots)
+    schemas = await stack.enter_async_context(open_schema_checker(settings))
+    accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
+    reports, calls, profile = BillingReports(database), accounting.calls, accounting.profiles.find
+    metering = BilledMetering(
+        *(receipts, ledger, planner.prices, calls, clock),
+        find_profile=profile,
+        find_unpriced=reports.unpriced_of_month,
+        lease=lease,
+    )
+    agent = await stack.enter_async_context(
+        open_agent(
+            settings,
+            metering,
+            sessions,
+            store=MessageStore(database),
+            prompts=PromptStore(database),
+            workspaces=workspaces,
+            schemas=schemas,
+            cli=cli,
+            clock=clock,
+        )
+    )
+    event_log = await open_log(settings, stack)
+    tasks = await stack.enter_async_context(anyio.create_task_group())
+    stack.callback(tasks.cancel_scope.cancel)
+    for work in (delivery.work, delivery.keep_synced, chain.work):
+        tasks.start_soon(work)
+    accounting.start(tasks)
+    tasks.start_soon(watch_clock, clock, database)
+    return Infrastructure(
+        settings=settings,
+        process_id=process_id,
+        lease=lease,
+        database=database,
+        log=event_log,
+        receipts=receipts,
+        delivery=delivery,
+        ledger=ledger,
+        chain=chain,
+        billing=reports,
+        sessions=sessions,
+        planner=planner,
+        workspaces=workspaces,
+        schemas=schemas,
+        agent=agent,
+        memory=_open_memory(settings, tasks),
+        offload=Offload(),
+        storage=_open_storage(settings, database),
+        tasks=tasks,
+    )
+
+
+def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
+    memory = MemoryCeiling(None if settings.max_memory_mb is None else settings.max_memory_mb * 2**20)
+    tasks.start_soon(memory.watch)
+    return memory
+
+
+def _open_storage(settings: Settings, database: Database) -> StorageQuota:
+    most = settings.max_storage_mb_per_account
+    return StorageQuota(database, most * 2**20 if most else None)
+
+
+def _open_receipts(
+    database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
+) -> tuple[ReceiptQueue, ReceiptDelivery]:
+    stack.callback(journal.close)
+    queue = ReceiptQueue(journal, prices)
+    delivery = ReceiptDelivery(database, queue)
+    stack.push_async_callback(delivery.aclose)
+    return queue, delivery

@@ -1,0 +1,135 @@
+"""Opens the services that accept, execute and recover runs."""
+
+from contextlib import AsyncExitStack
+
+from app.auth.accounts import Accounts
+from app.bootstrap.catalogs import message_limits
+from app.bootstrap.infrastructure import Infrastructure
+from app.bootstrap.messages import open_history
+from app.executors.aggregator import ExecutorAggregator
+from app.runs.acceptance import RunAcceptance
+from app.runs.commands.service import RunCommands
+from app.runs.conversations.service import ConversationService
+from app.runs.dispatcher import Capacity, RunDispatcher
+from app.runs.events.reader import RunEventReader
+from app.runs.recovery import HEARTBEAT_TIMEOUT_S, RunRecovery
+from app.runs.requests.codec import RequestCodec
+from app.runs.service import RunService
+from app.runs.supervisor import RunSupervisor
+from app.runs.worker import RunWorker
+from app.settings import Settings
+
+DRAIN_S = 20.0
+"""How long active runs may continue after the server got a signal to stop."""
+
+
+async def open_runs(
+    infra: Infrastructure, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
+) -> tuple[RunService, RunCommands, ConversationService]:
+    """Open the services of runs, and recover the runs of processes that died."""
+    settings, database, log_ = infra.settings, infra.database, infra.log
+    codec = RequestCodec(infra.offload)
+    worker = RunWorker(
+        database,
+        executor,
+        log_,
+        receipts=infra.receipts,
+        ledger=infra.ledger,
+        codec=codec,
+        max_output_bytes=settings.max_run_output_mb * 2**20,
+        lease=infra.lease,
+    )
+    dispatcher = RunDispatcher(_capacity(settings))
+    infra.tasks.start_soon(_share_slots, accounts, dispatcher)
+    supervisor = RunSupervisor(
+        database,
+        worker,
+        log_,
+        dispatcher=dispatcher,
+        tasks=infra.tasks,
+        message_limits=message_limits(settings),
+        lease=infra.lease,
+    )
+    commands = RunCommands(database, supervisor, process_id=infra.process_id, limits=message_limits(settings))
+    conversations = _open_conversations(infra)
+    runs = RunService(
+        database,
+        planner=infra.planner,
+        acceptance=_open_acceptance(infra, conversations, codec=codec, accounts=accounts),
+        dispatcher=dispatcher,
+        supervisor=supervisor,
+        reader=RunEventReader(database, log_, is_active=supervisor.is_active),
+        commands=commands,
+        conversations=conversations,
+        receipts=infra.receipts,
+        schemas=infra.schemas,
+        codec=codec,
+        memory=infra.memory,
+        require_sandbox=infra.agent.sandbox_probe.require,
+    )
+    stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+    await _start_recovery(infra, dispatcher, supervisor, codec=codec)
+    infra.tasks.start_soon(commands.watch)
+    infra.tasks.start_soon(infra.workspaces.sweep)
+    if any(graph.native_tools for graph in infra.planner.graphs.definitions()):
+        infra.tasks.start_soon(infra.agent.sandbox_probe.check)
+    return runs, commands, conversations
+
+
+def _open_acceptance(
+    infra: Infrastructure, conversations: ConversationService, *, codec: RequestCodec, accounts: Accounts
+) -> RunAcceptance:
+    return RunAcceptance(
+        infra.database,
+        codec=codec,
+        conversations=conversations,
+        ledger=infra.ledger,
+        storage=infra.storage,
+        workspaces=infra.workspaces,
+        require_active_key=accounts.require_active_key,
+        process_id=infra.process_id,
+    )
+
+
+async def _start_recovery(
+    infra: Infrastructure, dispatcher: RunDispatcher, supervisor: RunSupervisor, *, codec: RequestCodec
+) -> None:
+    recovery = RunRecovery(
+        infra.database,
+        infra.log,
+        planner=infra.planner,
+        dispatcher=dispatcher,
+        supervisor=supervisor,
+        ledger=infra.ledger,
+        receipts=infra.receipts,
+        reports=infra.billing,
+        codec=codec,
+        lease=infra.lease,
+        process_id=infra.process_id,
+    )
+    # With an embedded database there is no other process: every unfinished run has lost its process.
+    await recovery.recover(timeout_s=0.0 if infra.settings.database_url is None else HEARTBEAT_TIMEOUT_S)
+    infra.tasks.start_soon(recovery.watch)
+
+
+def _open_conversations(infra: Infrastructure) -> ConversationService:
+    return ConversationService(
+        infra.database,
+        open_history(infra.database, infra.sessions),
+        storage=infra.storage,
+        max_bytes=infra.settings.max_conversation_mb * 2**20,
+    )
+
+
+async def _share_slots(accounts: Accounts, dispatcher: RunDispatcher) -> None:
+    await accounts.wait_for_second_account()
+    dispatcher.share_slots()
+
+
+def _capacity(settings: Settings) -> Capacity:
+    return Capacity.of(
+        settings.max_concurrent_runs,
+        settings.max_queued_runs,
+        per_account=settings.max_runs_per_account,
+        per_key=settings.max_runs_per_key,
+    )

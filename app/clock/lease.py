@@ -1,0 +1,67 @@
+"""Lease: whether this process may still act for its runs, or another one may have taken them over."""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from app.clock.boot_time import boot_time
+from app.ids import RunKey
+
+LEASE_S = 15.0
+"""Shorter than the time after which another process takes a run over: what this one began just before its
+lease ended is over by then."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """Held for `lasts_s` from each renewal. While it is not held no event, tool call or model call begins.
+
+    Times are those of `boot_time`: those in which the process or its machine stood still count.
+    """
+
+    lasts_s: float = math.inf
+    """Infinite: there is no other process that could take over a run."""
+    elapsed_s: Callable[[], float] = boot_time
+    _renewed_at: float = field(init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _lost: set[RunKey] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """A new process has no run yet that another could take over."""
+        self._renewed_at = self.elapsed_s()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the process may act for those of its runs that are not lost."""
+        return self.elapsed_s() - self._renewed_at < self.lasts_s
+
+    def renew(self, *, since: float) -> None:
+        """The database has confirmed the runs that are not lost, after `since` (boot time)."""
+        self._renewed_at = max(self._renewed_at, since)
+        self._changed.set()
+
+    def lose(self, runs: Iterable[RunKey]) -> None:
+        """Another process has taken these runs over, or has ended them."""
+        self._lost.update(runs)
+        self._changed.set()
+
+    def forget(self, run: RunKey) -> None:
+        """A run has ended in this process."""
+        self._lost.discard(run)
+
+    def is_lost(self, run: RunKey) -> bool:
+        """Whether this process must never act for the run again."""
+        return run in self._lost
+
+    async def wait_held(self, run: RunKey, *, within_s: float) -> bool:
+        """Wait until the process may act for the run, `within_s` at most; returns whether it may."""
+        deadline = asyncio.get_running_loop().time() + within_s
+        while not self.is_held and not self.is_lost(run):
+            self._changed.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._changed.wait()
+            except TimeoutError:
+                break
+        return self.is_held and not self.is_lost(run)
