@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from app.background import forever
 from app.clock.clock import Clock
-from app.clock.lease import LEASE_S, Lease
+from app.clock.lease import Lease
 from app.db import Database
 from app.settings import Settings
 
@@ -22,7 +22,7 @@ async def open_clock(database: Database) -> Clock:
 
 def open_lease(settings: Settings) -> Lease:
     """The lease of this process: infinite with an embedded database, which no other process uses."""
-    return Lease() if settings.database_url is None else Lease(LEASE_S)
+    return Lease() if settings.database_url is None else Lease(settings.lease_s)
 
 
 async def watch_clock(clock: Clock, database: Database) -> NoReturn:

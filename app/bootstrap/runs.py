@@ -12,7 +12,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.events.reader import RunEventReader
-from app.runs.recovery import HEARTBEAT_TIMEOUT_S, RunRecovery
+from app.runs.recovery.service import RunRecovery
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunService
 from app.runs.supervisor import RunSupervisor
@@ -107,8 +107,9 @@ async def _start_recovery(
         lease=infra.lease,
         process_id=infra.process_id,
     )
-    # With an embedded database there is no other process: every unfinished run has lost its process.
-    await recovery.recover(timeout_s=0.0 if infra.settings.database_url is None else HEARTBEAT_TIMEOUT_S)
+    if infra.settings.database_url is None:
+        # There is no other process: every unfinished run has lost its process.
+        await recovery.recover(timeout_s=0.0)
     infra.tasks.start_soon(recovery.watch)
 
 

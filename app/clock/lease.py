@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from app.clock.boot_time import boot_time
 from app.ids import RunKey
 
-LEASE_S = 15.0
-"""Shorter than the time after which another process takes a run over: what this one began just before its
-lease ended is over by then."""
+DEFAULT_LEASE_S = 15.0
 
 
 @dataclass(slots=True)
@@ -30,6 +28,16 @@ class Lease:
     def __post_init__(self) -> None:
         """A new process has no run yet that another could take over."""
         self._renewed_at = self.elapsed_s()
+
+    @property
+    def term_s(self) -> float:
+        """The unit of time of heartbeats and takeovers."""
+        return min(self.lasts_s, DEFAULT_LEASE_S)
+
+    @property
+    def overdue_s(self) -> float:
+        """For how long it has not been held."""
+        return max(0.0, self.elapsed_s() - self._renewed_at - self.lasts_s)
 
     @property
     def is_held(self) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from pydantic import TypeAdapter
 from sqlalchemy import (
@@ -17,11 +16,9 @@ from sqlalchemy import (
     cast,
     func,
     literal_column,
-    or_,
     select,
     text,
     true,
-    tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql
@@ -33,7 +30,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
 from app.requests import GraphFinal, RunStatus
 from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord, StoredEvents
-from app.runs.tables import DRIFTED, run_events, run_takeovers, runs
+from app.runs.tables import DRIFTED, run_events, runs
 from app.usage import CostComparison, Meters
 
 QUESTION_CHARS = 16 * 1024
@@ -67,27 +64,27 @@ async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
         "turn": None if conversation is None else conversation.turns,
     }
     row = (await tx.execute(_INSERT, values)).one_or_none()
-    return None if row is None else _record(row)
+    return None if row is None else run_of(row)
 
 
 async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
     """The account's run with this id."""
     row = (await reader.execute(_FIND, _key(key))).one_or_none()
-    return None if row is None else _record(row)
+    return None if row is None else run_of(row)
 
 
 async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> list[RunRecord]:
     """The account's runs with these ids, in the order of `run_ids`."""
-    statement = select(*_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
-    found = {run.key.run_id: run for run in map(_record, await reader.execute(statement))}
+    statement = select(*RUN_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
+    found = {run.key.run_id: run for run in map(run_of, await reader.execute(statement))}
     return [found[run_id] for run_id in run_ids if run_id in found]
 
 
 async def newest_runs(reader: Reader, account_id: AccountId, page: PageRequest) -> list[RunRecord]:
     """A page of an account's runs, newest first."""
-    of_account = select(*_COLUMNS).where(runs.c.account_id == account_id)
+    of_account = select(*RUN_COLUMNS).where(runs.c.account_id == account_id)
     statement = page_of(of_account, page, at=runs.c.created_at, id_=runs.c.run_id)
-    return [_record(row) for row in await reader.execute(statement)]
+    return [run_of(row) for row in await reader.execute(statement)]
 
 
 async def drifted_runs(
@@ -113,10 +110,10 @@ async def drifted_runs(
     )
     counts = (await reader.execute(counted)).one()
     newest = (
-        select(*_COLUMNS).where(within).order_by(runs.c.ended_at.desc(), runs.c.run_id.desc()).limit(limit)
+        select(*RUN_COLUMNS).where(within).order_by(runs.c.ended_at.desc(), runs.c.run_id.desc()).limit(limit)
     )
     return DriftedRuns(
-        counts.runs, counts.messages, counts.cost_usd, [_record(row) for row in await reader.execute(newest)]
+        counts.runs, counts.messages, counts.cost_usd, [run_of(row) for row in await reader.execute(newest)]
     )
 
 
@@ -203,50 +200,6 @@ async def stored_events(
     return [StoredEvents(row.position, row.last_position, row.data) for row in rows]
 
 
-async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> datetime:
-    """Set the heartbeat of these runs of this process to now; returns the database's time."""
-    await tx.execute(
-        update(runs)
-        .where(
-            runs.c.process_id == process_id,
-            runs.c.status.in_(UNFINISHED),
-            tuple_(runs.c.account_id, runs.c.run_id).in_(active_runs),
-        )
-        .values(heartbeat_at=func.now()),
-    )
-    now: datetime = (await tx.execute(select(func.now()))).scalar_one()
-    return now
-
-
-async def runs_of_others(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> list[RunKey]:
-    """Those of these runs that have ended or that another process has resumed."""
-    statement = select(runs.c.account_id, runs.c.run_id).where(
-        tuple_(runs.c.account_id, runs.c.run_id).in_(active_runs),
-        or_(runs.c.process_id != process_id, runs.c.status.not_in(UNFINISHED)),
-    )
-    return [RunKey(row.account_id, row.run_id) for row in await tx.execute(statement)]
-
-
-async def runs_without_heartbeat(
-    tx: Transaction, *, timeout_s: float, besides: Sequence[RunKey]
-) -> list[RunRecord]:
-    """Unfinished runs except `besides` without a heartbeat for `timeout_s`; locks their rows.
-
-    A heartbeat in the future is from before the database's clock was set back.
-    """
-    timeout = func.make_interval(0, 0, 0, 0, 0, 0, timeout_s)
-    statement = (
-        select(*_COLUMNS)
-        .where(
-            runs.c.status.in_(UNFINISHED),
-            tuple_(runs.c.account_id, runs.c.run_id).not_in(besides),
-            or_(runs.c.heartbeat_at <= func.now() - timeout, runs.c.heartbeat_at > func.now() + timeout),
-        )
-        .with_for_update(skip_locked=True)
-    )
-    return [_record(row) for row in await tx.execute(statement)]
-
-
 async def stored_request(reader: Reader, key: RunKey) -> str:
     """The run's request as JSON; only a run that has not ended is sure to still have one."""
     # As text: large JSON is parsed in a thread, not on the event loop.
@@ -255,28 +208,7 @@ async def stored_request(reader: Reader, key: RunKey) -> str:
     return request
 
 
-async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord]) -> None:
-    """Fence the attempts of these runs, whose rows are locked: their process may only stand still."""
-    if lost:
-        rows = [{**_key(run.key), "attempt": run.attempt} for run in lost]
-        await tx.execute(postgresql.insert(run_takeovers).on_conflict_do_nothing(), rows)
-
-
-async def claim_run(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
-    """Assign the run to a process and begin its next attempt."""
-    await tx.execute(
-        update(runs)
-        .where(_is(key))
-        .values(
-            process_id=process_id,
-            status="queued",
-            attempt=runs.c.attempt + 1,
-            heartbeat_at=func.now(),
-        )
-    )
-
-
-_COLUMNS = (
+RUN_COLUMNS = (
     runs.c.account_id,
     runs.c.run_id,
     runs.c.api_key_id,
@@ -329,7 +261,8 @@ def _counts(meters: Meters) -> dict[str, int]:
     return {"sdk": meters.sdk, "gateway": meters.gateway, "drift": meters.drift}
 
 
-def _record(row: Any) -> RunRecord:
+def run_of(row: Any) -> RunRecord:
+    """Read a row of `RUN_COLUMNS`."""
     columns = row._asdict()
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
     final = columns.pop("final")
@@ -341,7 +274,7 @@ def _record(row: Any) -> RunRecord:
 
 # Built once: SQLAlchemy needs more time to build one of these than the database to execute it.
 _IS_KEY = and_(runs.c.account_id == bindparam("account_id"), runs.c.run_id == bindparam("run_id"))
-_FIND = select(*_COLUMNS).where(_IS_KEY)
+_FIND = select(*RUN_COLUMNS).where(_IS_KEY)
 _INSERT = (
     postgresql.insert(runs)
     .values(
@@ -351,7 +284,7 @@ _INSERT = (
         started_at=case((bindparam("is_started", type_=Boolean), func.now())),
     )
     .on_conflict_do_nothing()
-    .returning(*_COLUMNS)
+    .returning(*RUN_COLUMNS)
 )
 _MARK_RUNNING = text(
     """

@@ -25,7 +25,7 @@ from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
-from app.runs.recovery import RunRecovery
+from app.runs.recovery.service import RunRecovery
 from app.runs.service import RunService
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota

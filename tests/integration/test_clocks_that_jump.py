@@ -22,7 +22,6 @@ from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
-from app.runs.recovery import HEARTBEAT_TIMEOUT_S
 from app.usage import Attribution, TokenUsage
 from tests.factories import a_plan, an_account
 from tests.integration.run_service import ONCE, a_core
@@ -134,7 +133,7 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
         await core.recovery.beat()
         waiting = (await core.service.get(run)).status
         # One that sends none is found all the same, even if its last one is in the future now.
-        await core.recovery.recover(timeout_s=HEARTBEAT_TIMEOUT_S)
+        await core.recovery.recover()
         found = (await core.service.get(run)).status
 
     assert (waiting, found) == ("queued", "failed")

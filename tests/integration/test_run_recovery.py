@@ -12,8 +12,8 @@ from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.requests import FinalUsage
-from app.runs.recovery import HEARTBEAT_TIMEOUT_S, MAX_ATTEMPTS
-from app.runs.repository import claim_run
+from app.runs.recovery.repository import claim_run
+from app.runs.recovery.service import MAX_ATTEMPTS
 from tests.factories import an_account
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
 
@@ -57,7 +57,7 @@ async def test_a_run_with_a_recent_heartbeat_is_left_alone(database: Database, t
     async with a_core(database, tmp_path) as core:
         run = await a_lost_run(database, core, ONCE)
 
-        assert await core.recovery.recover(timeout_s=HEARTBEAT_TIMEOUT_S) == 0
+        assert await core.recovery.recover() == 0
         assert (await core.service.get(run)).status == "queued"
 
 

@@ -43,7 +43,7 @@ GATEWAY = (
     ),
     Mutant(
         "a jump of the database ends runs of living processes",
-        "app/runs/recovery.py",
+        "app/runs/recovery/service.py",
         "if boot_time() >= self._recover_from:",
         "if True:",
         JUMPS,

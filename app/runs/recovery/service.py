@@ -1,7 +1,10 @@
 """RunRecovery: heartbeats for this process's runs; runs without a heartbeat are resumed or failed."""
 
+import asyncio
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 from uuid import UUID
 
 import structlog
@@ -26,33 +29,44 @@ from app.runs.events.codec import encode_events
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
-from app.runs.repository import (
+from app.runs.recovery.repository import (
     claim_run,
-    finish_run,
+    processes_without_heartbeat,
     record_heartbeat,
     record_takeovers,
     runs_of_others,
     runs_without_heartbeat,
-    stored_request,
 )
+from app.runs.repository import finish_run, stored_request
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
 
-HEARTBEAT_S = 5.0
-HEARTBEAT_TIMEOUT_S = 20.0
-"""A run without a heartbeat for this long is recovered, so its readers get its end within 30 s."""
+_HEARTBEATS = 3
+"""In the time of a lease."""
 
-_CLOCK_TOLERANCE_S = 10.0
-"""By how much the database's clock may differ between two heartbeats from the time that has passed."""
+_TAKEOVER = 4 / 3
+"""After so many times that of a lease without a heartbeat, a run is taken over: what its process began just
+before its lease ended is over by then. With the default lease its readers get its end within 30 s."""
+
+_CLOCK_TOLERANCE = 2 / 3
+"""By how much of a lease the database's clock may differ between two heartbeats from the time that passed."""
 
 MAX_ATTEMPTS = 3
 """Limits how many processes can be crashed by one run."""
 
 _RECEIPTS_WAIT_S = 2.0
 """How long a resumed run waits for the receipts of its earlier attempts."""
+
+
+class Peers(Protocol):
+    """The other processes that use the same database."""
+
+    async def may_be_alive(self, process_id: UUID) -> bool:
+        """Whether a process executes its runs; also True if that cannot be found out."""
+        ...
 
 
 class RunRecovery:
@@ -72,7 +86,9 @@ class RunRecovery:
         codec: RequestCodec,
         lease: Lease,
         process_id: UUID,
+        peers: Peers | None = None,
     ) -> None:
+        """`peers` are the other processes; None: there is none that could answer."""
         self._database = database
         self._log = event_log
         self._planner = planner
@@ -84,24 +100,35 @@ class RunRecovery:
         self._codec = codec
         self._lease = lease
         self._process_id = process_id
-        self._jumps = JumpDetector(_CLOCK_TOLERANCE_S)
+        self._peers = peers
+        self._heartbeat_s = lease.term_s / _HEARTBEATS
+        self._takeover_s = lease.term_s * _TAKEOVER
+        self._jumps = JumpDetector(lease.term_s * _CLOCK_TOLERANCE)
+        self._last_beat = -math.inf
         self._recover_from = 0.0
         self._claimed: list[RunRecord] = []
         """Runs of this process that have not been resumed yet."""
 
     async def watch(self) -> None:
         """Send heartbeats and recover runs until cancelled."""
-        await forever(self.beat, HEARTBEAT_S, name="run recovery")
+        await forever(self.beat, self._heartbeat_s, name="run recovery")
 
-    async def recover(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> int:
-        """Resume or fail the runs without a heartbeat for `timeout_s`; returns how many there were.
+    async def recover(self, *, timeout_s: float | None = None) -> int:
+        """Resume or fail the runs of processes that died; returns how many there were.
 
-        Includes runs that this process accepted but whose commit the database never confirmed. With a
-        timeout of zero every run of another process is taken: only correct while there is no other.
+        Those are runs without a heartbeat for `timeout_s` whose process does not answer, including runs that
+        this process accepted but whose commit the database never confirmed. With a timeout of zero every run
+        of another process is taken: only correct while there is no other.
         """
+        timeout_s = self._takeover_s if timeout_s is None else timeout_s
+        lost = await self._lost_processes(timeout_s)
+        if not lost:
+            return 0
         failed: list[RunRecord] = []
         async with self._database.transaction() as tx:
-            orphans = await runs_without_heartbeat(tx, timeout_s=timeout_s, besides=self._own_runs())
+            orphans = await runs_without_heartbeat(
+                tx, timeout_s=timeout_s, of_processes=lost, besides=self._own_runs()
+            )
             await record_takeovers(tx, orphans)
             claimed = [run for run in orphans if await self._claim(tx, run)]
             for run in orphans:
@@ -115,7 +142,11 @@ class RunRecovery:
         return len(orphans)
 
     async def beat(self) -> None:
-        """Send heartbeats and recover runs, unless the database's clock has just jumped."""
+        """Send heartbeats, and recover runs unless their heartbeats may be missing for another reason.
+
+        The other processes may have lost the database as well, or its clock has jumped: then they get the
+        time to send a heartbeat.
+        """
         began = boot_time()
         async with self._database.transaction() as tx:
             now = await record_heartbeat(tx, self._process_id, self._own_runs())
@@ -123,12 +154,26 @@ class RunRecovery:
         # This process stood still for too long: what they do now would come twice.
         self._supervisor.lose(lost)
         self._lease.renew(since=began)
-        if self._jumps.has_jumped(now):
+        has_jumped = self._jumps.has_jumped(now)
+        if has_jumped:
             log.critical("clock.jumped", clock="database", reading=now)
-            # Until every living process has sent a heartbeat by the new time.
-            self._recover_from = boot_time() + HEARTBEAT_TIMEOUT_S
+        if has_jumped or began - self._last_beat > self._takeover_s / 2:
+            self._recover_from = boot_time() + self._takeover_s
+        self._last_beat = began
         if boot_time() >= self._recover_from:
             await self.recover()
+
+    async def _lost_processes(self, timeout_s: float) -> list[UUID]:
+        """The processes of runs without a heartbeat that are known not to execute them any more."""
+        async with self._database.read() as reader:
+            silent = await processes_without_heartbeat(reader, timeout_s=timeout_s, besides=self._own_runs())
+        alive = await asyncio.gather(*(self._may_be_alive(each) for each in silent))
+        return [process for process, is_alive in zip(silent, alive, strict=True) if not is_alive]
+
+    async def _may_be_alive(self, process_id: UUID) -> bool:
+        if self._peers is None or process_id == self._process_id:
+            return False
+        return await self._peers.may_be_alive(process_id)
 
     def _own_runs(self) -> list[RunKey]:
         return [*self._supervisor.active_runs(), *(run.key for run in self._claimed)]

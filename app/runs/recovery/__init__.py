@@ -1,0 +1,1 @@
+"""Heartbeats of runs, and the recovery of those whose process died."""
