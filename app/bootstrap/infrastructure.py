@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import anyio
@@ -77,10 +78,10 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
     workspaces = Workspaces(database, settings.allowed_host_roots)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
-    reports, calls, profile = BillingReports(database), accounting.calls, accounting.profiles.find
+    reports = BillingReports(database)
     metering = BilledMetering(
-        *(receipts, ledger, planner.prices, calls, clock),
-        find_profile=profile,
+        *(receipts, ledger, planner.prices, accounting.calls, clock),
+        find_profile=accounting.profiles.find,
         find_unpriced=reports.unpriced_of_month,
         lease=lease,
     )
@@ -98,12 +99,10 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
         )
     )
     event_log = await open_log(settings, stack)
-    tasks = await stack.enter_async_context(anyio.create_task_group())
-    stack.callback(tasks.cancel_scope.cancel)
-    for work in (delivery.work, delivery.keep_synced, chain.work):
+    tasks = await _open_tasks(stack)
+    for work in (delivery.work, delivery.keep_synced, chain.work, partial(watch_clock, clock, database)):
         tasks.start_soon(work)
     accounting.start(tasks)
-    tasks.start_soon(watch_clock, clock, database)
     return Infrastructure(
         settings=settings,
         process_id=process_id,
@@ -125,6 +124,12 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
         storage=_open_storage(settings, database),
         tasks=tasks,
     )
+
+
+async def _open_tasks(stack: AsyncExitStack) -> TaskGroup:
+    tasks = await stack.enter_async_context(anyio.create_task_group())
+    stack.callback(tasks.cancel_scope.cancel)
+    return tasks
 
 
 def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:

@@ -134,7 +134,8 @@ class RunWorker:
             log.warning("run.database_unavailable")
             output.outcome = NO_DATABASE
         except AttemptOver:
-            log.warning("run.attempt_over", attempt=plan.attempt)
+            # Found out again, and logged, when the run is stored.
+            output.outcome = ABORTED
         except Exception:
             # A failed run must not end other runs.
             log.exception("run.crashed")

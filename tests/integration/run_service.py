@@ -25,10 +25,11 @@ from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
-from app.runs.recovery.service import RunRecovery
+from app.runs.recovery.service import Peers, RunRecovery
 from app.runs.service import RunService
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
+from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.integration.run_process import Process, a_process
@@ -66,23 +67,22 @@ def answers(_request: GraphRunRequest) -> list[WriteMessage]:
 
 @asynccontextmanager
 async def a_core(
-    database: Database, directory: Path, script: Script = answers, *, lease: Lease | None = None
+    database: Database,
+    directory: Path,
+    script: Script = answers,
+    *,
+    lease: Lease | None = None,
+    peers: Peers | None = None,
+    log: EventLog | None = None,
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
-    prices, accounts = PriceList(), Accounts(database)
-    planner = RunPlanner(
-        GraphCatalog([ONCE, RETRIED]),
-        ModelRegistry("haiku", OperatorModels(), is_priced=lambda _: True),
-        ToolCatalog([]),
-        prices,
-        timedelta(seconds=60),
-    )
+    planner, accounts = _a_planner(), Accounts(database)
     storage = StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_process(database, directory, executor=ScriptedExecutor(script), lease=lease) as process,
+        a_process(database, directory, executor=ScriptedExecutor(script), lease=lease, log=log) as process,
     ):
         acceptance = RunAcceptance(
             database,
@@ -121,8 +121,15 @@ async def a_core(
             codec=process.codec,
             lease=process.lease,
             process_id=process.process_id,
+            peers=peers,
         )
         yield Core(process, planner, acceptance, service, recovery)
+
+
+def _a_planner() -> RunPlanner:
+    models = ModelRegistry("haiku", OperatorModels(), is_priced=lambda _: True)
+    graphs = GraphCatalog([ONCE, RETRIED])
+    return RunPlanner(graphs, models, ToolCatalog([]), PriceList(), timedelta(seconds=60))
 
 
 async def _no_sandbox() -> None:

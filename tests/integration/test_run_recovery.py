@@ -1,35 +1,46 @@
 """Runs whose process has died: what the database still knows of them is enough to end or resume them."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
+from app.clock.lease import Lease
 from app.db import Database
-from app.events import Done, RunError
+from app.events import AssistantFinal, Done, RunError
 from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.requests import FinalUsage
 from app.runs.recovery.repository import claim_run
 from app.runs.recovery.service import MAX_ATTEMPTS
+from app.streams.memory import MemoryEventLog
 from tests.factories import an_account
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
 
 
 async def a_lost_run(
-    database: Database, core: Core, graph: GraphSpec, state_key: str | None = None
+    database: Database, core: Core, graph: GraphSpec, state_key: str | None = None, *, name: str = "run-1"
 ) -> RunKey:
     """A run that was accepted, and whose process died before it was executed."""
     key = await an_account(database)
     await core.process.ledger.grant(key.account_id, 10**9)
     await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
-    request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId("run-1"))
+    request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId(name))
     plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
     accepted = await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"")
     assert accepted is not None
     return run
+
+
+async def without_heartbeat(database: Database) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 hour'"))
 
 
 async def reserved(core: Core, run: RunKey) -> int:
@@ -126,8 +137,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
         await frozen.recovery.beat()
         supervisor = frozen.recovery._supervisor
         assert supervisor.active_runs() == [resumed.key, ended.key]
-        async with database.transaction() as tx:
-            await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 hour'"))
+        await without_heartbeat(database)
         assert await other.recovery.recover() == 2
         await other.service.wait(resumed.key)
 
@@ -139,3 +149,108 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
         finals = [await other.service.wait(run.key) for run in (resumed, ended)]
 
     assert [final.content for final in finals] == ["Good morning.", ""]
+
+
+async def beats(core: Core, until: Callable[[], Awaitable[bool]]) -> None:
+    """Send heartbeats as often as a server with this lease."""
+    async with asyncio.timeout(20):
+        while not await until():
+            await core.recovery.beat()
+            await asyncio.sleep(core.process.lease.term_s / 6)
+
+
+async def test_a_process_that_has_just_found_the_database_again_takes_over_nothing(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_core(database, tmp_path, lease=Lease(0.6)) as core:
+
+        async def has_ended(run: RunKey) -> bool:
+            return (await core.service.get(run)).status == "failed"
+
+        at_start = await a_lost_run(database, core, ONCE)
+        await without_heartbeat(database)
+        await core.recovery.beat()
+        assert not await has_ended(at_start)
+        await beats(core, partial(has_ended, at_start))
+
+        # The database was away, or this process stood still: the others had no chance either.
+        after_pause = await a_lost_run(database, core, ONCE, name="2")
+        await without_heartbeat(database)
+        await asyncio.sleep(core.process.lease.term_s)
+        await core.recovery.beat()
+        assert not await has_ended(after_pause)
+        await beats(core, partial(has_ended, after_pause))
+
+
+@dataclass
+class Alive:
+    """Knows which processes may be alive."""
+
+    processes: set[UUID]
+
+    async def may_be_alive(self, process_id: UUID) -> bool:
+        return process_id in self.processes
+
+
+async def test_runs_of_a_process_that_answers_are_left_to_it(database: Database, tmp_path: Path) -> None:
+    peers = Alive(set())
+    async with (
+        a_core(database, tmp_path / "one") as cut_off,
+        a_core(database, tmp_path / "two") as died,
+        a_core(database, tmp_path / "judge", peers=peers) as judge,
+    ):
+        kept, lost = (
+            await a_lost_run(database, cut_off, ONCE),
+            await a_lost_run(database, died, ONCE, name="2"),
+        )
+        await without_heartbeat(database)
+        peers.processes = {cut_off.process.process_id}
+        assert await judge.recovery.recover() == 1
+        statuses = [(await judge.service.get(run)).status for run in (kept, lost)]
+        peers.processes.clear()
+        assert await judge.recovery.recover() == 1
+
+    assert statuses == ["queued", "failed"]
+
+
+async def test_a_run_of_this_process_that_was_not_confirmed_needs_no_witness(
+    database: Database, tmp_path: Path
+) -> None:
+    peers = Alive(set())
+    async with a_core(database, tmp_path, peers=peers) as core:
+        peers.processes = {core.process.process_id}
+        await a_lost_run(database, core, ONCE)
+        await without_heartbeat(database)
+
+        assert await core.recovery.recover() == 1
+
+
+async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
+    database: Database, tmp_path: Path
+) -> None:
+    """Both processes share the event log here: a later event of the first would reach every reader."""
+    log = MemoryEventLog()
+    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    late = [WriteMessage("Late.", before_end=pause)]
+    async with (
+        a_core(database, tmp_path / "frozen", lambda _: late, log=log) as frozen,
+        a_core(database, tmp_path / "other", log=log) as other,
+    ):
+        caller = caller_of(await an_account(database))
+        run = await frozen.service.start(caller, a_request(RETRIED, state_key="k"), request_id=None)
+        assert pause.reached is not None
+        await pause.reached.wait()
+        await without_heartbeat(database)
+        assert await other.recovery.recover() == 1
+        await frozen.recovery.beat()
+        pause.until.set()
+        final = await other.service.wait(run.key)
+        supervisor = frozen.recovery._supervisor
+        async with asyncio.timeout(20):
+            while supervisor.active_runs():
+                await asyncio.sleep(0.01)
+        events = [entry.event for entry in await other.service.events(run.key)]
+
+    assert final.content == "Good morning."
+    assert [event.type for event in events].count("done") == 1
+    assert [event.content for event in events if isinstance(event, AssistantFinal)] == ["Good morning."]

@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.clock.lease import Lease
 from app.db import Database
 from app.events import AssistantFinal, ClientEvent, Done, TextDelta
 from app.executors.port import Preview, RunContext, RunPlan
@@ -67,10 +68,10 @@ async def test_a_run_is_stored_before_readers_see_its_end(database: Database, tm
 async def test_a_process_presumed_dead_stores_nothing_of_an_earlier_attempt(
     database: Database, tmp_path: Path
 ) -> None:
-    run = await a_run_elsewhere(database)
+    run, log = await a_run_elsewhere(database), WitnessLog(database)
     executor = Answering(asyncio.Event(), asyncio.Event())
 
-    async with a_process(database, tmp_path, executor=executor) as process:
+    async with a_process(database, tmp_path, executor=executor, log=log) as process:
         process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run), REQUEST)
         await executor.began.wait()
@@ -82,6 +83,7 @@ async def test_a_process_presumed_dead_stores_nothing_of_an_earlier_attempt(
     assert (record.status, record.attempt, record.final) == ("queued", 1, None)
     async with database.snapshot() as reader:
         assert await stored_events(reader, run) == []
+    assert log.stored_before_end == []
 
 
 async def do_nothing(_context: RunContext) -> None:
@@ -135,6 +137,37 @@ async def test_a_run_that_could_not_be_stored_is_stored_later(database: Database
     assert (await record_of(database, run)).status == "succeeded"
     async with database.snapshot() as reader:
         assert await stored_events(reader, run)
+
+
+async def test_without_a_lease_readers_get_the_end_only_once_it_is_stored(
+    database: Database, tmp_path: Path
+) -> None:
+    """Another process may have taken the run over, and may end it in another way."""
+    run, lease = await a_run_elsewhere(database), Lease(10**6)
+
+    async def lose_database(_context: RunContext) -> None:
+        await execute(database, "ALTER TABLE run_events RENAME TO unavailable")
+
+    class LosingLease(WitnessLog):
+        """The lease is over after the last event of the executor."""
+
+        async def append(self, run: RunKey, event: ClientEvent) -> int:
+            position = await super().append(run, event)
+            if isinstance(event, AssistantFinal):
+                lease.lasts_s = 0
+            return position
+
+    log = LosingLease(database)
+    async with a_process(
+        database, tmp_path, executor=Executing(lose_database), log=log, lease=lease
+    ) as process:
+        process.dispatcher.admit(run.account_id)
+        process.supervisor.start(a_plan(run=run), REQUEST)
+        await asyncio.sleep(0.2)
+        assert log.stored_before_end == []
+        await execute(database, "ALTER TABLE unavailable RENAME TO run_events")
+
+    assert log.stored_before_end == [True]
 
 
 async def test_the_credit_reserved_for_a_run_is_released_at_its_end(

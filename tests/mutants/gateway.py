@@ -50,7 +50,7 @@ GATEWAY = (
     ),
     Mutant(
         "a run whose last heartbeat is in the future lives for ever",
-        "app/runs/repository.py",
+        "app/runs/recovery/repository.py",
         "or_(runs.c.heartbeat_at <= func.now() - timeout, runs.c.heartbeat_at > func.now() + timeout)",
         "runs.c.heartbeat_at <= func.now() - timeout",
         JUMPS,
@@ -73,8 +73,8 @@ GATEWAY = (
     Mutant(
         "no answer about the credit is no limit",
         "app/executors/credit_check.py",
-        'return "database"',
-        "return None",
+        '            if loop.time() >= needed.deadline:\n                return "database"\n',
+        "            if loop.time() >= needed.deadline:\n                return None\n",
     ),
     Mutant(
         "what is reserved may be spent twice without the database",

@@ -2,6 +2,7 @@
 
 from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
+from tests.mutants.fences import FENCES
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
@@ -19,24 +20,17 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 MUTANTS = (
     *ACCEPTANCE,
     *CHAIN,
+    *FENCES,
     *GATEWAY,
     *RECEIPTS,
     *RECONCILIATION,
     # Faults that the tests of an earlier version did not find.
     Mutant(
-        "the end of a run is not fenced by its attempt",
-        "app/runs/repository.py",
-        " AND attempt = :attempt\n",
-        " AND :attempt IS NOT NULL\n",
-        WORKER,
-    ),
-    Mutant(
         "readers get the end of a run before it is stored",
         "app/runs/worker.py",
-        "        unstored = await self._store(finished, entries)\n"
-        "        await close_log(self._log, run, terminal)\n",
-        "        await close_log(self._log, run, terminal)\n"
-        "        unstored = await self._store(finished, entries)\n",
+        "        stored = await self._store(finished, entries)\n        is_pub",
+        "        await close_log(self._log, finished.run, terminal)\n"
+        "        stored = await self._store(finished, entries)\n        is_pub",
         WORKER,
     ),
     Mutant(

@@ -182,6 +182,15 @@ class Receipt(NewReceipt):
 
 
 @dataclass(frozen=True, slots=True)
+class InsertedReceipts:
+    """The ids of the receipts that were new."""
+
+    charged: set[UUID]
+    fenced: set[UUID]
+    """Not charged: see `fenced_receipts`."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunTotals:
     """The charges of a run so far."""
 

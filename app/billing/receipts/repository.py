@@ -1,7 +1,7 @@
 """SQL for receipts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -13,7 +13,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
-from app.billing.receipts.records import NewReceipt, Receipt, RunTotals
+from app.billing.receipts.records import InsertedReceipts, NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
@@ -77,15 +77,6 @@ A message that began after its attempt was taken over is not charged: see `fence
 The conflict names no constraint: of two transactions that insert the same receipt at once, the later one
 meets the primary key as well as the unique source.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class InsertedReceipts:
-    """The ids of the receipts that were new."""
-
-    charged: set[UUID]
-    fenced: set[UUID]
-    """Not charged: see `fenced_receipts`."""
 
 
 async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> InsertedReceipts:

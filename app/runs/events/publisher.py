@@ -24,13 +24,21 @@ class RunEventPublisher:
     """The only writer of a run's events before its end, so positions are in order."""
 
     def __init__(
-        self, database: Database, event_log: EventLog, run: RunKey, *, attempt: int, lease: Lease
+        self,
+        database: Database,
+        event_log: EventLog,
+        run: RunKey,
+        *,
+        attempt: int,
+        lease: Lease,
+        lease_wait_s: float = LEASE_WAIT_S,
     ) -> None:
         self._database = database
         self._log = event_log
         self._run = run
         self._attempt = attempt
         self._lease = lease
+        self._lease_wait_s = lease_wait_s
         self._publish_lock = asyncio.Lock()
         self._store_lock = asyncio.Lock()
         self._interruption: dict[str, str] = {}
@@ -41,7 +49,7 @@ class RunEventPublisher:
         Raises what the event log raises, and `DatabaseUnavailable` without a lease.
         """
         async with self._publish_lock:
-            is_held = await self._lease.wait_held(self._run, within_s=LEASE_WAIT_S)
+            is_held = await self._lease.wait_held(self._run, within_s=self._lease_wait_s)
             if self._lease.is_lost(self._run):
                 return None
             if not is_held:

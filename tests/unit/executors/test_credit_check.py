@@ -164,3 +164,19 @@ async def test_a_turn_that_never_comes_is_no_call(tmp_path: Path) -> None:
         assert await of(check, 1) == "database"
 
     assert ledger.reservations == []
+
+
+async def test_without_a_lease_there_is_no_call(tmp_path: Path) -> None:
+    lease = Lease(0)
+    check, _, _ = a_check(tmp_path, None, lease=lease)
+
+    assert await of(check, 1) == "database"
+
+
+async def test_a_run_that_another_process_took_over_makes_no_call(tmp_path: Path) -> None:
+    lease = Lease()
+    check, _, _ = a_check(tmp_path, 9 * DOLLAR, 9 * DOLLAR, wait_s=10, lease=lease)
+    assert await of(check, 1) is None
+    lease.lose([PLAN.run])
+
+    assert await of(check, 1) == "database"

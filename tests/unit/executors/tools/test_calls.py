@@ -51,3 +51,15 @@ async def test_no_tool_is_called_before_there_is_a_run() -> None:
     calls = ToolCalls(a_plan(tools=(weather,)))
 
     assert (await calls.run(weather.id, {"city": "Rome"}, "toolu_1")).visible == {"error": "policy_denied"}
+
+
+async def test_no_tool_is_called_for_a_run_that_another_process_took_over() -> None:
+    plan = a_plan(tools=(weather,))
+    calls, context = ToolCalls(plan), a_context(plan)
+    calls.attach_run(context, a_channel(Billing()))
+    published(calls)
+    context.lease.lose([plan.run])
+
+    result = await calls.run(weather.id, {"city": "Rome"}, "toolu_1")
+
+    assert (result.is_error, "cannot go on here" in result.markdown) == (True, True)

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from app.clock.lease import Lease
+from app.db import DatabaseUnavailable
 from app.errors import Unavailable
 from app.events import ClientEvent, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
@@ -59,3 +60,31 @@ async def test_an_event_that_could_not_be_appended_is_raised_and_does_not_block_
     log.unavailable = False
 
     assert await publisher.publish(a_word("first")) == 1
+
+
+async def test_an_event_waits_for_the_lease_and_one_of_a_lost_run_is_dropped() -> None:
+    log, now = MemoryEventLog(), 0.0
+    lease = Lease(15, elapsed_s=lambda: now)
+    publisher = RunEventPublisher(an_unused_database(), log, RUN, attempt=0, lease=lease)
+    now = 40.0
+    waiting = asyncio.create_task(publisher.publish(a_word("late")))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert await log.read(RUN) == ()
+
+    lease.renew(since=now)
+    assert await waiting == 1
+    lease.lose([RUN])
+    assert await publisher.publish(a_word("from an attempt that is over")) is None
+
+    assert [entry.event for entry in await log.read(RUN)] == [a_word("late")]
+
+
+async def test_an_event_does_not_wait_for_ever() -> None:
+    log, lease = MemoryEventLog(), Lease(0)
+    publisher = RunEventPublisher(an_unused_database(), log, RUN, attempt=0, lease=lease, lease_wait_s=0.01)
+
+    with pytest.raises(DatabaseUnavailable):
+        await publisher.publish(a_word("never"))
+
+    assert await log.read(RUN) == ()

@@ -1,0 +1,141 @@
+"""Faults planted in what keeps an attempt that was taken over from acting."""
+
+from tests.mutants.mutant import Mutant
+
+OVER = ("tests/integration/test_an_attempt_is_over.py",)
+RECOVERY = ("tests/integration/test_run_recovery.py",)
+WORKER = ("tests/integration/test_run_worker.py",)
+
+_MIGRATION = "migrations/versions/2026-11-23-0400_fence_attempts.py"
+_RECOVERY = "app/runs/recovery/service.py"
+
+FENCES = (
+    Mutant(
+        "the end of a run is not fenced by its attempt",
+        "app/runs/repository.py",
+        " AND attempt = :attempt\n",
+        " AND :attempt IS NOT NULL\n",
+        WORKER,
+    ),
+    Mutant(
+        "a later attempt does not fence the transcript",
+        _MIGRATION,
+        "AND attempt >= writer)",
+        "AND attempt > writer)",
+        OVER,
+    ),
+    Mutant(
+        "a run can be taken over while its transcript is written",
+        _MIGRATION,
+        "PERFORM FROM runs WHERE account_id = account AND run_id = run FOR SHARE;",
+        "",
+        OVER,
+    ),
+    Mutant(
+        "files of an attempt that is over are stored",
+        "app/workspaces/service.py",
+        "            await require_attempt(tx, run, attempt)\n",
+        "",
+        OVER,
+    ),
+    Mutant(
+        "an attempt that is over starts",
+        "app/runs/repository.py",
+        " AND attempt = :attempt AND status = 'queued'\n",
+        " AND :attempt IS NOT NULL AND status = 'queued'\n",
+        OVER,
+    ),
+    Mutant(
+        "the state of a stop is stored for a later attempt",
+        "app/runs/repository.py",
+        "and_(_is(key), runs.c.attempt == attempt)",
+        "and_(_is(key), attempt >= 0)",
+        OVER,
+    ),
+    Mutant(
+        "messages that began after a takeover are charged",
+        "app/billing/receipts/repository.py",
+        "AND lost.attempt = new.attempt AND lost.at < new.used_at",
+        "AND lost.attempt = new.attempt AND lost.at > new.used_at + interval '1 day'",
+        OVER,
+    ),
+    Mutant(
+        "messages that began before a takeover are not charged",
+        "app/billing/receipts/repository.py",
+        "AND lost.attempt = new.attempt AND lost.at < new.used_at",
+        "AND lost.attempt = new.attempt",
+        OVER,
+    ),
+    Mutant(
+        "an event does not wait for the lease",
+        "app/runs/events/publisher.py",
+        "is_held = await self._lease.wait_held(self._run, within_s=self._lease_wait_s)",
+        "is_held = True",
+    ),
+    Mutant(
+        "events of a lost run are published",
+        "app/runs/events/publisher.py",
+        "if self._lease.is_lost(self._run):",
+        "if False:",
+    ),
+    Mutant(
+        "a model call does not wait for the lease",
+        "app/executors/credit_check.py",
+        "if refusal is None and not await",
+        "if False and not await",
+    ),
+    Mutant(
+        "a tool call does not wait for the lease",
+        "app/executors/tools/calls.py",
+        "if not await self._lease.wait_held(context.run, within_s=_LEASE_WAIT_S):",
+        "if False:",
+    ),
+    Mutant(
+        "the lease is renewed by an answer, however late it comes",
+        "app/clock/lease.py",
+        "self._renewed_at = max(self._renewed_at, since)",
+        "self._renewed_at = self.elapsed_s()",
+    ),
+    Mutant(
+        "the lease is renewed before lost runs are stopped",
+        _RECOVERY,
+        "        self._supervisor.lose(lost)\n        self._lease.renew(since=began)\n",
+        "        self._lease.renew(since=began)\n",
+        RECOVERY,
+    ),
+    Mutant(
+        "a process takes over runs as soon as the database is back",
+        _RECOVERY,
+        "if has_jumped or began - self._last_beat > self._takeover_s / 2:",
+        "if has_jumped:",
+        RECOVERY,
+    ),
+    Mutant(
+        "runs of a process that answers are taken over",
+        _RECOVERY,
+        "return await self._peers.may_be_alive(process_id)",
+        "return False",
+        RECOVERY,
+    ),
+    Mutant(
+        "a takeover is not recorded",
+        _RECOVERY,
+        "            await record_takeovers(tx, orphans)\n",
+        "",
+        RECOVERY,
+    ),
+    Mutant(
+        "without a lease the end of a run is published before it is stored",
+        "app/runs/worker.py",
+        "(stored is _Stored.LATER and self._lease.is_held)",
+        "(stored is _Stored.LATER)",
+        WORKER,
+    ),
+    Mutant(
+        "an attempt that is over publishes an end",
+        "app/runs/worker.py",
+        "is_published = stored is _Stored.YES or",
+        "is_published = stored is not _Stored.LATER or",
+        WORKER,
+    ),
+)
