@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NewType, Self, TypeAlias
+from uuid import UUID
 
 from alembic import command
 from alembic.config import Config
@@ -42,6 +43,9 @@ _IDLE_S = 0.5
 
 _CONNECT_S = 5
 _STATEMENT_S = 30
+_IDLE_TRANSACTION_S = 10
+"""Between two statements of a transaction; then the server closes the connection."""
+
 _ROOT = Path(__file__).parent.parent
 _UNAVAILABLE_STATES = ("08", "28", "3D", "40", "42501", "53", "55", "57", "58")
 """SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections, logins,
@@ -153,8 +157,11 @@ class Database:
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int = POOL_SIZE) -> "Database":
-        """Open a pool and check the connection; raises `DatabaseUnavailable`."""
+    async def open(cls, url: str, *, pool_size: int = POOL_SIZE, process_id: UUID | None = None) -> Self:
+        """Open a pool and check the connection; raises `DatabaseUnavailable`.
+
+        With `process_id` another process can end the connections of this one.
+        """
         engine = create_async_engine(
             _asyncpg_url(url),
             pool_size=pool_size,
@@ -166,9 +173,10 @@ class Database:
             connect_args={
                 "timeout": _CONNECT_S,
                 "command_timeout": _STATEMENT_S,
-                "server_settings": {"application_name": "runtally", "TimeZone": "UTC"},
+                "server_settings": {"application_name": application_name(process_id), "TimeZone": "UTC"},
             },
         )
+        _limit_idle_transactions(engine)
         _check_idle_connections(engine)
         database = cls(engine)
         try:
@@ -247,6 +255,21 @@ class Database:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+def application_name(process_id: UUID | None) -> str:
+    """What the connections of a process are called in the database."""
+    return "runtally" if process_id is None else f"runtally {process_id}"
+
+
+def _limit_idle_transactions(engine: AsyncEngine) -> None:
+    """A process that stands still within a transaction must not hold its locks for ever."""
+
+    # Not a parameter of the connection: connection poolers refuse those they do not know.
+    @event.listens_for(engine.sync_engine, "connect")
+    def limit(connection: Any, _record: Any) -> None:
+        statement = f"SET idle_in_transaction_session_timeout = '{_IDLE_TRANSACTION_S}s'"
+        connection.run_async(lambda driver: driver.execute(statement))
 
 
 def _check_idle_connections(engine: AsyncEngine) -> None:

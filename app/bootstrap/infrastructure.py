@@ -67,10 +67,10 @@ class Infrastructure:
 async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cli | None) -> Infrastructure:
     """Open everything but the services of runs; `cli` replaces the bundled one."""
     planner = open_planner(settings)
-    database = await stack.enter_async_context(open_database(settings))
+    process_id = new_uuid()
+    database = await stack.enter_async_context(open_database(settings, process_id))
     await database.require_current_schema()
     chain = open_sealer(settings, database)
-    process_id = new_uuid()
     journal = open_journal(settings, process_id)
     receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
     clock, lease = await open_clock(database), open_lease(settings)

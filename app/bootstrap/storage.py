@@ -18,9 +18,9 @@ from app.streams.port import EventLog
 from app.streams.redis_streams import RedisEventLog
 
 
-def open_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
+def open_database(settings: Settings, process_id: UUID) -> AbstractAsyncContextManager[Database]:
     """The operator's database, or an embedded one, which is migrated here."""
-    return _database(settings, EmbeddedPostgres.start)
+    return _database(settings, EmbeddedPostgres.start, process_id)
 
 
 def attach_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
@@ -30,20 +30,22 @@ def attach_database(settings: Settings) -> AbstractAsyncContextManager[Database]
 
 @asynccontextmanager
 async def _database(
-    settings: Settings, embedded: Callable[[Path], AbstractAsyncContextManager[EmbeddedPostgres]]
+    settings: Settings,
+    embedded: Callable[[Path], AbstractAsyncContextManager[EmbeddedPostgres]],
+    process_id: UUID | None = None,
 ) -> AsyncIterator[Database]:
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
-            yield await _opened(settings.database_url, stack)
+            yield await _opened(settings.database_url, stack, process_id)
             return
         server = await stack.enter_async_context(embedded(settings.data_dir))
-        database = await _opened(server.url, stack)
+        database = await _opened(server.url, stack, process_id)
         await database.migrate()
         yield database
 
 
-async def _opened(url: str, stack: AsyncExitStack) -> Database:
-    database = await Database.open(url)
+async def _opened(url: str, stack: AsyncExitStack, process_id: UUID | None) -> Database:
+    database = await Database.open(url, process_id=process_id)
     stack.push_async_callback(database.aclose)
     return database
 

@@ -195,3 +195,12 @@ async def test_only_messages_that_began_before_the_takeover_are_charged(
     assert sum(each.receipts for each in recorded) == 4
     charged = sum(receipt.cost_usd for receipt in receipts)
     assert sum(each.cost_usd for each in recorded) == charged + sum(row.cost_usd for row in rows)
+
+
+async def test_a_process_that_stands_still_in_a_transaction_does_not_hold_its_locks_for_ever(
+    database: Database,
+) -> None:
+    async with database.read() as reader:
+        limit = (await reader.execute(text("SHOW idle_in_transaction_session_timeout"))).scalar_one()
+
+    assert limit == "10s"

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
 from app.clock.lease import Lease
-from app.db import Database
+from app.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
 from app.events import AssistantFinal, Done, RunError
 from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
@@ -43,6 +44,12 @@ async def without_heartbeat(database: Database) -> None:
         await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 hour'"))
 
 
+async def require(database: Database, run: RunKey, *, attempt: int) -> None:
+    """Raise `AttemptOver` if the attempt was taken over."""
+    async with database.transaction() as tx:
+        await require_attempt(tx, run, attempt)
+
+
 async def reserved(core: Core, run: RunKey) -> int:
     return (await core.process.ledger.balance(run.account_id)).reserved
 
@@ -62,6 +69,8 @@ async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tm
         ]
         assert before > await reserved(core, run) == 0
         assert await core.recovery.recover(timeout_s=0) == 0
+        with pytest.raises(AttemptOver):
+            await require(database, run, attempt=0)
 
 
 async def test_a_run_with_a_recent_heartbeat_is_left_alone(database: Database, tmp_path: Path) -> None:
@@ -83,6 +92,9 @@ async def test_a_run_that_may_be_repeated_is_resumed_as_its_next_attempt(
         final = await core.service.wait(run)
         assert (final.ok, final.content) == (True, "Good morning.")
         assert (await core.service.get(run)).attempt == 1
+        await require(database, run, attempt=1)
+        with pytest.raises(AttemptOver):
+            await require(database, run, attempt=0)
 
 
 async def test_a_run_without_a_conversation_is_not_repeated(database: Database, tmp_path: Path) -> None:
@@ -254,3 +266,27 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
     assert final.content == "Good morning."
     assert [event.type for event in events].count("done") == 1
     assert [event.content for event in events if isinstance(event, AssistantFinal)] == ["Good morning."]
+
+
+async def test_the_transactions_of_a_process_that_stands_still_are_ended(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    async with a_core(database, tmp_path / "frozen") as frozen, a_core(database, tmp_path / "other") as other:
+        run = await a_lost_run(database, frozen, ONCE)
+        await without_heartbeat(database)
+        of_frozen = await Database.open(database_url, process_id=frozen.process.process_id)
+
+        async def stand_still() -> None:
+            async with of_frozen.transaction() as tx:
+                await require_attempt(tx, run, 0)
+                await recovered(other, run)
+
+        with pytest.raises(DatabaseUnavailable):
+            await stand_still()
+        await of_frozen.aclose()
+
+
+async def recovered(core: Core, run: RunKey) -> None:
+    async with asyncio.timeout(20):
+        while (await core.service.get(run)).status == "queued":
+            await core.recovery.recover()

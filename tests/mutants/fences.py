@@ -14,7 +14,7 @@ FENCES = (
         "the end of a run is not fenced by its attempt",
         "app/runs/repository.py",
         " AND attempt = :attempt\n",
-        " AND :attempt IS NOT NULL\n",
+        " AND :attempt >= 0\n",
         WORKER,
     ),
     Mutant(
@@ -42,7 +42,7 @@ FENCES = (
         "an attempt that is over starts",
         "app/runs/repository.py",
         " AND attempt = :attempt AND status = 'queued'\n",
-        " AND :attempt IS NOT NULL AND status = 'queued'\n",
+        " AND :attempt >= 0 AND status = 'queued'\n",
         OVER,
     ),
     Mutant(
@@ -115,6 +115,13 @@ FENCES = (
         _RECOVERY,
         "return await self._peers.may_be_alive(process_id)",
         "return False",
+        RECOVERY,
+    ),
+    Mutant(
+        "the transactions of a process that stands still go on",
+        _RECOVERY,
+        "            await end_connections(tx, [each for each in lost if each != self._process_id])\n",
+        "            await end_connections(tx, [])\n",
         RECOVERY,
     ),
     Mutant(

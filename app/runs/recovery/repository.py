@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql
 
-from app.db import Reader, Transaction
+from app.db import Reader, Transaction, application_name
 from app.ids import RunKey
 from app.runs.records import UNFINISHED, RunRecord
 from app.runs.repository import RUN_COLUMNS, run_of
@@ -56,6 +56,18 @@ async def runs_without_heartbeat(
         .with_for_update(skip_locked=True)
     )
     return [run_of(row) for row in await tx.execute(statement)]
+
+
+async def end_connections(tx: Transaction, processes: Sequence[UUID]) -> None:
+    """End the connections of processes that stand still, and with them their transactions and locks."""
+    names = [application_name(process_id) for process_id in processes]
+    await tx.execute(
+        text(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = ANY(:names) AND usename = current_user"
+        ),
+        {"names": names},
+    )
 
 
 async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord]) -> None:

@@ -31,6 +31,7 @@ from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
 from app.runs.recovery.repository import (
     claim_run,
+    end_connections,
     processes_without_heartbeat,
     record_heartbeat,
     record_takeovers,
@@ -124,6 +125,8 @@ class RunRecovery:
         lost = await self._lost_processes(timeout_s)
         if not lost:
             return 0
+        async with self._database.write() as tx:
+            await end_connections(tx, [each for each in lost if each != self._process_id])
         failed: list[RunRecord] = []
         async with self._database.transaction() as tx:
             orphans = await runs_without_heartbeat(
