@@ -139,7 +139,8 @@ async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_it
     world_of: WorldOf, database: Database
 ) -> None:
     hold = Hold(index=4)
-    world = await world_of(lambda _: Reply([Text("one two three")], hold=hold))
+    reply = Reply([Text("one two three")], hold=hold)
+    world = await world_of(lambda _: reply, RUNTALLY_LEASE_S=2)
     account_id, ledger = await world.account_id(), CreditLedger(database)
     await ledger.change_terms(account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(account_id, 10**9)

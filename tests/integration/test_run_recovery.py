@@ -287,6 +287,7 @@ async def test_the_transactions_of_a_process_that_stands_still_are_ended(
 
 
 async def recovered(core: Core, run: RunKey) -> None:
-    async with asyncio.timeout(20):
+    # Sooner than the server would end an idle transaction.
+    async with asyncio.timeout(6):
         while (await core.service.get(run)).status == "queued":
             await core.recovery.recover()
