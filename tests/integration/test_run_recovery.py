@@ -276,18 +276,29 @@ async def test_the_transactions_of_a_process_that_stands_still_are_ended(
         await without_heartbeat(database)
         of_frozen = await Database.open(database_url, process_id=frozen.process.process_id)
 
-        async def stand_still() -> None:
-            async with of_frozen.transaction() as tx:
-                await require_attempt(tx, run, 0)
-                await recovered(other, run)
+        still = asyncio.Event()
+        standing_still = asyncio.create_task(_stand_still(of_frozen, run, still))
+        async with asyncio.timeout(20):
+            while not await _holds_the_run(database, run):
+                await asyncio.sleep(0.01)
 
+        # Sooner than the server would end an idle transaction.
+        async with asyncio.timeout(6):
+            while await other.recovery.recover() == 0:
+                await asyncio.sleep(0.05)
+        still.set()
         with pytest.raises(DatabaseUnavailable):
-            await stand_still()
+            await standing_still
         await of_frozen.aclose()
 
 
-async def recovered(core: Core, run: RunKey) -> None:
-    # Sooner than the server would end an idle transaction.
-    async with asyncio.timeout(6):
-        while (await core.service.get(run)).status == "queued":
-            await core.recovery.recover()
+async def _stand_still(database: Database, run: RunKey, until: asyncio.Event) -> None:
+    async with database.transaction() as tx:
+        await require_attempt(tx, run, 0)
+        await until.wait()
+
+
+async def _holds_the_run(database: Database, run: RunKey) -> bool:
+    statement = "SELECT run_id FROM runs WHERE run_id = :run_id FOR UPDATE SKIP LOCKED"
+    async with database.transaction() as tx:
+        return (await tx.execute(text(statement), {"run_id": run.run_id})).first() is None
