@@ -18,6 +18,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
+from app.billing.receipts.open_message_delivery import OpenMessageDelivery
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
@@ -199,7 +200,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     chain = open_sealer(settings, database)
     process_id = new_uuid()
     journal = open_journal(settings, process_id)
-    receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
+    receipts, delivery, open_messages = _open_receipts(database, journal, planner.prices, stack=stack)
     clock = await open_clock(database)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
@@ -227,7 +228,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
     event_log = await open_log(settings, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
-    for work in (delivery.work, delivery.keep_synced, chain.work):
+    for work in (delivery.work, delivery.keep_synced, open_messages.work, chain.work):
         tasks.start_soon(work)
     accounting.start(tasks)
     tasks.start_soon(watch_clock, clock, database)
@@ -386,9 +387,10 @@ def _capacity(settings: Settings) -> Capacity:
 
 def _open_receipts(
     database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
-) -> tuple[ReceiptQueue, ReceiptDelivery]:
+) -> tuple[ReceiptQueue, ReceiptDelivery, OpenMessageDelivery]:
     stack.callback(journal.close)
     queue = ReceiptQueue(journal, prices)
-    delivery = ReceiptDelivery(database, queue)
+    delivery, open_messages = ReceiptDelivery(database, queue), OpenMessageDelivery(database, queue)
+    stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)
-    return queue, delivery
+    return queue, delivery, open_messages

@@ -23,6 +23,7 @@ from app.billing.receipts.journal_records import (
     REPLACED,
     STARTED,
     UPDATED,
+    VOID,
     JournalReader,
     SegmentDamage,
     encode,
@@ -78,6 +79,7 @@ class Journal:
         self._stem = str(process_id)
         self._segment_bytes = segment_bytes
         self._recovered: list[_Segment] = []
+        self._recovered_void: set[str] = set()
         self._segments: list[_Segment] = []
         self._started: dict[str, UsageFact] = {}
         self._segment_number = self._record_number = 0
@@ -137,6 +139,11 @@ class Journal:
         self._started.pop(fact.key, None)
         self._append_fact(COMPLETED, fact)
 
+    def void_message(self, key: str) -> None:
+        """Record that a message that has started is not charged."""
+        self._append(ACKNOWLEDGED, f"{key} {VOID}".encode())
+        self._mark_acknowledged({key})
+
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Record that receipts are in the database; deletes segments that are no longer needed."""
         finished = set(keys)
@@ -177,6 +184,11 @@ class Journal:
                 log.critical("journal.unreadable", process=name, reason=error.strerror)
                 lock.release()
         return found
+
+    def take_void(self) -> set[str]:
+        """Keys of messages that recovered processes had started and did not charge."""
+        taken, self._recovered_void = self._recovered_void, set()
+        return taken
 
     def probe(self) -> None:
         """After a failure, try to write again, beginning with the records that could not be written."""
@@ -317,6 +329,7 @@ class Journal:
         reader = JournalReader()
         segments = [_read(_Segment(path, lock), reader) for path in paths]
         remaining = reader.remaining
+        self._recovered_void |= reader.void
         if not remaining:
             for segment in segments:
                 self._delete(segment)

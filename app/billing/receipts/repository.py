@@ -1,6 +1,6 @@
 """SQL for receipts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
@@ -17,7 +17,7 @@ from app.billing.receipts.records import NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
-from app.usage import TokenUsage
+from app.usage import SOURCE_SYSTEM, TokenUsage, parse_key
 
 _receipts = charge_receipts.c
 
@@ -53,6 +53,12 @@ _INSERT = text(
     ), debited AS (
         INSERT INTO credit_ledger (account_id, kind, credits, receipt_id, run_id, created_at, used_at)
         SELECT account_id, 'debit', -charged_credits, id, run_id, clock_timestamp(), used_at FROM inserted
+    ), closed AS (
+        -- Not only of those inserted: whatever stored the others, their messages are not in progress.
+        DELETE FROM open_messages AS open
+         USING unnest({_array(_receipts.account_id)}, {_array(_receipts.source_reference)})
+               AS new (account_id, source_reference)
+         WHERE open.account_id = new.account_id AND open.source_reference = new.source_reference
     )
     SELECT id FROM inserted
     """,  # noqa: S608 - names and types of columns
@@ -71,6 +77,15 @@ async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> se
     arrays = {column.name: _stored(column, receipts) for column in _INSERTED}
     inserted = await tx.execute(_INSERT, arrays)
     return set(inserted.scalars())
+
+
+async def find_by_source(reader: Reader, keys: Collection[str]) -> list[Receipt]:
+    """The receipts of messages by the keys of their facts."""
+    statement = select(charge_receipts).where(
+        _receipts.source_system == SOURCE_SYSTEM,
+        tuple_(_receipts.account_id, _receipts.source_reference).in_([parse_key(key) for key in keys]),
+    )
+    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_usage(

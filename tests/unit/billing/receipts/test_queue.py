@@ -185,7 +185,7 @@ async def test_receipts_of_a_crashed_process_are_queued(journals: JournalDirecto
     journal = journals.journal()
     queue = ReceiptQueue(journal, PriceList())
 
-    await queue.recover_run(RUN, within_s=0)
+    queue.recover()
 
     assert queued(queue) == [("msg_1", "recovered")]
     journal.close()

@@ -1,0 +1,27 @@
+"""keep open messages."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "8d41c7f20b9e"
+down_revision: str | None = "5e0c83b1d7a4"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    """Apply while older servers may still run: they do not use the table."""
+    op.execute("SET LOCAL lock_timeout = '5s'")
+    op.create_table(
+        "open_messages",
+        sa.Column("account_id", sa.Uuid(), nullable=False),
+        sa.Column("source_reference", sa.Text(), nullable=False, comment="run_id/attempt/message_id"),
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("fact", sa.JSON(), nullable=False, comment="What is charged if its process is lost"),
+        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("account_id", "source_reference", name=op.f("pk_open_messages")),
+        postgresql_with={"fillfactor": "50"},
+    )
