@@ -7,9 +7,9 @@ import structlog
 
 from app.background import forever
 from app.billing.receipts.delivery import CLOSE_TIMEOUT_S
-from app.billing.receipts.journal_records import decode_fact
+from app.billing.receipts.journal_records import decode_fact, if_lost
+from app.billing.receipts.open_messages.records import OpenMessage, StoredMessage
 from app.billing.receipts.open_messages.repository import (
-    OpenMessage,
     find_abandoned_messages,
     find_open_messages,
     write_open_messages,
@@ -21,7 +21,6 @@ from app.clock.boot_time import boot_time
 from app.db import Database, DatabaseUnavailable, Reader, StatementFailed
 from app.errors import Unavailable
 from app.ids import RunKey
-from app.usage import UsageFact
 
 log = structlog.get_logger(__name__)
 
@@ -100,18 +99,20 @@ class OpenMessageDelivery:
 
     async def _write_one_by_one(self, changes: OpenMessageChanges) -> None:
         await self._write(OpenMessageChanges((), changes.void, changes.stored))
-        for fact in changes.written:
-            await self._write_or_give_up(fact)
+        for message in changes.written:
+            await self._write_or_give_up(message)
 
-    async def _write_or_give_up(self, fact: UsageFact) -> None:
+    async def _write_or_give_up(self, message: OpenMessage) -> None:
         try:
-            await self._write(OpenMessageChanges([fact]))
+            await self._write(OpenMessageChanges([message]))
         except StatementFailed as error:
             if not error.by_values:
                 raise DatabaseUnavailable.because(str(error)) from error
             # The reason says enough; the message is in the journal.
-            log.warning("open_message.refused", source_reference=fact.source_reference, reason=str(error))
-            self._queue.open_messages.give_up(fact)
+            log.warning(
+                "open_message.refused", source_reference=message.fact.source_reference, reason=str(error)
+            )
+            self._queue.open_messages.give_up(message.fact)
 
 
 async def recover_receipts(reader: Reader, queue: ReceiptQueue, run: RunKey, *, attempt: int) -> None:
@@ -123,10 +124,11 @@ async def recover_receipts(reader: Reader, queue: ReceiptQueue, run: RunKey, *, 
     _recover(queue, await find_open_messages(reader, run, attempt=attempt))
 
 
-def _recover(queue: ReceiptQueue, found: Iterable[OpenMessage]) -> None:
+def _recover(queue: ReceiptQueue, found: Iterable[StoredMessage]) -> None:
     for message in found:
         try:
-            is_new = queue.recover_message(decode_fact(message.fact))
+            fact = if_lost(decode_fact(message.fact), is_complete=message.is_complete)
+            is_new = queue.recover_message(fact)
         except Exception:
             # One that cannot be read or priced must not block the others.
             log.critical("receipt.recovery_failed", source_reference=message.source_reference, exc_info=True)

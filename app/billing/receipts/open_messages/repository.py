@@ -1,28 +1,18 @@
 """SQL for messages in progress."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Text, cast, select, text
 
 from app.billing.receipts.journal_records import encode_fact
+from app.billing.receipts.open_messages.records import OpenMessage, StoredMessage
 from app.billing.receipts.open_messages.tables import open_messages
 from app.db import Reader, Transaction
 from app.ids import RunKey
-from app.usage import SOURCE_SYSTEM, UsageFact, parse_key
+from app.usage import SOURCE_SYSTEM, parse_key
 
 _open = open_messages.c
-
-
-@dataclass(frozen=True, slots=True)
-class OpenMessage:
-    """A row."""
-
-    source_reference: str
-    fact: str
-    """As `journal_records.decode_fact` reads it."""
 
 
 _WRITE = text(
@@ -34,18 +24,20 @@ _WRITE = text(
          WHERE open.account_id = removed.account_id AND open.source_reference = removed.source_reference
         RETURNING open.account_id, open.source_reference
     ), written AS (
-        INSERT INTO open_messages (account_id, source_reference, run_id, attempt, fact, updated_at)
-        SELECT account_id, source_reference, run_id, attempt, CAST(fact AS json), clock_timestamp()
+        INSERT INTO open_messages
+               (account_id, source_reference, run_id, attempt, fact, is_complete, updated_at)
+        SELECT account_id, source_reference, run_id, attempt, CAST(fact AS json), is_complete,
+               clock_timestamp()
           FROM unnest(CAST(:accounts AS uuid[]), CAST(:references AS text[]), CAST(:runs AS text[]),
-                      CAST(:attempts AS int[]), CAST(:facts AS text[]))
-               AS new (account_id, source_reference, run_id, attempt, fact)
-         WHERE NOT EXISTS (
-            SELECT FROM charge_receipts AS receipt
-             WHERE receipt.account_id = new.account_id AND receipt.source_system = :source_system
-               AND receipt.source_reference = new.source_reference
-         )
+                      CAST(:attempts AS int[]), CAST(:facts AS text[]), CAST(:are_complete AS bool[]))
+               AS new (account_id, source_reference, run_id, attempt, fact, is_complete)
+         -- LIMIT keeps it from becoming a join, which may read all receipts: here each is looked up.
+         WHERE (SELECT receipt.id FROM charge_receipts AS receipt
+                 WHERE receipt.account_id = new.account_id AND receipt.source_system = :source_system
+                   AND receipt.source_reference = new.source_reference LIMIT 1) IS NULL
         ON CONFLICT (account_id, source_reference)
-        DO UPDATE SET fact = excluded.fact, updated_at = excluded.updated_at
+        DO UPDATE SET fact = excluded.fact, is_complete = excluded.is_complete,
+                      updated_at = excluded.updated_at
     )
     SELECT account_id, source_reference FROM removed
     """
@@ -54,7 +46,7 @@ _WRITE = text(
 
 _ABANDONED = text(
     """
-    SELECT source_reference, CAST(fact AS text) AS fact
+    SELECT source_reference, CAST(fact AS text) AS fact, is_complete
       FROM open_messages AS open
      WHERE updated_at < clock_timestamp() - make_interval(secs => :age_s)
        AND NOT EXISTS (
@@ -69,14 +61,15 @@ _ABANDONED = text(
 
 
 async def write_open_messages(
-    tx: Transaction, facts: Sequence[UsageFact], *, removed: Collection[str] = ()
+    tx: Transaction, messages: Sequence[OpenMessage], *, removed: Collection[str] = ()
 ) -> set[str]:
     """Insert or update the rows of these messages, and remove others by their keys, in one statement.
 
     Returns the keys whose rows were there and are removed.
     """
     # Every process in the same order: otherwise two that write the same rows could wait for each other.
-    facts = sorted(facts, key=attrgetter("key"))
+    messages = sorted(messages, key=lambda message: message.fact.key)
+    facts = [message.fact for message in messages]
     gone = [parse_key(key) for key in sorted(removed)]
     values: dict[str, Any] = {
         "accounts": [fact.run.account_id for fact in facts],
@@ -84,6 +77,7 @@ async def write_open_messages(
         "runs": [fact.run.run_id for fact in facts],
         "attempts": [fact.attempt for fact in facts],
         "facts": [encode_fact(fact).decode() for fact in facts],
+        "are_complete": [message.is_complete for message in messages],
         "removed_accounts": [account_id for account_id, _ in gone],
         "removed_references": [source_reference for _, source_reference in gone],
         "source_system": SOURCE_SYSTEM,
@@ -92,18 +86,19 @@ async def write_open_messages(
     return {f"{row.account_id}/{row.source_reference}" for row in found}
 
 
-async def find_open_messages(reader: Reader, run: RunKey, *, attempt: int) -> list[OpenMessage]:
+async def find_open_messages(reader: Reader, run: RunKey, *, attempt: int) -> list[StoredMessage]:
     """The messages of a run that were begun by this attempt or an earlier one."""
-    statement = select(_open.source_reference, cast(_open.fact, Text).label("fact")).where(
+    columns = (_open.source_reference, cast(_open.fact, Text).label("fact"), _open.is_complete)
+    statement = select(*columns).where(
         _open.account_id == run.account_id, _open.run_id == run.run_id, _open.attempt <= attempt
     )
-    return [OpenMessage(row.source_reference, row.fact) for row in await reader.execute(statement)]
+    return [StoredMessage(*row) for row in await reader.execute(statement)]
 
 
-async def find_abandoned_messages(reader: Reader, *, age_s: float, limit: int) -> list[OpenMessage]:
+async def find_abandoned_messages(reader: Reader, *, age_s: float, limit: int) -> list[StoredMessage]:
     """Messages of all accounts whose run has ended or is at a later attempt, the oldest first.
 
     Only those that were not written for `age_s`: at the end of a run its receipts are being stored.
     """
     found = await reader.execute(_ABANDONED, {"age_s": age_s, "limit": limit})
-    return [OpenMessage(row.source_reference, row.fact) for row in found]
+    return [StoredMessage(*row) for row in found]

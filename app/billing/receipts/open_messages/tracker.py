@@ -4,24 +4,23 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from app.billing.receipts.journal_records import if_lost
+from app.billing.receipts.open_messages.records import OpenMessage
 from app.clock.boot_time import boot_time
 from app.usage import UsageFact
 
 FIRST_WRITE_S = 0.5
 """A message that is charged within this time is never written."""
 
-REWRITE_S = 4.0
+REWRITE_S = 5.0
 """How long after it was written a message that has grown is written again: what it has produced since is not
-charged if the machine is lost. Each write costs the database about a fifth of a receipt."""
+charged if the machine is lost. Each write costs about a fifth of what a receipt costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenMessageChanges:
     """What one statement changes."""
 
-    written: Sequence[UsageFact] = ()
-    """As they are charged if this process is lost."""
+    written: Sequence[OpenMessage] = ()
     void: frozenset[str] = frozenset()
     """Keys of messages that are not charged."""
     stored: frozenset[str] = frozenset()
@@ -33,7 +32,7 @@ class OpenMessageChanges:
 
 
 @dataclass(slots=True)
-class _OpenMessage:
+class _Tracked:
     fact: UsageFact
     due: float
     is_complete: bool = False
@@ -48,7 +47,7 @@ class OpenMessages:
     """The messages from their start until their receipts are queued. Does no I/O."""
 
     now: Callable[[], float] = boot_time
-    _open: dict[str, _OpenMessage] = field(default_factory=dict)
+    _open: dict[str, _Tracked] = field(default_factory=dict)
     _void: set[str] = field(default_factory=set)
     _stored: set[str] = field(default_factory=set)
     _being_written: set[str] = field(default_factory=set)
@@ -59,7 +58,7 @@ class OpenMessages:
     def start(self, fact: UsageFact, replaces: UsageFact | None = None) -> None:
         """A message has started, and perhaps replaces its placeholder."""
         self._void.discard(fact.key)
-        message = self._open[fact.key] = _OpenMessage(fact, self.now() + FIRST_WRITE_S)
+        message = self._open[fact.key] = _Tracked(fact, self.now() + FIRST_WRITE_S)
         if replaces is not None and self._is_written(replaces.key):
             # With the statement that removes the placeholder: at any moment one of the two is there.
             message.due = self.now()
@@ -107,7 +106,7 @@ class OpenMessages:
             message.due, message.has_changed, message.is_written = now + REWRITE_S, False, True
         self._being_written = {each.fact.key for each in due}
         changes = OpenMessageChanges(
-            [if_lost(each.fact, is_complete=each.is_complete) for each in due],
+            [OpenMessage(each.fact, each.is_complete) for each in due],
             frozenset(self._void),
             frozenset(self._stored),
         )
@@ -123,8 +122,8 @@ class OpenMessages:
         """The changes may not have been stored: they are due again."""
         self._being_written.clear()
         self._stored |= changes.stored
-        for fact in changes.written:
-            message = self._open.get(fact.key)
+        for written in changes.written:
+            message = self._open.get(written.fact.key)
             if message is not None:
                 message.due, message.has_changed = self.now(), True
 
