@@ -163,6 +163,8 @@ class ReceiptDelivery:
             # Nothing is wrong with the receipts.
             raise DatabaseUnavailable.because(str(error)) from error
         for each in known:
+            if each.from_row:
+                continue
             # Before it is acknowledged: otherwise the journal would no longer have it.
             self._queue.charge_excess(each.fact, charged=charged[each.receipt.source])
 

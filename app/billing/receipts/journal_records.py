@@ -18,7 +18,8 @@ STARTED, REPLACED, UPDATED, COMPLETED, ACKNOWLEDGED = b"O", b"R", b"P", b"C", b"
 arrived; it is complete; keys are acknowledged."""
 
 VOID = "void"
-"""In an acknowledgement, after the keys: their messages are not charged. No key has this form."""
+"""In an acknowledgement, after the keys: their messages are not charged, and another acknowledgement follows.
+No key has this form."""
 
 _FACT = TypeAdapter(UsageFact)
 
@@ -81,7 +82,7 @@ class JournalReader:
     remaining: dict[str, UsageFact] = field(default_factory=dict)
     """By key."""
     void: set[str] = field(default_factory=set)
-    """Keys of messages that are not charged."""
+    """Keys of messages that are not charged, and not acknowledged for good."""
     _started: set[str] = field(default_factory=set)
     _last: int | None = None
 
@@ -120,8 +121,7 @@ class JournalReader:
             *keys, last = payload.decode().split() or [""]
             for key in (*keys, last):
                 self._forget(key)
-            if last == VOID:
-                self.void.update(keys)
+            self.void = self.void.union(keys) if last == VOID else self.void.difference(keys, [last])
             return
         try:
             if kind == UPDATED:
@@ -130,7 +130,6 @@ class JournalReader:
                 replaced, _, started = payload.partition(b" ")
                 self._store(STARTED, decode_fact(started))
                 self._forget(replaced.decode())
-                self.void.add(replaced.decode())
             else:
                 self._store(kind, decode_fact(payload))
         except (ValidationError, ValueError, TypeError):

@@ -67,7 +67,7 @@ class OpenMessageDelivery:
             # A cancelled statement may have been executed as well.
             self._queue.open_messages.put_back(changes)
             raise
-        self._queue.open_messages.confirm(changes)
+        self._queue.confirm(changes)
 
     async def aclose(self) -> None:
         """Write once more: a message that is not charged must not stay for another process."""

@@ -15,7 +15,7 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.conflicts import excess_of
 from app.billing.receipts.journal import Journal, JournalUnavailable
 from app.billing.receipts.journal_records import if_lost
-from app.billing.receipts.open_messages.tracker import OpenMessages
+from app.billing.receipts.open_messages.tracker import OpenMessageChanges, OpenMessages
 from app.billing.receipts.records import NewReceipt
 from app.ids import AccountId, RunKey
 from app.usage import TokenUsage, UsageFact
@@ -29,6 +29,9 @@ class PendingReceipt:
 
     fact: UsageFact
     receipt: NewReceipt
+    from_row: bool = False
+    """Whether the fact is that of a row of `open_messages`, whose output is estimated. A receipt that exists
+    already is at least as good."""
 
 
 class PendingCredits(NamedTuple):
@@ -102,6 +105,8 @@ class ReceiptQueue:
         self._unreported.setdefault(fact.run, {})[fact.key] = fact
         self._in_progress.add(fact.key)
         self._journal.start_message(fact, replaces=None if replaces is None else replaces.key)
+        if replaces is not None and self.open_messages.is_written(replaces.key):
+            self._journal.void_message(replaces.key)
         self.open_messages.start(fact, replaces)
         if self._journal.problem is not None:
             self._enqueue(if_lost(fact, is_complete=False))
@@ -127,7 +132,10 @@ class ReceiptQueue:
     def void_message(self, fact: UsageFact) -> None:
         """Do not charge a message that was started."""
         self._take_unreported(fact)
-        self._journal.void_message(fact.key)
+        if self.open_messages.is_written(fact.key):
+            self._journal.void_message(fact.key)
+        else:
+            self._journal.acknowledge([fact.key])
         self.open_messages.void(fact)
 
     def record(self, fact: UsageFact) -> None:
@@ -160,7 +168,13 @@ class ReceiptQueue:
             except Exception:
                 # One that cannot be priced must not block the others.
                 log.critical("receipt.recovery_failed", source_reference=fact.source_reference, exc_info=True)
-        self.open_messages.remove(self._journal.take_void())
+        self.open_messages.remove(self._journal.void)
+
+    def confirm(self, changes: OpenMessageChanges) -> None:
+        """These changes of `open_messages` are stored."""
+        self.open_messages.confirm(changes)
+        if changes.void:
+            self._journal.acknowledge(changes.void)
 
     def recover_message(self, fact: UsageFact) -> bool:
         """Queue a message that is in progress in the database only; False if this process knows better.
@@ -169,10 +183,9 @@ class ReceiptQueue:
         """
         if self.open_messages.is_void(fact.key) or fact.key in self._unreported.get(fact.run, {}):
             return False
-        known = self._pending.get(fact.key) or self._refused.get(fact.key)
-        if known is not None and excess_of(fact, known.fact.usage) is None:
+        if fact.key in self._pending or fact.key in self._refused:
             return False
-        self._enqueue(fact)
+        self._enqueue(fact, from_row=True)
         return True
 
     def pending_credits(self, run: RunKey) -> PendingCredits:
@@ -270,7 +283,7 @@ class ReceiptQueue:
         self._in_progress.discard(fact.key)
         return self._unreported.get(fact.run, {}).pop(fact.key, None)
 
-    def _enqueue(self, fact: UsageFact) -> None:
+    def _enqueue(self, fact: UsageFact, *, from_row: bool = False) -> None:
         self.open_messages.queue(fact)
         known = self._pending.get(fact.key) or self._refused.get(fact.key)
         if known is not None:
@@ -281,7 +294,7 @@ class ReceiptQueue:
             # The usage is recorded; an operator must find out the price.
             log.critical("receipt.unpriced", parts=charge.unpriced, source_reference=fact.source_reference)
         receipt = NewReceipt.of(fact, charge, "unpriced" if charge.unpriced else fact.basis)
-        self._queue(PendingReceipt(fact, receipt))
+        self._queue(PendingReceipt(fact, receipt, from_row))
 
     def _queue(self, pending: PendingReceipt) -> None:
         fact = pending.fact

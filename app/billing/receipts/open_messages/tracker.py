@@ -59,7 +59,7 @@ class OpenMessages:
         """A message has started, and perhaps replaces its placeholder."""
         self._void.discard(fact.key)
         message = self._open[fact.key] = _Tracked(fact, self.now() + FIRST_WRITE_S)
-        if replaces is not None and self._is_written(replaces.key):
+        if replaces is not None and self.is_written(replaces.key):
             # With the statement that removes the placeholder: at any moment one of the two is there.
             message.due = self.now()
         if replaces is not None:
@@ -73,13 +73,18 @@ class OpenMessages:
 
     def void(self, fact: UsageFact) -> None:
         """A message that has started is not charged."""
-        if self._is_written(fact.key):
+        if self.is_written(fact.key):
             self._void.add(fact.key)
         self._open.pop(fact.key, None)
 
     def remove(self, keys: Iterable[str]) -> None:
         """Remove messages that a process that died has voided."""
         self._void.update(keys)
+
+    def is_written(self, key: str) -> bool:
+        """Whether the database may have a row of a message in progress."""
+        message = self._open.get(key)
+        return message is not None and message.is_written
 
     def is_void(self, key: str) -> bool:
         """Whether the database may still have a message that is not charged."""
@@ -132,7 +137,3 @@ class OpenMessages:
         message = self._open.get(fact.key)
         if message is not None:
             message.due = math.inf
-
-    def _is_written(self, key: str) -> bool:
-        message = self._open.get(key)
-        return message is not None and message.is_written
