@@ -292,6 +292,20 @@ async def test_a_row_adds_nothing_to_a_receipt(database: Database, key: KeyRecor
     assert await rows(database) == 0
 
 
+async def test_a_row_that_is_removed_before_its_receipt_is_stored_is_not_charged(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    async with a_machine(database, tmp_path / "a") as frozen, a_machine(database, tmp_path / "b") as here:
+        frozen.queue.start_message(used(0, key))
+        await frozen.write_rows()
+        await here.rows.sweep(age_s=0)
+        frozen.queue.void_message(used(0, key))
+        await frozen.write_rows()
+        await here.deliver()
+
+    assert await charged(database, used(0, key).run) == []
+
+
 async def a_receipt(machine: Machine, fact: UsageFact) -> Any:
     """The receipt that another process makes of a fact."""
     machine = Machine.on(machine.database, machine.journal._directory / "other")
@@ -386,18 +400,23 @@ async def test_a_row_that_cannot_be_read_blocks_no_other(
     assert await charged(database, used(0, key).run) == [("msg_2", "partial", 100)]
 
 
-async def test_messages_are_written_and_swept_without_being_called(
-    database: Database, key: KeyRecord, tmp_path: Path
+async def test_a_server_writes_its_messages_and_charges_those_that_were_left(
+    database: Database, key: KeyRecord, admin: asyncpg.Connection, tmp_path: Path
 ) -> None:
+    await lose_machine(database, tmp_path / "lost", used(100, key, "msg_left"))
+    await admin.execute("UPDATE open_messages SET updated_at = now() - interval '1 hour'")
     async with a_machine(database, tmp_path) as machine:
-        working = asyncio.create_task(machine.rows.work())
         machine.queue.start_message(used(16, key))
         machine.seconds += 1
+        working = asyncio.create_task(machine.rows.work())
         async with asyncio.timeout(20):
-            while not await rows(database):
-                await asyncio.sleep(0.02)
+            await machine.queue.wait_not_empty()
+        await machine.deliver()
         working.cancel()
         await asyncio.wait({working})
+
+    assert await charged(database, used(0, key).run) == [("msg_left", "partial", 100)]
+    assert await rows(database) == 1
 
 
 async def test_the_ledger_is_debited_by_what_a_lost_machine_had_begun(

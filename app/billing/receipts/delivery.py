@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 
 from app.background import forever
+from app.billing.receipts.open_messages.repository import lock_open_messages
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
 from app.billing.receipts.repository import find_usage, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
@@ -152,9 +153,10 @@ class ReceiptDelivery:
             raise failed[-1]
 
     async def _insert(self, batch: Sequence[PendingReceipt]) -> None:
+        has_rows = any(each.from_row for each in batch)
         try:
-            async with self._database.write() as tx:
-                inserted = await insert_receipts(tx, [each.receipt for each in batch])
+            async with self._database.transaction() if has_rows else self._database.write() as tx:
+                inserted = await _store(tx, batch)
             known = [each for each in batch if each.receipt.id not in inserted]
             charged = await self._find_usage(known)
         except StatementFailed as error:
@@ -189,4 +191,13 @@ async def debit_undelivered(tx: Transaction, queue: ReceiptQueue, run: RunKey) -
     delivery finds them stored.
     """
     if receipts := queue.receipts_of(run):
-        await insert_receipts(tx, receipts)
+        await _store(tx, receipts)
+
+
+async def _store(tx: Transaction, batch: Sequence[PendingReceipt]) -> set[UUID]:
+    """Insert receipts; returns the ids of those that were new."""
+    rows = [each.fact.key for each in batch if each.from_row]
+    # One that is gone was removed by its own process, which charges the message or has voided it.
+    remaining = await lock_open_messages(tx, rows) if rows else ()
+    receipts = [each.receipt for each in batch if not each.from_row or each.fact.key in remaining]
+    return await insert_receipts(tx, receipts)

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 WRITE_INTERVAL_S = 0.5
 """Messages that have grown in this time are written by one statement."""
 
-SWEEP_INTERVAL_S = 15.0
+_SWEEP_INTERVAL_S = 15.0
 """How often messages that no run in progress has begun are looked for."""
 
 _ABANDONED_S = 30.0
@@ -45,7 +45,7 @@ class OpenMessageDelivery:
     def __init__(self, database: Database, queue: ReceiptQueue) -> None:
         self._database = database
         self._queue = queue
-        self._next_sweep = boot_time() + SWEEP_INTERVAL_S
+        self._next_sweep = 0.0
 
     async def work(self) -> None:
         """Write until cancelled."""
@@ -86,7 +86,7 @@ class OpenMessageDelivery:
     async def _step(self) -> None:
         await self.write()
         if boot_time() >= self._next_sweep:
-            self._next_sweep = boot_time() + SWEEP_INTERVAL_S
+            self._next_sweep = boot_time() + _SWEEP_INTERVAL_S
             await self.sweep()
 
     async def _write(self, changes: OpenMessageChanges) -> None:

@@ -204,11 +204,11 @@ class ReceiptQueue:
         own = sum(each.receipt.charged_credits for each in self._waiting_of(run)) if has_own else 0
         return PendingCredits(own + sum(completed), waiting - own)
 
-    def receipts_of(self, run: RunKey) -> list[NewReceipt]:
+    def receipts_of(self, run: RunKey) -> list[PendingReceipt]:
         """The queued receipts of a run."""
         if not self._pending_by_run[run]:
             return []
-        return [each.receipt for each in self._pending.values() if each.fact.run == run]
+        return [each for each in self._pending.values() if each.fact.run == run]
 
     def _waiting_of(self, run: RunKey) -> Iterator[PendingReceipt]:
         for each in (*self._pending.values(), *self._refused.values()):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Text, cast, select, text
+from sqlalchemy import Text, cast, select, text, tuple_
 
 from app.billing.receipts.journal_records import encode_fact
 from app.billing.receipts.open_messages.records import OpenMessage, StoredMessage
@@ -84,6 +84,17 @@ async def write_open_messages(
     }
     found = await tx.execute(_WRITE, values)
     return {f"{row.account_id}/{row.source_reference}" for row in found}
+
+
+async def lock_open_messages(tx: Transaction, keys: Collection[str]) -> set[str]:
+    """Lock the rows of messages until the transaction ends; returns the keys of those that are there."""
+    statement = (
+        select(_open.account_id, _open.source_reference)
+        .where(tuple_(_open.account_id, _open.source_reference).in_([parse_key(key) for key in keys]))
+        .order_by(_open.account_id, _open.source_reference)
+        .with_for_update()
+    )
+    return {f"{row.account_id}/{row.source_reference}" for row in await tx.execute(statement)}
 
 
 async def find_open_messages(reader: Reader, run: RunKey, *, attempt: int) -> list[StoredMessage]:
