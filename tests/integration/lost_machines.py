@@ -3,8 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+from app.auth.records import KeyRecord
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
@@ -15,6 +18,8 @@ from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports
 from app.db import Database
 from app.ids import RunKey, new_uuid
+from app.usage import TokenUsage, UsageFact
+from tests.factories import a_fact
 
 
 @dataclass(slots=True)
@@ -73,3 +78,28 @@ async def a_machine(database: Database, directory: Path) -> AsyncIterator[Machin
 
 async def receipts_of(database: Database, run: RunKey) -> Sequence[Receipt]:
     return await BillingReports(database).of_run(run)
+
+
+def used(output: int, key: KeyRecord, message: str = "msg_1", **fields: Any) -> UsageFact:
+    return a_fact(key, message, usage=TokenUsage(input_tokens=1000, output_tokens=output), **fields)
+
+
+async def rows(database: Database) -> int:
+    async with database.read() as reader:
+        return int((await reader.exec_driver_sql("SELECT count(*) FROM open_messages")).scalar_one())
+
+
+async def charged(database: Database, run: RunKey) -> list[tuple[str, str, int]]:
+    return [(r.usage_unit_id, r.basis, r.output_tokens) for r in await receipts_of(database, run)]
+
+
+async def cost(database: Database, run: RunKey) -> Decimal:
+    return sum((receipt.cost_usd for receipt in await receipts_of(database, run)), Decimal(0))
+
+
+async def lose_machine(database: Database, directory: Path, *facts: UsageFact) -> None:
+    """A machine is lost when these messages were in progress, and their rows written."""
+    async with a_machine(database, directory) as lost:
+        for fact in facts:
+            lost.queue.start_message(fact)
+        await lost.write_rows()

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 DELIVERY = ("tests/integration/test_receipt_delivery.py",)
-OPEN_MESSAGES = ("tests/integration/test_open_messages.py",)
+OPEN_MESSAGES = ("tests/integration/test_open_message_rows.py", "tests/integration/test_lost_machines.py")
 CUT_SHORT = ("tests/integration/test_gateway_cut_short.py",)
 
 RECEIPTS = (

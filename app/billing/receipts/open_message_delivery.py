@@ -78,7 +78,11 @@ class OpenMessageDelivery:
             log.warning("open_messages.left", reason=type(error).__name__)
 
     async def sweep(self, *, age_s: float = _ABANDONED_S) -> None:
-        """Queue the messages of runs that have ended or are at a later attempt: no process reports them."""
+        """Queue the messages of runs that have ended or are at a later attempt: no process reports them.
+
+        After those in journals on this machine, which know more of them.
+        """
+        self._queue.recover()
         async with self._database.read() as reader:
             found = await find_abandoned_messages(reader, age_s=age_s, limit=_BATCH)
         _recover(self._queue, found)

@@ -103,7 +103,7 @@ async def find_open_messages(reader: Reader, run: RunKey, *, attempt: int) -> li
     statement = select(*columns).where(
         _open.account_id == run.account_id, _open.run_id == run.run_id, _open.attempt <= attempt
     )
-    return [StoredMessage(*row) for row in await reader.execute(statement)]
+    return [StoredMessage(**row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_abandoned_messages(reader: Reader, *, age_s: float, limit: int) -> list[StoredMessage]:
@@ -112,4 +112,4 @@ async def find_abandoned_messages(reader: Reader, *, age_s: float, limit: int) -
     Only those that were not written for `age_s`: at the end of a run its receipts are being stored.
     """
     found = await reader.execute(_ABANDONED, {"age_s": age_s, "limit": limit})
-    return [StoredMessage(*row) for row in found]
+    return [StoredMessage(**row) for row in found.mappings()]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from app.billing.receipts.open_messages.records import OpenMessage
 from app.billing.receipts.open_messages.tracker import (
     FIRST_WRITE_S,
     REWRITE_S,
@@ -32,6 +33,10 @@ class Tracked:
         changes = self.messages.take()
         self.messages.confirm(changes)
         return changes
+
+
+def in_progress(fact: UsageFact) -> OpenMessage:
+    return OpenMessage(fact, is_complete=False)
 
 
 def test_a_message_is_written_after_half_a_second() -> None:
@@ -87,7 +92,7 @@ def test_a_placeholder_is_removed_by_the_statement_that_writes_its_message() -> 
 
     tracked.messages.start(message, replaces=placeholder)
 
-    assert tracked.changed() == OpenMessageChanges([(message, False)], frozenset({placeholder.key}))
+    assert tracked.changed() == OpenMessageChanges([in_progress(message)], frozenset({placeholder.key}))
 
 
 def test_a_placeholder_that_was_not_written_leaves_no_trace() -> None:
@@ -96,7 +101,7 @@ def test_a_placeholder_that_was_not_written_leaves_no_trace() -> None:
     tracked.messages.start(a_fact(), replaces=a_fact("unanswered-1"))
 
     assert not tracked.changed()
-    assert tracked.changed(after_s=FIRST_WRITE_S) == OpenMessageChanges([(a_fact(), False)])
+    assert tracked.changed(after_s=FIRST_WRITE_S) == OpenMessageChanges([in_progress(a_fact())])
 
 
 def test_what_could_not_be_written_is_due_again() -> None:
@@ -110,7 +115,7 @@ def test_what_could_not_be_written_is_due_again() -> None:
 
     tracked.messages.put_back(changes)
 
-    assert tracked.changed() == OpenMessageChanges([(a_fact("msg_1"), False)], frozenset({"1/other"}))
+    assert tracked.changed() == OpenMessageChanges([in_progress(a_fact("msg_1"))], frozenset({"1/other"}))
 
 
 def test_a_refused_message_is_not_written_again() -> None:
