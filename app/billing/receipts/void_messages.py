@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection
+from decimal import Decimal
 from uuid import UUID
 
 import structlog
@@ -27,7 +28,7 @@ async def return_charges(tx: Transaction, keys: Collection[str]) -> None:
         adjustments[adjustment.message].append(adjustment)
     returned = [
         receipt.adjustment(
-            Charge(receipt.cost_usd * 0, 0, receipt.price_version),
+            Charge(Decimal(0), 0, receipt.price_version),
             source_system=VOID,
             earlier=adjustments[receipt.message],
         )
