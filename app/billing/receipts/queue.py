@@ -177,7 +177,7 @@ class ReceiptQueue:
             self._journal.acknowledge(changes.void)
 
     def recover_message(self, fact: UsageFact) -> bool:
-        """Queue a message that is in progress in the database only; False if this process knows better.
+        """Queue a message of which only a row is left; False if this process has it, or has removed it.
 
         It is not journalled: its row stays until its receipt is stored.
         """

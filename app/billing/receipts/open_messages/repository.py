@@ -42,7 +42,7 @@ _WRITE = text(
     SELECT account_id, source_reference FROM removed
     """
 )
-"""A message whose receipt is stored is not in progress, whatever a process that stood still believes."""
+"""A message whose receipt is stored is not in progress; a process that stood still may try to write it."""
 
 _ABANDONED = text(
     """

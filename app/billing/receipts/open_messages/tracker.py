@@ -1,4 +1,4 @@
-"""OpenMessages: which messages of this process are in progress, and what the database must learn of them."""
+"""OpenMessages: the messages in progress of this process, and which of them are due to be written."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Which messages in progress the database must learn of, without a database."""
+"""Which messages in progress are due to be written, without a database."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
