@@ -199,6 +199,12 @@ class Spent:
 NOTHING_SPENT = Spent()
 
 
+def parse_key(key: str) -> tuple[UUID, str]:
+    """The account and the source reference in `UsageFact.key`."""
+    account_id, _, source_reference = key.partition("/")
+    return UUID(account_id), source_reference
+
+
 @lru_cache(maxsize=4096)
 def _text_of(account_id: UUID) -> str:
     return str(account_id)

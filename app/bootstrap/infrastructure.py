@@ -13,6 +13,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
+from app.billing.receipts.open_message_delivery import OpenMessageDelivery
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker
@@ -72,7 +73,7 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
     await database.require_current_schema()
     chain = open_sealer(settings, database)
     journal = open_journal(settings, process_id)
-    receipts, delivery = _open_receipts(database, journal, planner.prices, stack=stack)
+    receipts, delivery, open_messages = _open_receipts(database, journal, planner.prices, stack=stack)
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
@@ -100,7 +101,8 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
     )
     event_log = await open_log(settings, stack)
     tasks = await _open_tasks(stack)
-    for work in (delivery.work, delivery.keep_synced, chain.work, partial(watch_clock, clock, database)):
+    watch = partial(watch_clock, clock, database)
+    for work in (delivery.work, delivery.keep_synced, open_messages.work, chain.work, watch):
         tasks.start_soon(work)
     accounting.start(tasks)
     return Infrastructure(
@@ -145,9 +147,10 @@ def _open_storage(settings: Settings, database: Database) -> StorageQuota:
 
 def _open_receipts(
     database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
-) -> tuple[ReceiptQueue, ReceiptDelivery]:
+) -> tuple[ReceiptQueue, ReceiptDelivery, OpenMessageDelivery]:
     stack.callback(journal.close)
     queue = ReceiptQueue(journal, prices)
-    delivery = ReceiptDelivery(database, queue)
+    delivery, open_messages = ReceiptDelivery(database, queue), OpenMessageDelivery(database, queue)
+    stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)
-    return queue, delivery
+    return queue, delivery, open_messages

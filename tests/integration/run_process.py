@@ -8,6 +8,7 @@ from uuid import UUID
 
 import anyio
 
+from app.auth.records import KeyRecord
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
@@ -37,8 +38,8 @@ GRAPH = "claude_agents:assistant"
 REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
 
-async def a_run_elsewhere(database: Database) -> RunKey:
-    key = await an_account(database)
+async def a_run_elsewhere(database: Database, key: KeyRecord | None = None) -> RunKey:
+    key = key or await an_account(database)
     run = RunKey(key.account_id, RunId("run-1"))
     new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
     async with database.transaction() as tx:

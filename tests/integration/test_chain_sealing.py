@@ -241,7 +241,8 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
                 await a_sealer(database, key, tmp_path).seal()
         await asyncio.gather(*changes)
         for server, owner in product(servers, owners):
-            await server.recover_run(a_fact(owner).run, within_s=20)
+            server.recover()
+            await server.flush(a_fact(owner).run, within_s=20)
 
     assert (await verified(database_url, key)).findings == ()
     async with database.snapshot() as reader:

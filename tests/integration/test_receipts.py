@@ -99,7 +99,8 @@ async def test_the_same_ids_in_two_accounts_are_charged_to_both(
         for owner in (key, other):
             queue.record(a_fact(owner, model="claude-unheard-of-9"))
         for owner in (key, other):
-            await queue.recover_run(a_fact(owner).run, within_s=FLUSH_TIMEOUT_S)
+            queue.recover()
+            await queue.flush(a_fact(owner).run, within_s=FLUSH_TIMEOUT_S)
     rate = Rate(Decimal(1))
     price = ModelPrice("file x", rate, rate, rate, rate, rate)
     own = OperatorPrice("claude-unheard-of-9", a_fact(key).at - timedelta(days=1), price)

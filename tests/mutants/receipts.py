@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 DELIVERY = ("tests/integration/test_receipt_delivery.py",)
+OPEN_MESSAGES = ("tests/integration/test_open_message_rows.py", "tests/integration/test_lost_machines.py")
 CUT_SHORT = ("tests/integration/test_gateway_cut_short.py",)
 
 RECEIPTS = (
@@ -57,6 +58,34 @@ RECEIPTS = (
         "(writes and _sqlstate(error) == _READ_ONLY)",
         "False",
         ("tests/integration/test_database.py",),
+    ),
+    Mutant(
+        "a message whose receipt is stored is in progress again",
+        "app/billing/receipts/open_messages/repository.py",
+        "LIMIT 1) IS NULL",
+        "LIMIT 1) IS NULL OR true",
+        OPEN_MESSAGES,
+    ),
+    Mutant(
+        "a row that its process has removed is charged",
+        "app/billing/receipts/delivery.py",
+        "if not each.from_row or each.fact.key in remaining",
+        "if not each.from_row or each.fact.key in rows",
+        OPEN_MESSAGES,
+    ),
+    Mutant(
+        "an estimate of a row adds to a receipt",
+        "app/billing/receipts/delivery.py",
+        "if each.from_row:\n                continue",
+        "if False:\n                continue",
+        OPEN_MESSAGES,
+    ),
+    Mutant(
+        "what a lost machine had begun is charged after the credit is released",
+        "app/runs/recovery/service.py",
+        "await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)",
+        "self._receipts.recover()",
+        OPEN_MESSAGES,
     ),
     Mutant(
         "a record has one copy",

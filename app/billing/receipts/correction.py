@@ -10,6 +10,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.records import NewReceipt, Receipt
 from app.billing.receipts.repository import find_adjustments, find_used_since, insert_receipts
 from app.billing.receipts.repricing import RepricingResult
+from app.billing.receipts.void_messages import VOID
 from app.db import Database, Transaction
 
 CORRECTION = "runtally_correction"
@@ -23,8 +24,8 @@ async def correct(
 ) -> RepricingResult:
     """Insert an adjustment, of either sign, for every message whose price is another one now.
 
-    A receipt that still waits for a price is left to `reprice`. Each slice is a transaction. Another process
-    that does the same at this time inserts the other adjustments.
+    A receipt that still waits for a price is left to `reprice`; one that was taken back stays so. Each slice
+    is a transaction. Another process that does the same at this time inserts the other adjustments.
     """
     adjusted, cost, unknown = 0, Decimal(0), set[str]()
     after: UUID | None = None
@@ -53,6 +54,8 @@ async def _corrections(
     for receipt in receipts:
         adjustments = earlier[receipt.message]
         if receipt.basis == "unpriced" and not adjustments:
+            continue
+        if any(each.source_system == VOID for each in adjustments):
             continue
         charge = prices.charge(receipt.billed, at=receipt.used_at)
         unpriced += charge.unpriced

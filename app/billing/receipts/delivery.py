@@ -10,7 +10,9 @@ from uuid import UUID
 import structlog
 
 from app.background import forever
+from app.billing.receipts.open_messages.repository import lock_open_messages
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
+from app.billing.receipts.records import InsertedReceipts
 from app.billing.receipts.repository import find_usage, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
@@ -152,9 +154,10 @@ class ReceiptDelivery:
             raise failed[-1]
 
     async def _insert(self, batch: Sequence[PendingReceipt]) -> None:
+        has_rows = any(each.from_row for each in batch)
         try:
-            async with self._database.write() as tx:
-                inserted = await insert_receipts(tx, [each.receipt for each in batch])
+            async with self._database.transaction() if has_rows else self._database.write() as tx:
+                inserted = await _store(tx, batch)
             new = inserted.charged | inserted.fenced
             known = [each for each in batch if each.receipt.id not in new]
             charged = await self._find_usage(known)
@@ -167,6 +170,8 @@ class ReceiptDelivery:
             if each.receipt.id in inserted.fenced:
                 log.error("receipt.fenced", source_reference=each.fact.source_reference)
         for each in known:
+            if each.from_row:
+                continue
             # Before it is acknowledged: otherwise the journal would no longer have it.
             self._queue.charge_excess(each.fact, charged=charged[each.receipt.source])
 
@@ -191,4 +196,13 @@ async def debit_undelivered(tx: Transaction, queue: ReceiptQueue, run: RunKey) -
     delivery finds them stored.
     """
     if receipts := queue.receipts_of(run):
-        await insert_receipts(tx, receipts)
+        await _store(tx, receipts)
+
+
+async def _store(tx: Transaction, batch: Sequence[PendingReceipt]) -> InsertedReceipts:
+    """Insert receipts, those of rows only if the rows are still there."""
+    rows = [each.fact.key for each in batch if each.from_row]
+    # One that is gone was removed by its own process, which charges the message or has voided it.
+    remaining = await lock_open_messages(tx, rows) if rows else ()
+    receipts = [each.receipt for each in batch if not each.from_row or each.fact.key in remaining]
+    return await insert_receipts(tx, receipts)

@@ -23,6 +23,7 @@ from app.billing.receipts.journal_records import (
     REPLACED,
     STARTED,
     UPDATED,
+    VOID,
     JournalReader,
     SegmentDamage,
     encode,
@@ -74,6 +75,8 @@ class Journal:
         """Create this process's journal in `directory`; raises `JournalFailed`."""
         self.problem: str | None = None
         """Why the journal cannot be written now; None while it can."""
+        self.void: set[str] = set()
+        """Keys of messages that recovered processes have voided, and that are not acknowledged."""
         self._directory = directory
         self._stem = str(process_id)
         self._segment_bytes = segment_bytes
@@ -136,6 +139,12 @@ class Journal:
         """Record the final usage of a message; replaces what was recorded of it before."""
         self._started.pop(fact.key, None)
         self._append_fact(COMPLETED, fact)
+
+    def void_message(self, key: str) -> None:
+        """Record that a message is not charged; kept until it is acknowledged."""
+        self._mark_acknowledged({key})
+        self._segments[-1].pending.add(key)
+        self._append(ACKNOWLEDGED, f"{key} {VOID}".encode())
 
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Record that receipts are in the database; deletes segments that are no longer needed."""
@@ -224,6 +233,7 @@ class Journal:
     def _mark_acknowledged(self, finished: set[str]) -> None:
         for key in finished:
             self._started.pop(key, None)
+        self.void -= finished
         for segment in [*self._recovered, *self._segments]:
             segment.pending -= finished
         self._drop_acknowledged()
@@ -317,15 +327,17 @@ class Journal:
         reader = JournalReader()
         segments = [_read(_Segment(path, lock), reader) for path in paths]
         remaining = reader.remaining
-        if not remaining:
+        self.void |= reader.void
+        if not remaining and not reader.void:
             for segment in segments:
                 self._delete(segment)
             _delete_lock(lock)
             return []
-        log.warning("journal.recovered", process=stem, receipts=len(remaining))
+        if remaining:
+            log.warning("journal.recovered", process=stem, receipts=len(remaining))
         # Which segment holds which message no longer matters: they are deleted together.
         for segment in segments:
-            segment.pending = set(remaining)
+            segment.pending = {*remaining, *reader.void}
         self._recovered.extend(segments)
         return list(remaining.values())
 

@@ -17,6 +17,10 @@ STARTED, REPLACED, UPDATED, COMPLETED, ACKNOWLEDGED = b"O", b"R", b"P", b"C", b"
 """Kinds. A message has started; it has started and replaces what had another key; more of its output has
 arrived; it is complete; keys are acknowledged."""
 
+VOID = "void"
+"""In an acknowledgement, after the keys: their messages are not charged, and another acknowledgement follows.
+No key has this form."""
+
 _FACT = TypeAdapter(UsageFact)
 
 
@@ -49,6 +53,18 @@ def encode_fact(fact: UsageFact) -> bytes:
     return _FACT.dump_json(fact)
 
 
+def decode_fact(payload: bytes | str) -> UsageFact:
+    """What `encode_fact` has encoded; raises `ValidationError`."""
+    return _FACT.validate_json(payload)
+
+
+def if_lost(fact: UsageFact, *, is_complete: bool) -> UsageFact:
+    """The fact that is charged for a message if its process is lost."""
+    if not is_complete:
+        return replace(fact, basis="partial", output_estimated=True)
+    return replace(fact, basis="recovered") if fact.basis == "final" else fact
+
+
 def encode_replacement(fact: UsageFact, *, replaces: str) -> bytes:
     """The payload of a record of a message that replaces another one: both happen, or neither."""
     return replaces.encode() + b" " + encode_fact(fact)
@@ -65,6 +81,8 @@ class JournalReader:
 
     remaining: dict[str, UsageFact] = field(default_factory=dict)
     """By key."""
+    void: set[str] = field(default_factory=set)
+    """Keys of messages that are not charged, and not acknowledged for good."""
     _started: set[str] = field(default_factory=set)
     _last: int | None = None
 
@@ -100,18 +118,20 @@ class JournalReader:
 
     def _apply(self, kind: bytes, payload: bytes, damage: SegmentDamage) -> None:
         if kind == ACKNOWLEDGED:
-            for key in payload.decode().split():
+            *keys, last = payload.decode().split() or [""]
+            for key in (*keys, last):
                 self._forget(key)
+            self.void = self.void.union(keys) if last == VOID else self.void.difference(keys, [last])
             return
         try:
             if kind == UPDATED:
                 self._update(*payload.decode().split())
             elif kind == REPLACED:
                 replaced, _, started = payload.partition(b" ")
-                self._store(STARTED, _FACT.validate_json(started))
+                self._store(STARTED, decode_fact(started))
                 self._forget(replaced.decode())
             else:
-                self._store(kind, _FACT.validate_json(payload))
+                self._store(kind, decode_fact(payload))
         except (ValidationError, ValueError, TypeError):
             damage.invalid.append(payload.decode("utf-8", "replace"))
 
@@ -128,10 +148,9 @@ class JournalReader:
     def _store(self, kind: bytes, fact: UsageFact) -> None:
         if kind == STARTED:
             self._started.add(fact.key)
-            self.remaining[fact.key] = replace(fact, basis="partial", output_estimated=True)
         else:
             self._started.discard(fact.key)
-            self.remaining[fact.key] = replace(fact, basis="recovered") if fact.basis == "final" else fact
+        self.remaining[fact.key] = if_lost(fact, is_complete=kind != STARTED)
 
 
 def _decoded(line: bytes) -> tuple[int | None, bytes, bytes] | None:

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ from app.billing.prices.price_list import Charge, PriceList
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.conflicts import excess_of
 from app.billing.receipts.journal import Journal, JournalUnavailable
+from app.billing.receipts.journal_records import if_lost
+from app.billing.receipts.open_messages.tracker import OpenMessageChanges, OpenMessages
 from app.billing.receipts.records import NewReceipt
 from app.ids import AccountId, RunKey
 from app.usage import TokenUsage, UsageFact
@@ -27,6 +29,9 @@ class PendingReceipt:
 
     fact: UsageFact
     receipt: NewReceipt
+    from_row: bool = False
+    """Whether the fact is that of a row of `open_messages`, whose output is estimated. A receipt that exists
+    already is at least as good."""
 
 
 class PendingCredits(NamedTuple):
@@ -51,6 +56,8 @@ class ReceiptQueue:
     """
 
     def __init__(self, journal: Journal, prices: PriceList) -> None:
+        self.open_messages = OpenMessages()
+        """The messages that are in progress, for the database."""
         self._journal = journal
         self._prices = prices
         self._unreported: dict[RunKey, dict[str, UsageFact]] = {}
@@ -98,8 +105,11 @@ class ReceiptQueue:
         self._unreported.setdefault(fact.run, {})[fact.key] = fact
         self._in_progress.add(fact.key)
         self._journal.start_message(fact, replaces=None if replaces is None else replaces.key)
+        if replaces is not None and self.open_messages.is_written(replaces.key):
+            self._journal.void_message(replaces.key)
+        self.open_messages.start(fact, replaces)
         if self._journal.problem is not None:
-            self._enqueue(replace(fact, basis="partial", output_estimated=True))
+            self._enqueue(if_lost(fact, is_complete=False))
             raise _unavailable(self._journal.problem)
 
     def update_message(self, fact: UsageFact) -> None:
@@ -107,12 +117,14 @@ class ReceiptQueue:
         if fact.key in self._in_progress:
             self._unreported[fact.run][fact.key] = fact
             self._journal.update_message(fact)
+            self.open_messages.update(fact)
 
     def complete_message(self, fact: UsageFact) -> None:
         """Journal a message's final usage: if this process dies, its receipt will be `recovered`."""
         self._unreported.setdefault(fact.run, {})[fact.key] = fact
         self._in_progress.discard(fact.key)
         self._journal.complete_message(fact)
+        self.open_messages.update(fact, is_complete=True)
         if self._journal.problem is not None:
             # It is not on disk: into the database at once.
             self._enqueue(fact)
@@ -120,7 +132,11 @@ class ReceiptQueue:
     def void_message(self, fact: UsageFact) -> None:
         """Do not charge a message that was started."""
         self._take_unreported(fact)
-        self._journal.acknowledge([fact.key])
+        if self.open_messages.is_written(fact.key):
+            self._journal.void_message(fact.key)
+        else:
+            self._journal.acknowledge([fact.key])
+        self.open_messages.void(fact)
 
     def record(self, fact: UsageFact) -> None:
         """Journal a fact and queue its receipt. Recording the same message again changes nothing."""
@@ -152,11 +168,25 @@ class ReceiptQueue:
             except Exception:
                 # One that cannot be priced must not block the others.
                 log.critical("receipt.recovery_failed", source_reference=fact.source_reference, exc_info=True)
+        self.open_messages.remove(self._journal.void)
 
-    async def recover_run(self, run: RunKey, *, within_s: float) -> None:
-        """Queue the receipts of processes that died, and `flush` a run that one of them executed."""
-        self.recover()
-        await self.flush(run, within_s=within_s)
+    def confirm(self, changes: OpenMessageChanges) -> None:
+        """These changes of `open_messages` are stored."""
+        self.open_messages.confirm(changes)
+        if changes.void:
+            self._journal.acknowledge(changes.void)
+
+    def recover_message(self, fact: UsageFact) -> bool:
+        """Queue a message of which only a row is left; False if this process has it, or has removed it.
+
+        It is not journalled: its row stays until its receipt is stored.
+        """
+        if self.open_messages.is_void(fact.key) or fact.key in self._unreported.get(fact.run, {}):
+            return False
+        if fact.key in self._pending or fact.key in self._refused:
+            return False
+        self._enqueue(fact, from_row=True)
+        return True
 
     def pending_credits(self, run: RunKey) -> PendingCredits:
         """Credits that the database does not have yet.
@@ -174,11 +204,11 @@ class ReceiptQueue:
         own = sum(each.receipt.charged_credits for each in self._waiting_of(run)) if has_own else 0
         return PendingCredits(own + sum(completed), waiting - own)
 
-    def receipts_of(self, run: RunKey) -> list[NewReceipt]:
+    def receipts_of(self, run: RunKey) -> list[PendingReceipt]:
         """The queued receipts of a run."""
         if not self._pending_by_run[run]:
             return []
-        return [each.receipt for each in self._pending.values() if each.fact.run == run]
+        return [each for each in self._pending.values() if each.fact.run == run]
 
     def _waiting_of(self, run: RunKey) -> Iterator[PendingReceipt]:
         for each in (*self._pending.values(), *self._refused.values()):
@@ -219,6 +249,7 @@ class ReceiptQueue:
     async def acknowledge(self, stored: Sequence[PendingReceipt]) -> None:
         """Remove receipts that are in the database."""
         self._journal.acknowledge(each.fact.key for each in stored)
+        self.open_messages.store(each.fact.key for each in stored)
         await self._remove(stored)
 
     def postpone(self, failed: PendingReceipt) -> None:
@@ -252,7 +283,8 @@ class ReceiptQueue:
         self._in_progress.discard(fact.key)
         return self._unreported.get(fact.run, {}).pop(fact.key, None)
 
-    def _enqueue(self, fact: UsageFact) -> None:
+    def _enqueue(self, fact: UsageFact, *, from_row: bool = False) -> None:
+        self.open_messages.queue(fact)
         known = self._pending.get(fact.key) or self._refused.get(fact.key)
         if known is not None:
             self.charge_excess(fact, charged=known.fact.usage)
@@ -262,7 +294,7 @@ class ReceiptQueue:
             # The usage is recorded; an operator must find out the price.
             log.critical("receipt.unpriced", parts=charge.unpriced, source_reference=fact.source_reference)
         receipt = NewReceipt.of(fact, charge, "unpriced" if charge.unpriced else fact.basis)
-        self._queue(PendingReceipt(fact, receipt))
+        self._queue(PendingReceipt(fact, receipt, from_row))
 
     def _queue(self, pending: PendingReceipt) -> None:
         fact = pending.fact

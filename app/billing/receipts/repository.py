@@ -1,6 +1,6 @@
 """SQL for receipts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
@@ -17,7 +17,7 @@ from app.billing.receipts.records import InsertedReceipts, NewReceipt, Receipt, 
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
-from app.usage import TokenUsage
+from app.usage import SOURCE_SYSTEM, TokenUsage, parse_key
 
 _receipts = charge_receipts.c
 
@@ -66,6 +66,12 @@ _INSERT = text(
         SELECT {_FENCED}, clock_timestamp() FROM new WHERE is_fenced
         ON CONFLICT DO NOTHING
         RETURNING id
+    ), closed AS (
+        -- Not only of those inserted: whatever stored the others, their messages are not in progress.
+        DELETE FROM open_messages AS open
+         USING unnest({_array(_receipts.account_id)}, {_array(_receipts.source_reference)})
+               AS new (account_id, source_reference)
+         WHERE open.account_id = new.account_id AND open.source_reference = new.source_reference
     )
     SELECT id, FALSE AS is_fenced FROM inserted UNION ALL SELECT id, TRUE FROM fenced
     """,  # noqa: S608 - names and types of columns
@@ -88,6 +94,15 @@ async def insert_receipts(tx: Transaction, receipts: Sequence[NewReceipt]) -> In
     return InsertedReceipts(
         {row.id for row in rows if not row.is_fenced}, {row.id for row in rows if row.is_fenced}
     )
+
+
+async def find_by_source(reader: Reader, keys: Collection[str]) -> list[Receipt]:
+    """The receipts of messages by the keys of their facts."""
+    statement = select(charge_receipts).where(
+        _receipts.source_system == SOURCE_SYSTEM,
+        tuple_(_receipts.account_id, _receipts.source_reference).in_([parse_key(key) for key in keys]),
+    )
+    return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_usage(

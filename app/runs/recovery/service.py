@@ -12,6 +12,7 @@ import structlog
 from app.background import forever
 from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
+from app.billing.receipts.open_message_delivery import recover_receipts
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.clock.boot_time import boot_time
@@ -225,7 +226,9 @@ class RunRecovery:
             text = await stored_request(reader, run.key)
             conversation = await find_conversation(reader, run.key.account_id, run.state_key or "")
         request = await self._codec.decode(text)
-        await self._receipts.recover_run(run.key, within_s=_RECEIPTS_WAIT_S)
+        async with self._database.read() as reader:
+            await recover_receipts(reader, self._receipts, run.key, attempt=run.attempt)
+        await self._receipts.flush(run.key, within_s=_RECEIPTS_WAIT_S)
         plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         started_at = run.started_at or datetime.now(UTC)
         # The clocks of two machines: a run never gets more time than it had.
@@ -246,8 +249,8 @@ class RunRecovery:
         ]
         final = _failed_final(run)
         entries += with_positions(terminal_events(final), after=last_position(entries))
-        # What the dead process has journalled on this machine.
-        self._receipts.recover()
+        # What the dead process has journalled on this machine, and what it has left in the database.
+        await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)
         await debit_undelivered(tx, self._receipts, run.key)
         await self._ledger.release(tx, run.key)
         await finish_run(

@@ -185,7 +185,47 @@ async def test_receipts_of_a_crashed_process_are_queued(journals: JournalDirecto
     journal = journals.journal()
     queue = ReceiptQueue(journal, PriceList())
 
-    await queue.recover_run(RUN, within_s=0)
+    queue.recover()
 
     assert queued(queue) == [("msg_1", "recovered")]
     journal.close()
+
+
+async def test_a_row_of_a_message_adds_nothing_to_what_this_process_knows(
+    queue: ReceiptQueue, journals: JournalDirectory
+) -> None:
+    queue.start_message(a_fact("in progress"))
+    queue.record(a_fact("queued"))
+    crashed = journals.journal()
+    crashed.start_message(a_fact("void"))
+    crashed.void_message(a_fact("void").key)
+    crashed.start_message(a_fact("placeholder"))
+    crashed.start_message(a_fact("replacement"), replaces=a_fact("placeholder").key)
+    crashed.void_message(a_fact("placeholder").key)
+    crashed.close()
+    queue.recover()
+
+    names = ("in progress", "queued", "void", "placeholder", "replacement", "unknown")
+    recovered_rows = [name for name in names if queue.recover_message(a_fact(name, output=99))]
+
+    assert recovered_rows == ["unknown"]
+    assert queued(queue) == [("queued", "final"), ("replacement", "partial"), ("unknown", "final")]
+    assert [each.from_row for each in queue.first(9)] == [False, False, True]
+
+
+async def test_a_queued_row_is_completed_by_a_journal(
+    queue: ReceiptQueue, journals: JournalDirectory
+) -> None:
+    crashed = journals.journal()
+    crashed.complete_message(a_fact(output=9))
+    crashed.close()
+
+    queue.recover_message(a_fact(output=5))
+    with capture_logs() as logs:
+        queue.recover()
+
+    assert [(each.fact.message_id, each.receipt.output_tokens) for each in queue.first(9)] == [
+        ("msg_1", 5),
+        ("msg_1~more", 4),
+    ]
+    assert "receipt.conflict" in {entry["event"] for entry in logs}

@@ -1,0 +1,1 @@
+"""Messages in progress in the database, in case the machine and its journal are lost."""
