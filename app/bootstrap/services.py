@@ -24,9 +24,10 @@ from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.clock import open_clock, watch_clock
+from app.bootstrap.event_log import open_log, open_process_channel, open_reader, open_relay
 from app.bootstrap.messages import open_history
 from app.bootstrap.reconciliation import open_provider_accounting
-from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
+from app.bootstrap.storage import open_database, open_journal, open_sealer
 from app.bootstrap.webhooks import open_webhooks
 from app.concurrency.offload import Offload
 from app.conversations.message_store import MessageStore
@@ -49,7 +50,6 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatcher import Capacity, RunDispatcher
-from app.runs.events.reader import RunEventReader
 from app.runs.generate import Generator
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
@@ -224,7 +224,9 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
             clock=clock,
         )
     )
-    event_log = await open_log(settings, stack)
+    relay = open_relay(settings, stack)
+    event_log = await open_log(relay, stack)
+    open_process_channel(relay, process_id, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     for work in (delivery.work, delivery.keep_synced, chain.work):
@@ -291,7 +293,7 @@ async def _open_runs(
         acceptance=_open_acceptance(infra, conversations, codec=codec, accounts=accounts),
         dispatcher=dispatcher,
         supervisor=supervisor,
-        reader=RunEventReader(database, log_, is_active=supervisor.is_active),
+        reader=open_reader(database, log_, supervisor, tasks=infra.tasks),
         commands=commands,
         conversations=conversations,
         receipts=infra.receipts,

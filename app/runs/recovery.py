@@ -190,7 +190,8 @@ class RunRecovery:
             entry for entry in await self._log.read(run.key) if not isinstance(entry.event, RunError | Done)
         ]
         final = _failed_final(run)
-        entries += with_positions(terminal_events(final), after=last_position(entries))
+        after = last_position(entries, attempt=run.attempt + 1)
+        entries += with_positions(terminal_events(final), after=after)
         # What the dead process has journalled on this machine.
         self._receipts.recover()
         await debit_undelivered(tx, self._receipts, run.key)
@@ -201,7 +202,9 @@ class RunRecovery:
 
     async def _close_log(self, run: RunRecord) -> None:
         log.warning("run.recovered", run_id=run.key.run_id, resumed=False, attempt=run.attempt)
-        await close_log(self._log, run.key, terminal_events(_failed_final(run)))
+        terminal = terminal_events(_failed_final(run))
+        # As its next attempt: if its process is alive after all, that one writes no more.
+        await close_log(self._log, run.key, terminal, attempt=run.attempt + 1)
 
 
 def _failed_final(run: RunRecord) -> GraphFinal:

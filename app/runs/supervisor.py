@@ -79,7 +79,7 @@ class RunSupervisor:
 
         `is_started`: it has claimed a slot, it is its turn, and it is stored as running.
         """
-        publisher = RunEventPublisher(self._database, self._log, plan.run)
+        publisher = RunEventPublisher(self._database, self._log, plan.run, attempt=plan.attempt)
         control = RunControl(publisher.publish, rules=_approval_rules(plan), limits=self._message_limits)
         self._active[plan.run] = run = ActiveRun(plan, control, publisher)
         # In a context of its own: what the request's handler bound for its log lines is not the run's.

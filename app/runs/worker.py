@@ -16,7 +16,6 @@ from app.events import MeterReport, RunStarted
 from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
-    FIRST_ATTEMPT,
     NO_DATABASE,
     ExecutionFailed,
     GraphExecutor,
@@ -34,10 +33,6 @@ from app.runs.requests.codec import RequestCodec
 from app.streams.port import EventLog, LogEntry
 
 log = structlog.get_logger(__name__)
-
-POSITIONS_PER_ATTEMPT = 1_000_000
-"""A later attempt whose earlier events are lost starts at a multiple of this position, so a reader of the
-earlier attempt continues with it from wherever it was."""
 
 STORE_RETRY_S = 5.0
 """The pause before another attempt to store a run that has ended."""
@@ -129,13 +124,12 @@ class RunWorker:
     async def _start(
         self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher, *, is_started: bool
     ) -> None:
+        await publisher.resume()
         if control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         if not is_started:
             async with self._database.write() as tx:
                 await mark_running(tx, plan.run)
-        if plan.attempt > FIRST_ATTEMPT:
-            await self._log.resume(plan.run, after=plan.attempt * POSITIONS_PER_ATTEMPT)
         started = RunStarted(
             run_id=plan.run.run_id,
             graph_id=plan.spec.id,
@@ -162,7 +156,10 @@ class RunWorker:
             # Without the log only the end can be stored; each reader gets it after its last position.
             log.error("run.events_lost", reason=error.detail)  # noqa: TRY400
             entries = ()
-        entries = [*entries, *with_positions(terminal, after=last_position(entries))]
+        entries = [
+            *entries,
+            *with_positions(terminal, after=last_position(entries, attempt=finished.attempt)),
+        ]
         unstored = await self._store(finished, entries)
         await close_log(self._log, run, terminal)
         log.info("run.ended", error=final.error, finish_reason=final.finish_reason)

@@ -160,7 +160,7 @@ MUTANTS = (
     ),
     Mutant(
         "a reader gets entries twice",
-        "app/streams/memory.py",
+        "app/streams/run_buffer.py",
         "position = batch[-1].position",
         "position = batch[0].position",
     ),
@@ -235,9 +235,9 @@ MUTANTS = (
     ),
     Mutant(
         "a later attempt repeats positions of events",
-        "app/runs/worker.py",
-        "after=plan.attempt * POSITIONS_PER_ATTEMPT",
-        "after=0",
+        "app/runs/events/publisher.py",
+        "after = self._attempt * POSITIONS_PER_ATTEMPT",
+        "after = 0",
         WORKER,
     ),
     Mutant(

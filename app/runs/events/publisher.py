@@ -8,7 +8,9 @@ import structlog
 from app.db import Database
 from app.errors import Unavailable
 from app.events import ClientEvent, Interrupted
+from app.executors.port import FIRST_ATTEMPT
 from app.ids import RunKey
+from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.repository import store_interruption
 from app.streams.port import EventLog
 
@@ -18,10 +20,14 @@ log = structlog.get_logger(__name__)
 class RunEventPublisher:
     """The only writer of a run's events before its end, so positions are in order."""
 
-    def __init__(self, database: Database, event_log: EventLog, run: RunKey) -> None:
+    def __init__(
+        self, database: Database, event_log: EventLog, run: RunKey, *, attempt: int = FIRST_ATTEMPT
+    ) -> None:
         self._database = database
         self._log = event_log
         self._run = run
+        self._attempt = attempt
+        self._is_resumed = attempt == FIRST_ATTEMPT
         self._publish_lock = asyncio.Lock()
         self._store_lock = asyncio.Lock()
         self._interruption: dict[str, str] = {}
@@ -29,10 +35,22 @@ class RunEventPublisher:
     async def publish(self, event: ClientEvent) -> int:
         """Append an event and return its position; raises what the event log raises."""
         async with self._publish_lock:
+            await self._resume()
             position = await self._log.append(self._run, event)
         if isinstance(event, Interrupted):
             await self._store_interruption(event)
         return position
+
+    async def resume(self) -> None:
+        """Continue the event log of the earlier attempts, unless this has been done."""
+        async with self._publish_lock:
+            await self._resume()
+
+    async def _resume(self) -> None:
+        if not self._is_resumed:
+            after = self._attempt * POSITIONS_PER_ATTEMPT
+            await self._log.resume(self._run, attempt=self._attempt, after=after)
+            self._is_resumed = True
 
     async def _store_interruption(self, event: Interrupted) -> None:
         now = datetime.now(UTC).isoformat()

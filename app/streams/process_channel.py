@@ -1,0 +1,201 @@
+"""ProcessChannel: requests from one server process to another, by way of the relay."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import structlog
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+
+from app.errors import AppError, Gone
+from app.ids import new_uuid
+from app.requests import WireModel
+from app.streams.relay.connection import EventLogUnavailable
+from app.streams.relay.server import Relay
+
+MAX_MESSAGE_BYTES = 2**22
+"""Larger messages are not parsed."""
+MAX_HANDLERS = 256
+"""How many requests a process handles at once; more are refused."""
+PING = "ping"
+"""A request that every process answers with an empty object."""
+
+Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+log = structlog.get_logger(__name__)
+
+
+class ProcessGone(Gone):
+    """The server process is not connected."""
+
+    code = "process_gone"
+
+
+class RequestRefused(AppError):
+    """The server process refused the request."""
+
+    def __init__(self, refusal: str) -> None:
+        """`refusal` is the code of the error there."""
+        super().__init__()
+        self.refusal = refusal
+
+
+class _Request(WireModel):
+    type: Literal["request"] = "request"
+    request_id: UUID
+    sender: UUID
+    kind: str
+    payload: dict[str, Any]
+
+
+class _Answer(WireModel):
+    type: Literal["answer"] = "answer"
+    request_id: UUID
+    payload: dict[str, Any] | None = None
+    refusal: str | None = None
+
+
+_MESSAGES: TypeAdapter[_Request | _Answer] = TypeAdapter(
+    Annotated[_Request | _Answer, Field(discriminator="type")]
+)
+
+
+class ProcessChannel:
+    """Answers requests of other processes, and sends requests to them.
+
+    Each process has one channel, for the requests to it and for the answers to its own.
+    """
+
+    def __init__(self, relay: Relay, process_id: UUID) -> None:
+        """The relay is closed by its owner, after the channel."""
+        self._relay = relay
+        self._process_id = process_id
+        self._handlers: dict[str, Handler] = {PING: _answer_ping}
+        self._pending: dict[UUID, asyncio.Future[_Answer]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._subscribed = asyncio.Event()
+        relay.subscriptions.subscribe(_channel(process_id), self)
+
+    def serve(self, handlers: Mapping[str, Handler]) -> None:
+        """Answer requests of these kinds, too. A handler's `AppError` is answered with its code."""
+        self._handlers |= handlers
+
+    async def request(
+        self, process_id: UUID, kind: str, payload: dict[str, Any], *, timeout_s: float
+    ) -> dict[str, Any]:
+        """Send a request and return its answer.
+
+        Raises `ProcessGone` if no process with this id is connected to the relay now, `TimeoutError` if it
+        does not answer in time although this process receives its own messages, `EventLogUnavailable` if
+        that cannot be known, `RequestRefused`.
+        """
+        message = _Request(request_id=new_uuid(), sender=self._process_id, kind=kind, payload=payload)
+        # Sent to itself when the answer is late: tells a silent process from a relay that delivers nothing.
+        echo = _Answer(request_id=new_uuid())
+        with self._awaiting(message) as answered, self._awaiting(echo) as echoed:
+            deadline = asyncio.get_running_loop().time() + timeout_s
+            await self._send(process_id, message, deadline=deadline)
+            await asyncio.wait({answered}, timeout=timeout_s / 2)
+            if not answered.done():
+                await self._send(self._process_id, echo, deadline=deadline)
+                await asyncio.wait({answered}, timeout=deadline - asyncio.get_running_loop().time())
+            if not answered.done():
+                raise TimeoutError if echoed.done() else EventLogUnavailable
+            answer = answered.result()
+        if answer.payload is None:
+            raise RequestRefused(answer.refusal or AppError.code)
+        return answer.payload
+
+    async def aclose(self) -> None:
+        """Answer no more requests."""
+        self._relay.subscriptions.unsubscribe(_channel(self._process_id), self)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def on_subscribed(self) -> None:
+        """Answers can be received."""
+        self._subscribed.set()
+
+    def on_message(self, payload: bytes) -> None:
+        """Handle a request in a task of its own, or pass an answer to the request that waits for it."""
+        if len(payload) > MAX_MESSAGE_BYTES:
+            _refuse("size")
+            return
+        try:
+            message = _MESSAGES.validate_json(payload)
+        except ValidationError:
+            _refuse("format")
+            return
+        if isinstance(message, _Answer):
+            pending = self._pending.get(message.request_id)
+            # Otherwise its request has timed out.
+            if pending is not None and not pending.done():
+                pending.set_result(message)
+        elif len(self._tasks) >= MAX_HANDLERS:
+            _refuse("load")
+        else:
+            task = asyncio.create_task(self._handle(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    @contextmanager
+    def _awaiting(self, message: "_Request | _Answer") -> Iterator[asyncio.Future[_Answer]]:
+        """The answer with the id of this message."""
+        answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._pending[message.request_id] = answered
+        try:
+            yield answered
+        finally:
+            del self._pending[message.request_id]
+
+    async def _send(self, process_id: UUID, message: "_Request | _Answer", *, deadline: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                # Before that an answer could not be received.
+                await self._subscribed.wait()
+                receivers = await self._publish(process_id, message)
+        except TimeoutError:
+            raise EventLogUnavailable from None
+        if not receivers:
+            raise ProcessGone if isinstance(message, _Request) else EventLogUnavailable
+
+    async def _handle(self, request: _Request) -> None:
+        try:
+            answer = await self._answer(request)
+            await self._publish(request.sender, answer)
+        except EventLogUnavailable as error:
+            log.warning("process_channel.answer_lost", reason=error.detail)
+
+    async def _answer(self, request: _Request) -> _Answer:
+        if (handler := self._handlers.get(request.kind)) is None:
+            return _Answer(request_id=request.request_id, refusal="unknown_request")
+        try:
+            payload = to_jsonable_python(await handler(request.payload))
+            return _Answer(request_id=request.request_id, payload=payload)
+        except AppError as error:
+            return _Answer(request_id=request.request_id, refusal=error.code)
+        except Exception:
+            # The text may quote contents; the sender gets a code only.
+            log.exception("process_channel.handler_failed", kind=request.kind)
+            return _Answer(request_id=request.request_id, refusal=AppError.code)
+
+    async def _publish(self, process_id: UUID, message: "_Request | _Answer") -> int:
+        text = json.dumps(message.model_dump(mode="json", by_alias=True))
+        return await self._relay.connection.publish(_channel(process_id), text.encode())
+
+
+def _channel(process_id: UUID) -> str:
+    return f"runtally:process:{process_id}"
+
+
+def _refuse(reason: str) -> None:
+    log.warning("process_channel.message_refused", reason=reason)
+
+
+async def _answer_ping(_payload: dict[str, Any]) -> dict[str, Any]:
+    return {}
