@@ -51,6 +51,7 @@ class RelayedEventLog:
         """Runs that a later attempt writes."""
         self._feeds = RunFeeds(relay.connection, relay.subscriptions)
         self._flusher = Flusher(relay.connection, self, check_s=relay.check_s)
+        relay.subscriptions.on_connect(self._flusher.check_all)
         self._closed = False
         self._tasks = [
             asyncio.create_task(forever(self._flusher.step, 0, name="event log, writing")),

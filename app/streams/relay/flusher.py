@@ -92,9 +92,16 @@ class Flusher:
     async def drain(self) -> None:
         """Send everything that is left; gives up when the relay is unavailable."""
         # Of a round trip that was cancelled nobody knows what has arrived.
-        self._check_all()
+        self.check_all()
         while self._ready and await self._send():
             pass
+
+    def check_all(self) -> None:
+        """Compare every run with the relay, also those with nothing new."""
+        for written in list(self._runs.values()):
+            self._ready.setdefault(written.run, written)
+            self._keep_or_drop(written)
+        self._wake.set()
 
     async def _wait(self) -> None:
         self._wake.clear()
@@ -115,7 +122,7 @@ class Flusher:
             self._relay.outage.begin("events", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
             # Nobody knows what has arrived, and what the relay has kept.
-            self._check_all()
+            self.check_all()
             return False
         self._relay.outage.end("events")
         self._pause_s = 0.0
@@ -144,7 +151,7 @@ class Flusher:
         if epoch != self._epoch:
             is_first, self._epoch = self._epoch is None, epoch
             if not is_first:
-                self._check_all()
+                self.check_all()
                 self._listener.on_new_epoch()
         return [
             Refusal(index, bool(is_fenced), last, bool(is_own))
@@ -186,12 +193,6 @@ class Flusher:
         elif written.buffer.after(written.relayed, 1) or written.deleted_at is not None:
             # At the end of the line: a long run must not hold up the others.
             self._ready[written.run] = written
-
-    def _check_all(self) -> None:
-        """Compare every run with the relay, also those with nothing new."""
-        for written in list(self._runs.values()):
-            self._ready.setdefault(written.run, written)
-            self._keep_or_drop(written)
 
 
 def _up_to(entries: Sequence[LogEntry], position: int) -> list[LogEntry]:

@@ -164,19 +164,21 @@ class RunFeed:
         if batch.first != self._last + 1:
             # Readers before the gap read the relay.
             self._forget_up_to(batch.first - 1)
+        self._is_over = batch.is_end
+        if not batch.lines:
+            # A marker: nothing to read at its position.
+            return
         entries = batch.entries(after=self._last)
         self._entries += entries
         self._last = batch.last
         self._sizes.append((len(entries), len(payload)))
         while len(self._entries) > BATCH or sum(size for _, size in self._sizes) > _MAX_BYTES:
             self._forget_oldest()
-        self._is_over = batch.is_end
 
     def _forget_oldest(self) -> None:
         count, _ = self._sizes.popleft()
-        if count:
-            self._start = self._entries[count - 1].position
-            del self._entries[:count]
+        self._start = self._entries[count - 1].position
+        del self._entries[:count]
 
     def _forget_up_to(self, position: int) -> None:
         self._entries.clear()
