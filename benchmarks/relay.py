@@ -1,7 +1,7 @@
 """The event log between two processes: throughput, delay, CPU time, idle readers.
 
-One process writes runs, another one follows them, by way of a Valkey server; a delay is the time from `append`
-to the batch that a reader gets. Prints numbers and goals; timing is never a test.
+One process writes runs, another one follows them, by way of a Valkey server; a delay is the time from
+`append` to the batch that a reader gets. Prints numbers and goals; timing is never a test.
 
     .venv/bin/python -m benchmarks.relay
     .venv/bin/python -m benchmarks.relay --runs 200 --idle 20000
@@ -9,11 +9,10 @@ to the batch that a reader gets. Prints numbers and goals; timing is never a tes
 
 import argparse
 import asyncio
-import contextlib
 import multiprocessing
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -29,6 +28,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.requests import FinalUsage
 from app.streams.relay.server import Relay
 from app.streams.relayed import RelayedEventLog
+from benchmarks.goals import Goal
 from benchmarks.markdown import table
 
 ACCOUNT = AccountId(UUID(int=1))
@@ -123,7 +123,9 @@ async def _read(url: str, load: Load, pipe: Connection) -> None:
         ]
         await asyncio.sleep(WARM_UP_S + load.idle / 5000)
         memory = psutil.Process().memory_info().rss - memory
-        readers = [asyncio.create_task(_follow(log, _key(load, number), delays)) for number in range(load.runs)]
+        readers = [
+            asyncio.create_task(_follow(log, _key(load, number), delays)) for number in range(load.runs)
+        ]
         await asyncio.sleep(WARM_UP_S)
         pipe.send(None)
         before, started = time.process_time(), time.monotonic()
@@ -181,7 +183,7 @@ def _row(found: Measured) -> tuple[str, ...]:
         f"{found.rate:,.0f}",
         *(f"{found.delay_ms(share):.2f}" for share in (0.5, 0.95, 0.99)),
         f"{found.cpu_us:.0f}",
-        f"{per_reader:.1f}" if found.load.idle else "–",
+        f"{per_reader:.1f}" if found.load.idle else "-",
     )
 
 
@@ -191,25 +193,22 @@ def main(runs: int, idle: int) -> None:
     moderate = Load("moderate", 50, 100, 0.1)
     many = Load("busy", 200, 100, 0.05)
     beside_idle = Load("beside idle readers", 50, 100, 0.1, idle)
-    with tempfile.TemporaryDirectory(prefix="relay-bench-") as name:
-        server = ValkeyServer(data_dir=Path(name))
-        with server:
-            found = [measure(server.connection_url, load) for load in (saturated, moderate, many, beside_idle)]
+    loads = (saturated, moderate, many, beside_idle)
+    with (
+        tempfile.TemporaryDirectory(prefix="relay-bench-") as name,
+        ValkeyServer(data_dir=Path(name)) as server,
+    ):
+        fast, calm, busy, crowded = found = [measure(server.connection_url, load) for load in loads]
     head = ("load", "events", "events/s", "p50 ms", "p95 ms", "p99 ms", "µs CPU", "KiB per idle reader")
     print(table(head, [_row(each) for each in found]))
-    fast, calm, busy, crowded = found
     goals = [
-        ("events per second to a reader elsewhere", fast.rate, "≥", 9000.0, fast.rate >= 9000),
-        ("delay at moderate load, p50 ms", calm.delay_ms(0.5), "≤", 2.0, calm.delay_ms(0.5) <= 2),
-        ("CPU time per event at full speed, µs", fast.cpu_us, "≤", 150.0, fast.cpu_us <= 150),
-        ("CPU time per event, busy, µs", busy.cpu_us, "≤", 150.0, busy.cpu_us <= 150),
-        (f"delay beside {idle} idle readers, p99 ms", crowded.delay_ms(0.99), "≤", 20.0, crowded.delay_ms(0.99) <= 20),
+        Goal("events per second to a reader elsewhere", fast.rate, 9000, at_least=True),
+        Goal("delay at moderate load, p50 ms", calm.delay_ms(0.5), 2),
+        Goal("CPU time per event at full speed, µs", fast.cpu_us, 150),
+        Goal("CPU time per event, busy, µs", busy.cpu_us, 150),
+        Goal(f"delay beside {idle} idle readers, p99 ms", crowded.delay_ms(0.99), 20),
     ]
-    rows = [
-        (what, f"{value:,.2f}", f"{sign} {bound:g}", "yes" if met else "no")
-        for what, value, sign, bound, met in goals
-    ]
-    print(table(("goal", "measured", "wanted", "met"), rows))
+    print(table(("goal", "measured", "wanted", "met"), [goal.row() for goal in goals]))
 
 
 if __name__ == "__main__":

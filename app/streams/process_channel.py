@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import structlog
-from pydantic import Field, TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
+from pydantic import Field, TypeAdapter
 
 from app.errors import AppError, Gone
 from app.ids import new_uuid
@@ -127,8 +126,9 @@ class ProcessChannel:
             _refuse("size")
             return
         try:
-            message = _MESSAGES.validate_json(payload)
-        except ValidationError:
+            # Not `validate_json`: it refuses half surrogate pairs, which text may contain.
+            message = _MESSAGES.validate_python(json.loads(payload))
+        except (ValueError, RecursionError):
             _refuse("format")
             return
         if isinstance(message, _Answer):
@@ -158,35 +158,42 @@ class ProcessChannel:
             async with asyncio.timeout_at(deadline):
                 # Before that an answer could not be received.
                 await self._subscribed.wait()
-                receivers = await self._publish(process_id, message)
+                receivers = await self._relay.connection.publish(_channel(process_id), _encode(message))
         except TimeoutError:
             raise EventLogUnavailable from None
         if not receivers:
             raise ProcessGone if isinstance(message, _Request) else EventLogUnavailable
 
     async def _handle(self, request: _Request) -> None:
+        answer = await self._answer(request)
         try:
-            answer = await self._answer(request)
-            await self._publish(request.sender, answer)
+            await self._relay.connection.publish(_channel(request.sender), answer)
         except EventLogUnavailable as error:
             log.warning("process_channel.answer_lost", reason=error.detail)
 
-    async def _answer(self, request: _Request) -> _Answer:
-        if (handler := self._handlers.get(request.kind)) is None:
-            return _Answer(request_id=request.request_id, refusal="unknown_request")
+    async def _answer(self, request: _Request) -> bytes:
+        refusal = "unknown_request"
         try:
-            payload = to_jsonable_python(await handler(request.payload))
-            return _Answer(request_id=request.request_id, payload=payload)
+            if (handler := self._handlers.get(request.kind)) is not None:
+                payload = await handler(request.payload)
+                return _encode(_Answer(request_id=request.request_id, payload=payload))
         except AppError as error:
-            return _Answer(request_id=request.request_id, refusal=error.code)
+            refusal = error.code
         except Exception:
-            # The text may quote contents; the sender gets a code only.
+            # Its text may quote contents; the sender gets a code only.
             log.exception("process_channel.handler_failed", kind=request.kind)
-            return _Answer(request_id=request.request_id, refusal=AppError.code)
+            refusal = AppError.code
+        return _encode(_Answer(request_id=request.request_id, refusal=refusal))
 
-    async def _publish(self, process_id: UUID, message: "_Request | _Answer") -> int:
-        text = json.dumps(message.model_dump(mode="json", by_alias=True))
-        return await self._relay.connection.publish(_channel(process_id), text.encode())
+
+def _encode(message: _Request | _Answer) -> bytes:
+    return json.dumps(message.model_dump(by_alias=True), default=_uuid_as_text).encode()
+
+
+def _uuid_as_text(value: object) -> str:
+    if not isinstance(value, UUID):
+        raise TypeError(type(value))
+    return str(value)
 
 
 def _channel(process_id: UUID) -> str:

