@@ -36,9 +36,9 @@ GRAPH = "claude_agents:assistant"
 REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
 
-async def a_run_elsewhere(database: Database) -> RunKey:
+async def a_run_elsewhere(database: Database, run_id: str = "run-1") -> RunKey:
     key = await an_account(database)
-    run = RunKey(key.account_id, RunId("run-1"))
+    run = RunKey(key.account_id, RunId(run_id))
     new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
     async with database.transaction() as tx:
         await insert_run(tx, new)
