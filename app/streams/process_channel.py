@@ -93,7 +93,8 @@ class ProcessChannel:
         that cannot be known, `RequestRefused`.
         """
         message = _Request(request_id=new_uuid(), sender=self._process_id, kind=kind, payload=payload)
-        # Sent to itself when the answer is late: tells a silent process from a relay that delivers nothing.
+        # Sent to this process when the answer is late: distinguishes a silent process from a relay that
+        # delivers nothing.
         echo = _Answer(request_id=new_uuid())
         with self._awaiting(message) as answered, self._awaiting(echo) as echoed:
             deadline = asyncio.get_running_loop().time() + timeout_s

@@ -70,7 +70,7 @@ async def test_a_process_answers_requests_and_pings(redis_url: str) -> None:
         assert answers == [{"again": payload} for payload in payloads]
 
 
-async def test_a_process_asks_itself(redis_url: str) -> None:
+async def test_a_process_answers_itself(redis_url: str) -> None:
     async with a_channel(redis_url) as (own_id, own):
         await until_connected(own, own_id)
 
@@ -143,8 +143,21 @@ async def test_malformed_messages_are_ignored(redis_url: str) -> None:
         Redis.from_url(redis_url) as client,
     ):
         await until_connected(here, there_id)
-        unasked = {"type": "answer", "requestId": str(new_uuid()), "payload": {}, "refusal": None}
-        messages = [b"", b"\xff", b"{}", b"[" * 50_000, b"7", json.dumps(unasked), b'{"type":"request"}']
+        late: dict[str, Any] = {
+            "type": "answer",
+            "requestId": str(new_uuid()),
+            "payload": {},
+            "refusal": None,
+        }
+        messages: list[bytes | str] = [
+            b"",
+            b"\xff",
+            b"{}",
+            b"[" * 50_000,
+            b"7",
+            json.dumps(late),
+            b'{"type":"request"}',
+        ]
         for process_id in (here_id, there_id):
             for message in [*messages, "x" * (2**22 + 1)]:
                 assert await client.publish(f"runtally:process:{process_id}", message) == 1

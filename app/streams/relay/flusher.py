@@ -91,7 +91,7 @@ class Flusher:
 
     async def drain(self) -> None:
         """Send everything that is left; gives up when the relay is unavailable."""
-        # Of a round trip that was cancelled nobody knows what has arrived.
+        # What has arrived of a round trip that was cancelled is unknown.
         self.check_all()
         while self._ready and await self._send():
             pass
@@ -121,7 +121,7 @@ class Flusher:
         except Unavailable as error:
             self._relay.outage.begin("events", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
-            # Nobody knows what has arrived, and what the relay has kept.
+            # What has arrived, and what the relay has kept, is unknown.
             self.check_all()
             return False
         self._relay.outage.end("events")

@@ -51,7 +51,7 @@ class Subscriptions:
         """The channels to subscribe, or to unsubscribe where there is no subscriber any more."""
         self._on_connect: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._pause_s = 0.0
 
     def subscribe(self, channel: str, subscriber: Subscriber) -> None:
@@ -76,7 +76,7 @@ class Subscriptions:
         try:
             async with asyncio.timeout(self._timeout_s):
                 await connection.connect()  # type: ignore[no-untyped-call]
-            self._heard_at = asyncio.get_running_loop().time()
+            self._received_at = asyncio.get_running_loop().time()
             self._unsent = dict.fromkeys(self._subscribers)
             for callback in self._on_connect:
                 callback()
@@ -92,7 +92,7 @@ class Subscriptions:
         loop = asyncio.get_running_loop()
         while True:
             response: Any = await connection.read_response()
-            self._heard_at = loop.time()
+            self._received_at = loop.time()
             match response:
                 case [b"message", channel, payload]:
                     if subscriber := self._subscribers.get(channel):
@@ -112,7 +112,7 @@ class Subscriptions:
             while self._unsent:
                 await self._send_some(connection)
             self._wake.clear()
-            silent_s = loop.time() - self._heard_at
+            silent_s = loop.time() - self._received_at
             if silent_s >= self._check_s + self._timeout_s:
                 raise RelayDisconnected
             if silent_s >= self._check_s:
