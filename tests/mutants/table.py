@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "two events of a run are appended at once",
         "app/runs/events/publisher.py",
-        "async with self._publish_lock:",
-        "if True:",
+        "async with self._publish_lock:\n            await self._resume()\n            position",
+        "if True:\n            await self._resume()\n            position",
     ),
     Mutant(
         "the deadline does not end the CLI",

@@ -34,14 +34,14 @@ class Outage:
         """Whether any part is failing."""
         return bool(self._failing)
 
-    def begin(self, part: str, error: Exception) -> None:
+    def failed(self, part: str, error: Exception) -> None:
         """This part of the work fails now."""
         if not self._failing:
             # The error's text may quote the address or an event.
             log.warning("event_log.unavailable", reason=type(error.__cause__ or error).__name__)
         self._failing.add(part)
 
-    def end(self, part: str) -> None:
+    def succeeded(self, part: str) -> None:
         """This part succeeds."""
         if part in self._failing:
             self._failing.remove(part)

@@ -74,10 +74,10 @@ class RunFeeds:
         try:
             parts = await read_streams(self._relay, [(feed.run, position) for feed, position in wanted])
         except Unavailable as error:
-            self._relay.outage.begin("readers", error)
+            self._relay.outage.failed("readers", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
             return
-        self._relay.outage.end("readers")
+        self._relay.outage.succeeded("readers")
         self._pause_s = 0.0
         for key, part in zip(wanted, parts, strict=True):
             # The readers of feeds that were closed meanwhile have their answer.

@@ -119,12 +119,12 @@ class Flusher:
             for refusal in refusals:
                 await self._reconcile(sent[refusal.which][0], refusal)
         except Unavailable as error:
-            self._relay.outage.begin("events", error)
+            self._relay.outage.failed("events", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
             # What has arrived, and what the relay has kept, is unknown.
             self.check_all()
             return False
-        self._relay.outage.end("events")
+        self._relay.outage.succeeded("events")
         self._pause_s = 0.0
         refused = {refusal.which for refusal in refusals}
         for index, (written, batch) in enumerate(sent):

@@ -83,7 +83,7 @@ class Subscriptions:
             await first_of(self._read(connection), self._send(connection))
         except (RedisError, OSError) as error:
             # `TimeoutError` is an `OSError`.
-            self._outage.begin("subscriptions", error)
+            self._outage.failed("subscriptions", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
         finally:
             await connection.disconnect(nowait=True)
@@ -98,13 +98,13 @@ class Subscriptions:
                     if subscriber := self._subscribers.get(channel):
                         subscriber.on_message(payload)
                 case [b"subscribe", channel, _]:
-                    self._outage.end("subscriptions")
+                    self._outage.succeeded("subscriptions")
                     self._pause_s = 0.0
                     if subscriber := self._subscribers.get(channel):
                         subscriber.on_subscribed()
                 case _:
                     # A ping's answer, or a channel that was unsubscribed.
-                    self._outage.end("subscriptions")
+                    self._outage.succeeded("subscriptions")
 
     async def _send(self, connection: AbstractConnection) -> NoReturn:
         loop = asyncio.get_running_loop()
