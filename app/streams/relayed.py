@@ -17,7 +17,7 @@ from app.ids import RunKey
 from app.streams.port import LogEntry
 from app.streams.relay.connection import EventLogUnavailable
 from app.streams.relay.feeds import RunFeeds
-from app.streams.relay.flusher import Flusher
+from app.streams.relay.flusher import CLAIMS_CHANNEL, Flusher
 from app.streams.relay.run_feed import RunFeed
 from app.streams.relay.server import Relay
 from app.streams.relay.stream_reader import read_whole_stream
@@ -52,6 +52,7 @@ class RelayedEventLog:
         self._feeds = RunFeeds(relay.connection, relay.subscriptions)
         self._flusher = Flusher(relay.connection, self, check_s=relay.check_s)
         relay.subscriptions.on_connect(self._flusher.check_all)
+        relay.subscriptions.subscribe(CLAIMS_CHANNEL, self._flusher)
         self._closed = False
         self._tasks = [
             asyncio.create_task(forever(self._flusher.step, 0, name="event log, writing")),
@@ -77,23 +78,26 @@ class RelayedEventLog:
     async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:
         """See the port. Without the relay the events of earlier attempts are added when it is back."""
         self._require_open()
+        if run in self._deleted:
+            raise WriterFenced
         if (written := self._written.get(run)) is None:
-            if run in self._deleted:
-                raise WriterFenced
-            written = WrittenRun(run, attempt, RunBuffer(after=after), base=after)
-            try:
-                async with asyncio.timeout(_RESUME_S):
-                    await self._claim(written)
-            except WriterFenced:
-                _remember(self._fenced, run)
-                raise
-            except (TimeoutError, EventLogUnavailable):
-                log.warning("event_log.resumed_alone", run_id=run.run_id, attempt=attempt)
-            self._fenced.pop(run, None)
-            self._start_writing(written)
-        elif attempt > written.attempt:
-            written.attempt = attempt
-            written.buffer.last = written.base = max(written.buffer.last, after)
+            written = WrittenRun(run, attempt, RunBuffer())
+        elif attempt <= written.attempt:
+            return
+        # This process may have written an earlier attempt, and not know yet that others have followed.
+        written.attempt = attempt
+        written.base = written.buffer.last = max(written.buffer.last, after)
+        try:
+            async with asyncio.timeout(_RESUME_S):
+                await self._claim(written)
+        except WriterFenced:
+            written.is_fenced = True
+            self.on_fenced(written)
+            raise
+        except (TimeoutError, EventLogUnavailable):
+            log.warning("event_log.resumed_alone", run_id=run.run_id, attempt=attempt)
+        self._fenced.pop(run, None)
+        self._start_writing(written)
         self._flusher.flush(written)
 
     async def follow(
@@ -167,6 +171,7 @@ class RelayedEventLog:
         """Stop writing a run that a later attempt writes; its readers follow that."""
         if self._written.get(written.run) is written:
             del self._written[written.run]
+        if written.deleted_at is None:
             _remember(self._fenced, written.run)
         written.buffer.end()
 
@@ -185,6 +190,9 @@ class RelayedEventLog:
             written.relayed = held = part.last
             written.base = max(written.base, held)
             written.buffer.last = written.base
+            if written.buffer.after(held, 1):
+                # The relay has lost events that an earlier attempt wrote here: the flusher sends them.
+                return
             refusal = await self._flusher.claim(written)
             if refusal is None:
                 return

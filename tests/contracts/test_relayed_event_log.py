@@ -85,6 +85,26 @@ async def test_a_later_attempt_fences_the_earlier_writer(redis_url: str) -> None
         assert await read_all(slow, run) == list(await slow.read(run)) == expected
 
 
+async def test_a_run_comes_back_to_a_process_that_has_written_it_before(redis_url: str) -> None:
+    run = a_run()
+    words = [a_word(str(number)) for number in range(4)]
+    async with two_processes(redis_url) as (here, there):
+        local, remote = Reading(here, run), Reading(there, run)
+        expected = []
+        for attempt, (log, other) in enumerate([(here, there), (there, here)] * 2):
+            if attempt:
+                await log.resume(run, attempt=attempt, after=attempt * AFTER)
+            position = await log.append(run, words[attempt])
+            expected.append(LogEntry(position, words[attempt]))
+            await until_relayed(other, run, position)
+        # A repetition changes nothing.
+        await there.resume(run, attempt=3, after=3 * AFTER)
+        expected.append(LogEntry(await there.append(run, DONE), DONE))
+        assert expected[-1].position == 3 * AFTER + 2
+        assert await local.end() == await remote.end() == expected
+        assert await until_relayed(here, run, 3 * AFTER + 2) == expected
+
+
 async def test_a_run_that_has_ended_or_was_resumed_later_cannot_be_resumed(redis_url: str) -> None:
     ended, resumed = a_run(), a_run()
     async with two_processes(redis_url) as (here, there):

@@ -9,12 +9,14 @@ import structlog
 
 from app.background import LONGEST_BACKOFF_S
 from app.errors import Unavailable
-from app.ids import RunKey
 from app.streams.port import LogEntry
 from app.streams.relay.batch import EventBatch
 from app.streams.relay.connection import RelayConnection
-from app.streams.relay.stream_reader import read_whole_stream, stream_name
+from app.streams.relay.stream_reader import read_whole_stream
 from app.streams.relay.written_run import GRACE_S, LIFETIME_S, WrittenRun
+
+CLAIMS_CHANNEL = "runtally:claims"
+"""The runs that are resumed, by the names of their streams: their earlier writers learn it at once."""
 
 _RUNS_PER_FLUSH = 256
 _EVENTS_PER_FLUSH = 2000
@@ -58,8 +60,8 @@ class Flusher:
         self._listener = listener
         self._check_s = check_s
         self._writer = uuid4().hex
-        self._runs: dict[RunKey, WrittenRun] = {}
-        self._ready: dict[RunKey, WrittenRun] = {}
+        self._runs: dict[str, WrittenRun] = {}
+        self._ready: dict[str, WrittenRun] = {}
         self._wake = asyncio.Event()
         self._epoch: bytes | None = None
         self._pause_s = 0.0
@@ -70,7 +72,7 @@ class Flusher:
 
     def flush(self, written: WrittenRun) -> None:
         """Send what is new of this run as soon as possible."""
-        self._runs[written.run] = self._ready[written.run] = written
+        self._runs[written.stream] = self._ready[written.stream] = written
         self._wake.set()
 
     async def claim(self, written: WrittenRun) -> Refusal | None:
@@ -79,7 +81,17 @@ class Flusher:
         if refusals := await self._append([(written, marker)]):
             return refusals[0]
         written.relayed = written.base
+        await self._announce(written)
         return None
+
+    def on_subscribed(self) -> None:
+        """Nothing to do: each connection compares all runs."""
+
+    def on_message(self, payload: bytes) -> None:
+        """A run was resumed: compare it with the relay, if it is written here."""
+        if written := self._runs.get(payload.decode(errors="replace")):
+            self._ready[written.stream] = written
+            self._wake.set()
 
     async def step(self) -> None:
         """One round trip, when there is something to send or the epoch is to be compared."""
@@ -99,9 +111,12 @@ class Flusher:
     def check_all(self) -> None:
         """Compare every run with the relay, also those with nothing new."""
         for written in list(self._runs.values()):
-            self._ready.setdefault(written.run, written)
+            self._ready.setdefault(written.stream, written)
             self._keep_or_drop(written)
         self._wake.set()
+
+    async def _announce(self, written: WrittenRun) -> None:
+        await self._relay.publish(CLAIMS_CHANNEL, written.stream.encode())
 
     async def _wait(self) -> None:
         self._wake.clear()
@@ -137,7 +152,7 @@ class Flusher:
         keys = [_EPOCH_KEY]
         values: list[str | bytes | int] = [uuid4().hex]
         for written, batch in sent:
-            keys.append(stream_name(written.run))
+            keys.append(written.stream)
             is_marker = batch is not None and batch.is_end and not batch.lines
             values += (
                 written.relayed,
@@ -168,6 +183,7 @@ class Flusher:
         if not refusal.is_own and refusal.last:
             earlier = await read_whole_stream(self._relay, written.run)
             written.buffer.insert_earlier(_up_to(earlier.entries, written.base))
+            await self._announce(written)
         # Everything after it is sent again, as far as it was lost; readers drop what they know.
         written.relayed = refusal.last
 
@@ -187,12 +203,12 @@ class Flusher:
 
     def _keep_or_drop(self, written: WrittenRun) -> None:
         if written.is_complete:
-            if self._runs.get(written.run) is written:
-                del self._runs[written.run]
-            self._ready.pop(written.run, None)
+            if self._runs.get(written.stream) is written:
+                del self._runs[written.stream]
+            self._ready.pop(written.stream, None)
         elif written.buffer.after(written.relayed, 1) or written.deleted_at is not None:
             # At the end of the line: a long run must not hold up the others.
-            self._ready[written.run] = written
+            self._ready[written.stream] = written
 
 
 def _up_to(entries: Sequence[LogEntry], position: int) -> list[LogEntry]:

@@ -1,12 +1,13 @@
 """WrittenRun: a run that this process writes, and how much of it the relay has."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.events import Done
 from app.ids import RunKey
 from app.streams.event_json import to_json
 from app.streams.relay.batch import EventBatch
+from app.streams.relay.stream_reader import stream_name
 from app.streams.run_buffer import RunBuffer
 
 LIFETIME_S = 24 * 3600
@@ -31,6 +32,10 @@ class WrittenRun:
     """The last position that the relay's stream is believed to have."""
     deleted_at: float | None = None
     is_fenced: bool = False
+    stream: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stream = stream_name(self.run)
 
     def next_batch(self) -> EventBatch | None:
         """What the relay lacks, up to a bounded size; None if it lacks nothing."""
