@@ -6,7 +6,9 @@ from contextlib import aclosing
 import pytest
 from redis.asyncio import Redis
 
+from app.streams.event_json import to_json
 from app.streams.port import LogEntry
+from app.streams.relay.batch import EventBatch
 from app.streams.relay.stream_reader import stream_name
 from app.streams.relay.written_run import GRACE_S, LIFETIME_S
 from app.streams.relayed import WriterFenced
@@ -187,6 +189,20 @@ async def test_the_relay_drops_runs_of_a_crash_and_deleted_runs(redis_url: str) 
         async with asyncio.timeout(5):
             while not 0 < await client.ttl(stream_name(run)) <= GRACE_S:
                 await asyncio.sleep(0.01)
+
+
+async def test_a_message_that_was_lost_is_read_from_the_stream(redis_url: str) -> None:
+    run, events = a_run(), some_events(3)
+    async with two_processes(redis_url) as (_, there), Redis.from_url(redis_url) as client:
+        reader = Reading(there, run)
+        for position, event in enumerate(events, 1):
+            batch = EventBatch(position, (to_json(event).encode(),), is_end=event is DONE)
+            await client.xadd(stream_name(run), {"w": "x", "p": batch.encode()}, id=f"{position}-0")
+            if position != 2:
+                await client.publish(stream_name(run), batch.encode())
+            if position == 1:
+                await reader.until(1)
+        assert await reader.end() == with_positions(events)
 
 
 async def test_malformed_messages_and_entries_are_ignored(redis_url: str) -> None:

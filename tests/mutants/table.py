@@ -6,6 +6,7 @@ from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
+from tests.mutants.relay import RELAY
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
@@ -22,6 +23,7 @@ MUTANTS = (
     *GATEWAY,
     *RECEIPTS,
     *RECONCILIATION,
+    *RELAY,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "the end of a run is not fenced by its attempt",
