@@ -2,11 +2,11 @@
 
 from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
+from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
-from tests.mutants.relay import RELAY
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
@@ -20,10 +20,10 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 MUTANTS = (
     *ACCEPTANCE,
     *CHAIN,
+    *EVENT_LOG,
     *GATEWAY,
     *RECEIPTS,
     *RECONCILIATION,
-    *RELAY,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "the end of a run is not fenced by its attempt",
@@ -159,12 +159,6 @@ MUTANTS = (
         "app/webhooks/addresses.py",
         "if not address.is_global or any(address in network for network in _SPECIAL_PURPOSE):",
         "if False:",
-    ),
-    Mutant(
-        "a reader gets entries twice",
-        "app/streams/run_buffer.py",
-        "position = batch[-1].position",
-        "position = batch[0].position",
     ),
     Mutant(
         "what follows a later delta of usage is lost",

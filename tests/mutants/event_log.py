@@ -1,11 +1,17 @@
-"""Faults of the event log that several processes share."""
+"""Faults of the event logs."""
 
 from tests.mutants.mutant import Mutant
 
 RELAYED = ("tests/contracts/test_relayed_event_log.py", "tests/contracts/test_relay_outages.py")
 """Fast tests that need Valkey."""
 
-RELAY = (
+EVENT_LOG = (
+    Mutant(
+        "a reader gets entries twice",
+        "app/streams/run_buffer.py",
+        "position = batch[-1].position",
+        "position = batch[0].position",
+    ),
     Mutant(
         "an earlier attempt writes to the relay after a later one",
         "app/streams/relay/scripts.py",
