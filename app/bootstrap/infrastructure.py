@@ -1,8 +1,10 @@
 """Opens what the services of runs depend on: storage, billing, executors."""
 
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import anyio
@@ -19,8 +21,9 @@ from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker
 from app.bootstrap.catalogs import open_planner
 from app.bootstrap.clock import open_clock, open_lease, watch_clock
+from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
-from app.bootstrap.storage import open_database, open_journal, open_log, open_sealer
+from app.bootstrap.storage import open_database, open_journal, open_sealer
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.conversations.message_store import MessageStore
@@ -36,7 +39,11 @@ from app.server.memory import MemoryCeiling
 from app.settings import Settings
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
+from app.streams.process_channel import ProcessChannel
 from app.workspaces.service import Workspaces
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
+"""Goes on until it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,8 @@ class Infrastructure:
     lease: Lease
     database: Database
     log: EventLog
+    channel: ProcessChannel | None
+    """To the other processes; None if there can be none."""
     receipts: ReceiptQueue
     delivery: ReceiptDelivery
     ledger: CreditLedger
@@ -73,7 +82,7 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
     await database.require_current_schema()
     chain = open_sealer(settings, database)
     journal = open_journal(settings, process_id)
-    receipts, delivery, open_messages = _open_receipts(database, journal, planner.prices, stack=stack)
+    receipts, delivery, writing = _open_receipts(database, journal, planner.prices, stack=stack)
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
@@ -99,11 +108,8 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
             clock=clock,
         )
     )
-    event_log = await open_log(settings, stack)
-    tasks = await _open_tasks(stack)
-    watch = partial(watch_clock, clock, database)
-    for work in (delivery.work, delivery.keep_synced, open_messages.work, chain.work, watch):
-        tasks.start_soon(work)
+    event_log, channel = await open_shared_log(settings, process_id, stack)
+    tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,
@@ -111,6 +117,7 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
         lease=lease,
         database=database,
         log=event_log,
+        channel=channel,
         receipts=receipts,
         delivery=delivery,
         ledger=ledger,
@@ -123,14 +130,16 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
         agent=agent,
         memory=_open_memory(settings, tasks),
         offload=Offload(),
-        storage=_open_storage(settings, database),
+        storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
         tasks=tasks,
     )
 
 
-async def _open_tasks(stack: AsyncExitStack) -> TaskGroup:
+async def _open_tasks(stack: AsyncExitStack, *works: Work) -> TaskGroup:
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
+    for work in works:
+        tasks.start_soon(work)
     return tasks
 
 
@@ -140,17 +149,12 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
     return memory
 
 
-def _open_storage(settings: Settings, database: Database) -> StorageQuota:
-    most = settings.max_storage_mb_per_account
-    return StorageQuota(database, most * 2**20 if most else None)
-
-
 def _open_receipts(
     database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
-) -> tuple[ReceiptQueue, ReceiptDelivery, OpenMessageDelivery]:
+) -> tuple[ReceiptQueue, ReceiptDelivery, Sequence[Work]]:
     stack.callback(journal.close)
     queue = ReceiptQueue(journal, prices)
     delivery, open_messages = ReceiptDelivery(database, queue), OpenMessageDelivery(database, queue)
     stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)
-    return queue, delivery, open_messages
+    return queue, delivery, (delivery.work, delivery.keep_synced, open_messages.work)

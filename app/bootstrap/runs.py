@@ -4,6 +4,7 @@ from contextlib import AsyncExitStack
 
 from app.auth.accounts import Accounts
 from app.bootstrap.catalogs import message_limits
+from app.bootstrap.event_log import open_reader
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.messages import open_history
 from app.executors.aggregator import ExecutorAggregator
@@ -11,7 +12,7 @@ from app.runs.acceptance import RunAcceptance
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatcher import Capacity, RunDispatcher
-from app.runs.events.reader import RunEventReader
+from app.runs.recovery.peers import ProcessPeers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunService
@@ -58,7 +59,7 @@ async def open_runs(
         acceptance=_open_acceptance(infra, conversations, codec=codec, accounts=accounts),
         dispatcher=dispatcher,
         supervisor=supervisor,
-        reader=RunEventReader(database, log_, is_active=supervisor.is_active),
+        reader=open_reader(database, log_, supervisor, tasks=infra.tasks),
         commands=commands,
         conversations=conversations,
         receipts=infra.receipts,
@@ -106,6 +107,7 @@ async def _start_recovery(
         codec=codec,
         lease=infra.lease,
         process_id=infra.process_id,
+        peers=None if infra.channel is None else ProcessPeers(infra.channel, infra.lease),
     )
     if infra.settings.database_url is None:
         # There is no other process: every unfinished run has lost its process.

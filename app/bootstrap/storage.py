@@ -13,9 +13,6 @@ from app.billing.receipts.journal import Journal
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.settings import Settings
-from app.streams.memory import MemoryEventLog
-from app.streams.port import EventLog
-from app.streams.redis_streams import RedisEventLog
 
 
 def open_database(settings: Settings, process_id: UUID) -> AbstractAsyncContextManager[Database]:
@@ -65,13 +62,3 @@ def open_sealer(settings: Settings, database: Database) -> ChainSealer:
 def open_witness(settings: Settings) -> HeadWitness:
     """What servers with this data directory remember of the chains."""
     return HeadWitness(settings.data_dir.absolute() / "chain-heads.json")
-
-
-async def open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
-    """The event log, after a successful ping."""
-    event_log: EventLog = (
-        MemoryEventLog() if settings.redis_url is None else RedisEventLog(settings.redis_url)
-    )
-    stack.push_async_callback(event_log.aclose)
-    await event_log.ping()
-    return event_log

@@ -5,7 +5,8 @@ from contextlib import AsyncExitStack
 
 from app.billing.reconciliation.calls.counter import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
-from app.bootstrap.storage import attach_database, open_log
+from app.bootstrap.event_log import open_log, open_relay
+from app.bootstrap.storage import attach_database
 from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
@@ -92,7 +93,7 @@ class _Examination:
         return [await check_chain(self._settings, self._database)]
 
     async def event_log(self) -> list[Check]:
-        await open_log(self._settings, self._stack)
+        await open_log(open_relay(self._settings, self._stack), self._stack)
         if self._settings.redis_url is not None:
             return [Check("event_log", "ok", "REDIS_URL is reachable")]
         return [Check("event_log", "ok", "in the server's memory: for a single server process only")]

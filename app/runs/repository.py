@@ -179,6 +179,13 @@ async def has_ended(reader: Reader, key: RunKey) -> bool:
     return ended
 
 
+async def ended_runs(reader: Reader, keys: Sequence[RunKey]) -> list[RunKey]:
+    """Those of these runs that have ended."""
+    accounts, ids = [key.account_id for key in keys], [key.run_id for key in keys]
+    rows = await reader.execute(_ENDED, {"accounts": accounts, "ids": ids})
+    return [RunKey(row.account_id, row.run_id) for row in rows]
+
+
 async def stored_events(
     reader: Reader, key: RunKey, *, after: int = 0, max_bytes: int = STORED_BYTES
 ) -> list[StoredEvents]:
@@ -304,6 +311,15 @@ _UNFINISHED_TURNS = (
     )
     .order_by(runs.c.turn)
 )
+_ENDED = text(
+    """
+    SELECT account_id, run_id FROM runs
+      JOIN unnest(CAST(:accounts AS uuid[]), CAST(:ids AS text[])) AS given (account_id, run_id)
+     USING (account_id, run_id)
+     WHERE ended_at IS NOT NULL
+    """
+)
+
 _FINISH = text(
     """
     WITH ended AS (

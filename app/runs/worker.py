@@ -18,7 +18,6 @@ from app.events import MeterReport, RunStarted
 from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
-    FIRST_ATTEMPT,
     NO_DATABASE,
     ExecutionFailed,
     GraphExecutor,
@@ -33,13 +32,9 @@ from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.repository import finish_run, has_ended, mark_running, stored_request
 from app.runs.requests.codec import RequestCodec
-from app.streams.port import EventLog, LogEntry
+from app.streams.port import EventLog, LogEntry, WriterFenced
 
 log = structlog.get_logger(__name__)
-
-POSITIONS_PER_ATTEMPT = 1_000_000
-"""A later attempt whose earlier events are lost starts at a multiple of this position, so a reader of the
-earlier attempt continues with it from wherever it was."""
 
 STORE_RETRY_S = 5.0
 """The pause before another attempt to store a run that has ended."""
@@ -133,7 +128,7 @@ class RunWorker:
         except DatabaseUnavailable:
             log.warning("run.database_unavailable")
             output.outcome = NO_DATABASE
-        except AttemptOver:
+        except (AttemptOver, WriterFenced):
             # Found out again, and logged, when the run is stored.
             output.outcome = ABORTED
         except Exception:
@@ -155,13 +150,12 @@ class RunWorker:
     async def _start(
         self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher, *, is_started: bool
     ) -> None:
+        await publisher.resume()
         if control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         if not is_started:
             async with self._database.write() as tx:
                 await mark_running(tx, plan.run, attempt=plan.attempt)
-        if plan.attempt > FIRST_ATTEMPT:
-            await self._log.resume(plan.run, after=plan.attempt * POSITIONS_PER_ATTEMPT)
         started = RunStarted(
             run_id=plan.run.run_id,
             graph_id=plan.spec.id,
@@ -188,7 +182,8 @@ class RunWorker:
             # Without the log only the end can be stored; each reader gets it after its last position.
             log.error("run.events_lost", reason=error.detail)  # noqa: TRY400
             entries = ()
-        entries = [*entries, *with_positions(terminal, after=last_position(entries))]
+        after = last_position(entries, attempt=finished.attempt)
+        entries = [*entries, *with_positions(terminal, after=after)]
         stored = await self._store(finished, entries)
         is_published = stored is _Stored.YES or (stored is _Stored.LATER and self._lease.is_held)
         if is_published:

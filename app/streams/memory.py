@@ -1,54 +1,30 @@
-"""MemoryEventLog: the event log of a single process, one list per run."""
+"""MemoryEventLog: the event log of a single process, one buffer per run."""
 
-import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from contextlib import aclosing
 
-from app.errors import Conflict, Unavailable
-from app.events import ClientEvent, Done
+from app.errors import Unavailable
+from app.events import ClientEvent
 from app.ids import RunKey
 from app.streams.port import LogEntry
-
-BATCH = 500
-"""The maximum number of entries in a batch, for readers that start late in a long run."""
+from app.streams.run_buffer import RunBuffer, RunLogClosed
 
 DELETED_RUNS_REMEMBERED = 4096
 """How many deleted runs are remembered by key, so that late readers end instead of waiting."""
-
-
-class RunLogClosed(Conflict):
-    """The run has ended; no event can be appended to it."""
 
 
 class EventLogClosed(Unavailable):
     """The event log is closed."""
 
 
-@dataclass(slots=True)
-class _RunBuffer:
-    """The events of one run and its readers."""
-
-    entries: list[LogEntry] = field(default_factory=list)
-    offset: int = 0
-    """The position before the first entry."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    readers: int = 0
-    ended: bool = False
-
-    def end(self) -> None:
-        self.ended = True
-        self.changed.set()
-
-
 class MemoryEventLog:
     """Holds the events of this process's runs until they are deleted.
 
-    Each reader keeps a reference to its run's buffer, so it can finish reading a deleted run; the
-    buffer is freed when the last reader leaves.
+    The buffer of a run is freed when it was deleted and its last reader leaves.
     """
 
     def __init__(self) -> None:
-        self._buffers: dict[RunKey, _RunBuffer] = {}
+        self._buffers: dict[RunKey, RunBuffer] = {}
         self._deleted: dict[RunKey, None] = {}
         self._closed = False
 
@@ -65,21 +41,12 @@ class MemoryEventLog:
             raise EventLogClosed
         if run in self._deleted:
             raise RunLogClosed
-        buffer = self._buffer(run)
-        if buffer.ended:
-            raise RunLogClosed
-        position = buffer.offset + len(buffer.entries) + 1
-        buffer.entries.append(LogEntry(position, event))
-        if isinstance(event, Done):
-            buffer.ended = True
-        buffer.changed.set()
-        return position
+        return self._buffer(run).append(event)
 
-    async def resume(self, run: RunKey, *, after: int) -> None:
-        """Number a run's events from after this position, unless some are held."""
+    async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:  # noqa: ARG002 - one process has no other writer to fence
+        """Number the next events from after this position."""
         buffer = self._buffer(run)
-        if not buffer.entries:
-            buffer.offset = after
+        buffer.last = max(buffer.last, after)
 
     async def follow(
         self,
@@ -91,25 +58,17 @@ class MemoryEventLog:
         if self._closed or run in self._deleted:
             return
         buffer = self._buffer(run)
-        buffer.readers += 1
-        position = after
         try:
-            while True:
-                start = max(0, position - buffer.offset)
-                if batch := tuple(buffer.entries[start : start + BATCH]):
+            async with aclosing(buffer.follow(after)) as batches:
+                async for batch in batches:
                     yield batch
-                    position = batch[-1].position
-                    # With a writer that never waits, this loop would never let other tasks run.
-                    await asyncio.sleep(0)
-                elif buffer.ended:
-                    return
-                else:
-                    # Nothing is awaited between the check above and the wait: no entry is missed.
-                    buffer.changed.clear()
-                    await buffer.changed.wait()
         finally:
-            buffer.readers -= 1
             self._drop_if_unused(run, buffer)
+
+    def stop_following(self, run: RunKey) -> None:
+        """End the readers of a run."""
+        if buffer := self._buffers.pop(run, None):
+            buffer.end()
 
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run."""
@@ -136,12 +95,12 @@ class MemoryEventLog:
             buffer.end()
         self._buffers.clear()
 
-    def _buffer(self, run: RunKey) -> _RunBuffer:
+    def _buffer(self, run: RunKey) -> RunBuffer:
         if (buffer := self._buffers.get(run)) is None:
-            buffer = self._buffers[run] = _RunBuffer()
+            buffer = self._buffers[run] = RunBuffer()
         return buffer
 
-    def _drop_if_unused(self, run: RunKey, buffer: _RunBuffer) -> None:
+    def _drop_if_unused(self, run: RunKey, buffer: RunBuffer) -> None:
         """Free the buffer of a run without events when its last reader leaves."""
         if not buffer.entries and not buffer.readers and self._buffers.get(run) is buffer:
             del self._buffers[run]

@@ -3,30 +3,42 @@
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, Protocol
 
+from app.errors import Conflict
 from app.events import ClientEvent
 from app.ids import RunKey
 
 
 class LogEntry(NamedTuple):
-    """An event and its position: 1, 2, 3 … within its run."""
+    """An event and its position, which increases within its run: 1, 2, 3 … in each attempt."""
 
     position: int
     event: ClientEvent
+
+
+class WriterFenced(Conflict):
+    """The run has ended, or another process writes its events now."""
 
 
 class EventLog(Protocol):
     """Events of runs that are running or have just ended.
 
     One writer per run (`RunEventPublisher`), any number of readers. Writing never waits for a reader.
-    Every method may raise `Unavailable`; `append` raises `Conflict` for a run that has ended.
+    `append` raises `Conflict` for a run that has ended or that another process has resumed; it raises
+    `Unavailable` only after `aclose`.
     """
 
     async def append(self, run: RunKey, event: ClientEvent) -> int:
         """Append an event and return its position. `Done` closes the run's log."""
         ...
 
-    async def resume(self, run: RunKey, *, after: int) -> None:
-        """Prepare to continue a run of another process; if its events are lost, after this position."""
+    async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:
+        """Prepare to write a run as its next attempt; its events get the positions after `after`.
+
+        Writers of earlier attempts are refused from now on. What they have written stays readable, as far
+        as the log has it; `after` is greater than each of their positions, because readers may have
+        received events that the log has lost. Raises `Conflict` for a run that has ended or that a later
+        attempt writes.
+        """
         ...
 
     def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
@@ -36,8 +48,15 @@ class EventLog(Protocol):
         """
         ...
 
+    def stop_following(self, run: RunKey) -> None:
+        """End the readers of a run that has ended in another process, which could not publish its end."""
+        ...
+
     async def read(self, run: RunKey) -> Sequence[LogEntry]:
-        """Return everything the log holds of a run; empty when it holds nothing."""
+        """Return everything the log holds of a run; empty when it holds nothing.
+
+        Raises `Unavailable` for a run of another process that cannot be read now.
+        """
         ...
 
     async def delete(self, run: RunKey) -> None:

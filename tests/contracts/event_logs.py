@@ -1,8 +1,8 @@
 """Events for an event log, and a reader."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import TypeAlias
 
 from app.events import ClientEvent, Done, RunStarted, TextDelta
@@ -10,9 +10,10 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
-from app.streams.redis_streams import RedisEventLog
+from app.streams.relay.server import Relay
+from app.streams.relayed import RelayedEventLog
 
-Log: TypeAlias = MemoryEventLog | RedisEventLog
+Log: TypeAlias = MemoryEventLog | RelayedEventLog
 DONE = Done(usage=FinalUsage(prompt_tokens=3, completion_tokens=4), finish_reason="stop")
 
 
@@ -44,3 +45,25 @@ async def read_all(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
     """Everything a reader gets until the log ends."""
     async with asyncio.timeout(10), aclosing(log.follow(run, after=after)) as batches:
         return [entry async for batch in batches for entry in batch]
+
+
+@asynccontextmanager
+async def a_relay(url: str, *, timeout_s: float = 5.0, check_s: float = 0.1) -> AsyncIterator[Relay]:
+    relay = Relay(url, timeout_s=timeout_s, check_s=check_s)
+    try:
+        yield relay
+    finally:
+        await relay.aclose()
+
+
+@asynccontextmanager
+async def a_relayed_log(
+    url: str, *, timeout_s: float = 5.0, check_s: float = 0.1
+) -> AsyncIterator[RelayedEventLog]:
+    """As one server process has it."""
+    async with a_relay(url, timeout_s=timeout_s, check_s=check_s) as relay:
+        log = RelayedEventLog(relay)
+        try:
+            yield log
+        finally:
+            await log.aclose()

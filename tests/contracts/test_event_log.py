@@ -258,16 +258,26 @@ async def pause(turns: int) -> None:
 
 async def test_a_run_whose_events_are_lost_resumes_after_a_position(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
-    await event_log.resume(run, after=1000)
+    await event_log.resume(run, attempt=1, after=1000)
     await append_all(event_log, run, events)
     assert await read_all(event_log, run) == with_positions(events, shift=1000)
     assert await read_all(event_log, run, after=7) == with_positions(events, shift=1000)
     assert await read_all(event_log, run, after=1002) == with_positions(events, shift=1000)[2:]
 
 
-async def test_a_run_whose_events_are_there_resumes_where_they_end(event_log: Log) -> None:
+async def test_a_resumed_run_keeps_the_events_of_earlier_attempts(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
     await event_log.append(run, events[0])
-    await event_log.resume(run, after=1000)
+    await event_log.resume(run, attempt=1, after=1000)
     await append_all(event_log, run, events[1:])
-    assert await read_all(event_log, run) == with_positions(events)
+    expected = [LogEntry(1, events[0]), *with_positions(events[1:], shift=1000)]
+    assert await read_all(event_log, run) == list(await event_log.read(run)) == expected
+
+
+async def test_stop_following_ends_readers_that_wait(event_log: Log) -> None:
+    run = a_run()
+    readers = [asyncio.create_task(read_all(event_log, run)) for _ in range(3)]
+    await asyncio.wait(readers, timeout=0.02)
+    event_log.stop_following(run)
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*readers) == [[], [], []]

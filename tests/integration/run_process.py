@@ -38,9 +38,9 @@ GRAPH = "claude_agents:assistant"
 REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
 
-async def a_run_elsewhere(database: Database, key: KeyRecord | None = None) -> RunKey:
+async def a_run_elsewhere(database: Database, key: KeyRecord | None = None, *, name: str = "run-1") -> RunKey:
     key = key or await an_account(database)
-    run = RunKey(key.account_id, RunId("run-1"))
+    run = RunKey(key.account_id, RunId(name))
     new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
     async with database.transaction() as tx:
         await insert_run(tx, new)

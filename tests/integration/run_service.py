@@ -23,9 +23,11 @@ from app.principal import Principal
 from app.requests import GraphRunRequest, Message
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
+from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
-from app.runs.recovery.service import Peers, RunRecovery
+from app.runs.recovery.peers import Peers
+from app.runs.recovery.service import RunRecovery
 from app.runs.service import RunService
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
@@ -94,13 +96,14 @@ async def a_core(
             require_active_key=accounts.require_active_key,
             process_id=process.process_id,
         )
+        endings = RunEndings(database, process.log, is_active=process.supervisor.is_active)
         service = RunService(
             database,
             planner=planner,
             acceptance=acceptance,
             dispatcher=process.dispatcher,
             supervisor=process.supervisor,
-            reader=RunEventReader(database, process.log, is_active=process.supervisor.is_active),
+            reader=RunEventReader(database, process.log, endings),
             commands=process.commands,
             conversations=conversations,
             receipts=process.receipts,

@@ -13,9 +13,9 @@ from app.events import AssistantFinal, ClientEvent, Done, TextDelta
 from app.executors.port import Preview, RunContext, RunPlan
 from app.ids import RunKey
 from app.requests import GraphRunRequest
+from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.recovery.repository import claim_run
 from app.runs.repository import stored_events
-from app.runs.worker import POSITIONS_PER_ATTEMPT
 from app.streams.memory import MemoryEventLog
 from tests.factories import a_plan
 from tests.integration.run_process import ELSEWHERE, REQUEST, Executing, a_process, a_run_elsewhere, record_of

@@ -2,6 +2,7 @@
 
 from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
+from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
@@ -20,6 +21,7 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 MUTANTS = (
     *ACCEPTANCE,
     *CHAIN,
+    *EVENT_LOG,
     *FENCES,
     *GATEWAY,
     *RECEIPTS,
@@ -36,8 +38,8 @@ MUTANTS = (
     Mutant(
         "two events of a run are appended at once",
         "app/runs/events/publisher.py",
-        "async with self._publish_lock:",
-        "if True:",
+        "async with self._publish_lock:\n            is_held",
+        "if True:\n            is_held",
     ),
     Mutant(
         "the deadline does not end the CLI",
@@ -153,12 +155,6 @@ MUTANTS = (
         "if False:",
     ),
     Mutant(
-        "a reader gets entries twice",
-        "app/streams/memory.py",
-        "position = batch[-1].position",
-        "position = batch[0].position",
-    ),
-    Mutant(
         "what follows a later delta of usage is lost",
         "app/gateway/wire.py",
         "merged, highest = merge_usage(self._raw, reported), highest",
@@ -229,9 +225,9 @@ MUTANTS = (
     ),
     Mutant(
         "a later attempt repeats positions of events",
-        "app/runs/worker.py",
-        "after=plan.attempt * POSITIONS_PER_ATTEMPT",
-        "after=0",
+        "app/runs/events/publisher.py",
+        "after = self._attempt * POSITIONS_PER_ATTEMPT",
+        "after = 0",
         WORKER,
     ),
     Mutant(

@@ -9,7 +9,9 @@ from app.clock.lease import Lease
 from app.db import Database, DatabaseUnavailable
 from app.errors import Unavailable
 from app.events import ClientEvent, Interrupted
+from app.executors.port import FIRST_ATTEMPT
 from app.ids import RunKey
+from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.repository import store_interruption
 from app.streams.port import EventLog
 
@@ -39,6 +41,7 @@ class RunEventPublisher:
         self._attempt = attempt
         self._lease = lease
         self._lease_wait_s = lease_wait_s
+        self._is_resumed = attempt == FIRST_ATTEMPT
         self._publish_lock = asyncio.Lock()
         self._store_lock = asyncio.Lock()
         self._interruption: dict[str, str] = {}
@@ -54,10 +57,22 @@ class RunEventPublisher:
                 return None
             if not is_held:
                 raise DatabaseUnavailable.because(_NO_LEASE)
+            await self._resume()
             position = await self._log.append(self._run, event)
         if isinstance(event, Interrupted):
             await self._store_interruption(event)
         return position
+
+    async def resume(self) -> None:
+        """Continue the event log of the earlier attempts, unless this has been done."""
+        async with self._publish_lock:
+            await self._resume()
+
+    async def _resume(self) -> None:
+        if not self._is_resumed:
+            after = self._attempt * POSITIONS_PER_ATTEMPT
+            await self._log.resume(self._run, attempt=self._attempt, after=after)
+            self._is_resumed = True
 
     async def _store_interruption(self, event: Interrupted) -> None:
         now = datetime.now(UTC).isoformat()

@@ -1,31 +1,25 @@
 """RunEventReader: a run's events from the event log while it runs, and from the database afterwards."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from app.db import Database
 from app.events import Done, RunError
 from app.ids import RunKey
 from app.runs.events.codec import decode_events
+from app.runs.events.endings import RunEndings
 from app.runs.events.terminal import with_positions
-from app.runs.repository import has_ended, stored_events
-from app.streams.idle_timeout import with_idle_timeout
+from app.runs.repository import stored_events
 from app.streams.port import EventLog, LogEntry
-
-_END_CHECK_S = 1.0
-"""How often the reader of another process's run checks in the database whether it has ended."""
 
 
 class RunEventReader:
     """Reads the events of runs; no reader affects a run."""
 
-    def __init__(
-        self, database: Database, event_log: EventLog, *, is_active: Callable[[RunKey], bool]
-    ) -> None:
-        """`is_active` returns whether this process executes a run."""
+    def __init__(self, database: Database, event_log: EventLog, endings: RunEndings) -> None:
         self._database = database
         self._log = event_log
-        self._is_active = is_active
+        self._endings = endings
 
     async def read(self, run: RunKey, *, finished: bool) -> Sequence[LogEntry]:
         """The events of a run so far."""
@@ -38,29 +32,16 @@ class RunEventReader:
     ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Yield the events after a position in batches until `Done`."""
         if not finished:
-            async with aclosing(self._follow_log(run, after)) as batches:
-                async for batch in batches:
-                    yield batch
-                    after = batch[-1].position
-                    if isinstance(batch[-1].event, Done):
-                        return
+            with self._endings.watching(run):
+                async with aclosing(self._log.follow(run, after=after)) as batches:
+                    async for batch in batches:
+                        yield batch
+                        after = batch[-1].position
+                        if isinstance(batch[-1].event, Done):
+                            return
         async with aclosing(self._stored(run, after)) as batches:
             async for batch in batches:
                 yield batch
-
-    async def _follow_log(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """Follow the log; for a run of another process, until it has ended according to the database."""
-        batches = with_idle_timeout(self._log.follow(run, after=after), lambda: _END_CHECK_S)
-        async with aclosing(batches):
-            async for batch in batches:
-                if batch is not None:
-                    yield batch
-                elif not self._is_active(run) and await self._has_ended(run):
-                    return
-
-    async def _has_ended(self, run: RunKey) -> bool:
-        async with self._database.snapshot() as reader:
-            return await has_ended(reader, run)
 
     async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
         """The stored events after a position, in batches."""

@@ -10,6 +10,10 @@ from app.ids import RunKey
 from app.requests import GraphFinal
 from app.streams.port import EventLog, LogEntry
 
+POSITIONS_PER_ATTEMPT = 1_000_000
+"""A later attempt starts at a multiple of this position: a reader of the earlier attempt continues with it
+from wherever it was, also if it has received events that the event log has lost."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -19,9 +23,16 @@ def terminal_events(final: GraphFinal) -> list[ClientEvent]:
     return [done] if final.error is None else [RunError(error=final.error), done]
 
 
-async def close_log(event_log: EventLog, run: RunKey, terminal: Sequence[ClientEvent]) -> None:
-    """Publish the end to the readers and delete the log; later readers use the stored events."""
+async def close_log(
+    event_log: EventLog, run: RunKey, terminal: Sequence[ClientEvent], *, attempt: int | None = None
+) -> None:
+    """Publish the end to the readers and delete the log; later readers use the stored events.
+
+    `attempt`: for a run of another process, which is written as this attempt from now on.
+    """
     try:
+        if attempt is not None:
+            await event_log.resume(run, attempt=attempt, after=attempt * POSITIONS_PER_ATTEMPT)
         for event in terminal:
             await event_log.append(run, event)
         await event_log.delete(run)
@@ -29,9 +40,9 @@ async def close_log(event_log: EventLog, run: RunKey, terminal: Sequence[ClientE
         log.error("run.end_not_published", run_id=run.run_id, reason=error.detail)  # noqa: TRY400
 
 
-def last_position(entries: Sequence[LogEntry]) -> int:
-    """The position of the last entry; 0 if there is none."""
-    return entries[-1].position if entries else 0
+def last_position(entries: Sequence[LogEntry], *, attempt: int) -> int:
+    """The position before the next event of this attempt."""
+    return max(attempt * POSITIONS_PER_ATTEMPT, entries[-1].position if entries else 0)
 
 
 def with_positions(events: Sequence[ClientEvent], *, after: int) -> list[LogEntry]:

@@ -4,7 +4,6 @@ import asyncio
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 from uuid import UUID
 
 import structlog
@@ -30,6 +29,7 @@ from app.runs.events.codec import encode_events
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
+from app.runs.recovery.peers import Peers
 from app.runs.recovery.repository import (
     claim_run,
     end_connections,
@@ -61,14 +61,6 @@ MAX_ATTEMPTS = 3
 
 _RECEIPTS_WAIT_S = 2.0
 """How long a resumed run waits for the receipts of its earlier attempts."""
-
-
-class Peers(Protocol):
-    """The other processes that use the same database."""
-
-    async def may_be_alive(self, process_id: UUID) -> bool:
-        """Whether a process executes its runs; also True if that cannot be found out."""
-        ...
 
 
 class RunRecovery:
@@ -248,7 +240,8 @@ class RunRecovery:
             entry for entry in await self._log.read(run.key) if not isinstance(entry.event, RunError | Done)
         ]
         final = _failed_final(run)
-        entries += with_positions(terminal_events(final), after=last_position(entries))
+        after = last_position(entries, attempt=run.attempt + 1)
+        entries += with_positions(terminal_events(final), after=after)
         # What the dead process has journalled on this machine, and what it has left in the database.
         await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)
         await debit_undelivered(tx, self._receipts, run.key)
@@ -259,7 +252,9 @@ class RunRecovery:
 
     async def _close_log(self, run: RunRecord) -> None:
         log.warning("run.recovered", run_id=run.key.run_id, resumed=False, attempt=run.attempt)
-        await close_log(self._log, run.key, terminal_events(_failed_final(run)))
+        terminal = terminal_events(_failed_final(run))
+        # As its next attempt: if its process is alive after all, that one writes no more.
+        await close_log(self._log, run.key, terminal, attempt=run.attempt + 1)
 
 
 def _failed_final(run: RunRecord) -> GraphFinal:

@@ -10,7 +10,8 @@ import pytest
 from app.events import Done, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage
-from app.streams.memory import BATCH, DELETED_RUNS_REMEMBERED, MemoryEventLog, RunLogClosed
+from app.streams.memory import DELETED_RUNS_REMEMBERED, MemoryEventLog
+from app.streams.run_buffer import BATCH, RunLogClosed
 from tests.bystander import a_bystander
 
 DONE = Done(usage=FinalUsage(), finish_reason="stop")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from app.events import ClientEvent, Done, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage
+from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
@@ -25,7 +26,8 @@ async def a_log(events: Sequence[ClientEvent]) -> MemoryEventLog:
 
 
 def a_reader(log: MemoryEventLog) -> RunEventReader:
-    return RunEventReader(an_unused_database(), log, is_active=lambda _: True)
+    database = an_unused_database()
+    return RunEventReader(database, log, RunEndings(database, log, is_active=lambda _: True))
 
 
 async def test_the_events_so_far_are_read_from_the_log() -> None:

@@ -1,7 +1,13 @@
 from app.events import Done, RunError, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
-from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
+from app.runs.events.terminal import (
+    POSITIONS_PER_ATTEMPT,
+    close_log,
+    last_position,
+    terminal_events,
+    with_positions,
+)
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 
@@ -30,7 +36,8 @@ def test_events_get_the_positions_that_follow() -> None:
     word = TextDelta(message_id="m", delta="x")
     entries = with_positions([word, word], after=7)
     assert entries == [LogEntry(8, word), LogEntry(9, word)]
-    assert (last_position(entries), last_position(())) == (9, 0)
+    assert [last_position(entries, attempt=0), last_position((), attempt=0)] == [9, 0]
+    assert last_position(entries, attempt=2) == 2 * POSITIONS_PER_ATTEMPT
 
 
 async def test_closing_a_log_ends_its_readers_and_frees_it() -> None:

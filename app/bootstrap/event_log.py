@@ -1,0 +1,56 @@
+"""Opens the event log, what readers of runs need, and the channel between server processes."""
+
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+from anyio.abc import TaskGroup
+
+from app.db import Database
+from app.runs.events.endings import RunEndings
+from app.runs.events.reader import RunEventReader
+from app.runs.supervisor import RunSupervisor
+from app.settings import Settings
+from app.streams.memory import MemoryEventLog
+from app.streams.port import EventLog
+from app.streams.process_channel import ProcessChannel
+from app.streams.relay.server import Relay
+from app.streams.relayed import RelayedEventLog
+
+
+def open_relay(settings: Settings, stack: AsyncExitStack) -> Relay | None:
+    """The connections to the operator's Valkey or Redis, if there is one."""
+    if settings.redis_url is None:
+        return None
+    relay = Relay(settings.redis_url)
+    stack.push_async_callback(relay.aclose)
+    return relay
+
+
+async def open_log(relay: Relay | None, stack: AsyncExitStack) -> EventLog:
+    """The event log, after a successful ping."""
+    event_log: EventLog = MemoryEventLog() if relay is None else RelayedEventLog(relay)
+    stack.push_async_callback(event_log.aclose)
+    await event_log.ping()
+    return event_log
+
+
+async def open_shared_log(
+    settings: Settings, process_id: UUID, stack: AsyncExitStack
+) -> tuple[EventLog, ProcessChannel | None]:
+    """The event log, and the channel that answers other processes if there can be any."""
+    relay = open_relay(settings, stack)
+    event_log = await open_log(relay, stack)
+    if relay is None:
+        return event_log, None
+    channel = ProcessChannel(relay, process_id)
+    stack.push_async_callback(channel.aclose)
+    return event_log, channel
+
+
+def open_reader(
+    database: Database, event_log: EventLog, supervisor: RunSupervisor, *, tasks: TaskGroup
+) -> RunEventReader:
+    """Reads the events of runs of this process and of others."""
+    endings = RunEndings(database, event_log, is_active=supervisor.is_active)
+    tasks.start_soon(endings.watch)
+    return RunEventReader(database, event_log, endings)

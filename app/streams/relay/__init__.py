@@ -1,0 +1,1 @@
+"""The relay: a Valkey or Redis server that carries events and messages between processes."""

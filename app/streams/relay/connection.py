@@ -1,0 +1,113 @@
+"""RelayConnection: commands to the relay, with one log line for each outage."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.commands.core import AsyncScript
+from redis.exceptions import RedisError
+
+from app.errors import Unavailable
+from app.streams.relay.scripts import APPEND, READ
+
+log = structlog.get_logger(__name__)
+
+_CONNECTIONS = 16
+
+
+class EventLogUnavailable(Unavailable):
+    """The event log cannot be reached; try again later."""
+
+
+class Outage:
+    """Logs the begin and the end of an outage once, whichever part notices it first and last."""
+
+    def __init__(self) -> None:
+        self._failing: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether any part is failing."""
+        return bool(self._failing)
+
+    def failed(self, part: str, error: Exception) -> None:
+        """This part of the work fails now."""
+        if not self._failing:
+            # The error's text may quote the address or an event.
+            log.warning("event_log.unavailable", reason=type(error.__cause__ or error).__name__)
+        self._failing.add(part)
+
+    def succeeded(self, part: str) -> None:
+        """This part succeeds."""
+        if part in self._failing:
+            self._failing.remove(part)
+            if not self._failing:
+                log.info("event_log.available")
+
+
+class RelayConnection:
+    """Sends commands to the relay; every method raises `EventLogUnavailable`.
+
+    No command is repeated: one whose response was lost may have had an effect.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        """`timeout_s`: how long a response may take."""
+        self.outage = Outage()
+        self._timeout_s = timeout_s
+        self._redis = Redis.from_pool(
+            BlockingConnectionPool.from_url(
+                url,
+                max_connections=_CONNECTIONS,
+                timeout=timeout_s,
+                # `_reachable` limits each command. The client's own limit makes a task per command, and loses
+                # cancellations (Python 3.11's `wait_for`).
+                socket_timeout=None,
+                socket_connect_timeout=None,
+                retry=Retry(NoBackoff(), 0),
+                protocol=2,
+            ),
+        )
+        self._append = self._redis.register_script(APPEND)
+        self._read = self._redis.register_script(READ)
+
+    async def append(self, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> list[Any]:
+        """Execute `APPEND`."""
+        return await self._execute(self._append, keys, arguments)
+
+    async def read(self, keys: Sequence[str], arguments: Sequence[str]) -> list[Any]:
+        """Execute `READ`."""
+        return await self._execute(self._read, keys, arguments)
+
+    async def publish(self, channel: str, message: bytes) -> int:
+        """Publish a message; returns how many connections received it."""
+        async with self._reachable():
+            receivers: int = await self._redis.publish(channel, message)
+        return receivers
+
+    async def ping(self) -> None:
+        """Succeed if the relay answers."""
+        async with self._reachable():
+            await self._redis.ping()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._redis.aclose()
+
+    async def _execute(self, script: AsyncScript, keys: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
+        async with self._reachable():
+            answer: list[Any] = await script(keys=keys, args=arguments)
+        return answer
+
+    @asynccontextmanager
+    async def _reachable(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except (RedisError, OSError) as error:
+            # `TimeoutError` is an `OSError`.
+            raise EventLogUnavailable from error

@@ -1,0 +1,139 @@
+"""Subscriptions: the channels that this process receives, all on one connection."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RelayDisconnected
+from redis.exceptions import RedisError
+
+from app.background import LONGEST_BACKOFF_S, first_of
+from app.streams.relay.connection import Outage
+
+_CHANNELS_PER_COMMAND = 500
+_FIRST_PAUSE_S = 0.05
+
+
+class Subscriber(Protocol):
+    """Receives the messages of a channel. Its methods must not raise."""
+
+    def on_subscribed(self) -> None:
+        """From now on every message is received; what was published before may have been missed."""
+        ...
+
+    def on_message(self, payload: bytes) -> None:
+        """A message arrived."""
+        ...
+
+
+class Subscriptions:
+    """Keeps its channels subscribed; after a connection loss it calls `on_subscribed` of each again."""
+
+    def __init__(self, url: str, outage: Outage, *, timeout_s: float, check_s: float) -> None:
+        """A connection that was silent for `check_s` has to answer a ping within `timeout_s`."""
+        # Without a timeout of reading: a channel may be silent for hours.
+        self._pool = ConnectionPool.from_url(
+            url,
+            socket_timeout=None,
+            socket_connect_timeout=None,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
+        self._outage = outage
+        self._timeout_s = timeout_s
+        self._check_s = check_s
+        self._subscribers: dict[bytes, Subscriber] = {}
+        self._unsent: dict[bytes, None] = {}
+        """The channels to subscribe, or to unsubscribe where there is no subscriber any more."""
+        self._on_connect: list[Callable[[], None]] = []
+        self._wake = asyncio.Event()
+        self._received_at = 0.0
+        self._pause_s = 0.0
+
+    def subscribe(self, channel: str, subscriber: Subscriber) -> None:
+        """Receive a channel; replaces its subscriber."""
+        self._subscribers[channel.encode()] = subscriber
+        self._send_later(channel)
+
+    def unsubscribe(self, channel: str, subscriber: Subscriber) -> None:
+        """Stop to receive a channel, unless another subscriber has replaced this one."""
+        if self._subscribers.get(channel.encode()) is subscriber:
+            del self._subscribers[channel.encode()]
+            self._send_later(channel)
+
+    def on_connect(self, callback: Callable[[], None]) -> None:
+        """Call this after each connection: the relay may have failed over to a replica that lags."""
+        self._on_connect.append(callback)
+
+    async def receive(self) -> None:
+        """Connect, and receive messages until the connection is lost."""
+        await asyncio.sleep(self._pause_s)
+        connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await connection.connect()  # type: ignore[no-untyped-call]
+            self._received_at = asyncio.get_running_loop().time()
+            self._unsent = dict.fromkeys(self._subscribers)
+            for callback in self._on_connect:
+                callback()
+            await first_of(self._read(connection), self._send(connection))
+        except (RedisError, OSError) as error:
+            # `TimeoutError` is an `OSError`.
+            self._outage.failed("subscriptions", error)
+            self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
+        finally:
+            await connection.disconnect(nowait=True)
+
+    async def _read(self, connection: AbstractConnection) -> NoReturn:
+        loop = asyncio.get_running_loop()
+        while True:
+            response: Any = await connection.read_response()
+            self._received_at = loop.time()
+            match response:
+                case [b"message", channel, payload]:
+                    if subscriber := self._subscribers.get(channel):
+                        subscriber.on_message(payload)
+                case [b"subscribe", channel, _]:
+                    self._outage.succeeded("subscriptions")
+                    self._pause_s = 0.0
+                    if subscriber := self._subscribers.get(channel):
+                        subscriber.on_subscribed()
+                case _:
+                    # A ping's answer, or a channel that was unsubscribed.
+                    self._outage.succeeded("subscriptions")
+
+    async def _send(self, connection: AbstractConnection) -> NoReturn:
+        loop = asyncio.get_running_loop()
+        while True:
+            while self._unsent:
+                await self._send_some(connection)
+            self._wake.clear()
+            silent_s = loop.time() - self._received_at
+            if silent_s >= self._check_s + self._timeout_s:
+                raise RelayDisconnected
+            if silent_s >= self._check_s:
+                await connection.send_command("PING", check_health=False)
+            # Not `wait_for`: it would make a task each time.
+            handle = loop.call_later(self._check_s, self._wake.set)
+            try:
+                await self._wake.wait()
+            finally:
+                handle.cancel()
+
+    async def _send_some(self, connection: AbstractConnection) -> None:
+        channels = list(self._unsent)[:_CHANNELS_PER_COMMAND]
+        for channel in channels:
+            del self._unsent[channel]
+        wanted = [channel for channel in channels if channel in self._subscribers]
+        unwanted = [channel for channel in channels if channel not in self._subscribers]
+        for command, names in (("SUBSCRIBE", wanted), ("UNSUBSCRIBE", unwanted)):
+            if names:
+                await connection.send_command(command, *names, check_health=False)
+
+    def _send_later(self, channel: str) -> None:
+        self._unsent[channel.encode()] = None
+        self._wake.set()

@@ -1,0 +1,86 @@
+"""Readers of runs whose process ended them in the database without publishing their end."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import event
+
+from app.db import Database
+from app.events import Done, RunError
+from app.ids import RunKey
+from app.requests import FinalUsage, GraphFinal
+from app.runs.events.codec import encode_events
+from app.runs.events.endings import RunEndings
+from app.runs.events.reader import RunEventReader
+from app.runs.events.terminal import terminal_events, with_positions
+from app.runs.repository import finish_run
+from app.streams.memory import MemoryEventLog
+from app.streams.port import LogEntry
+from tests.integration.run_process import a_run_elsewhere
+
+FINAL = GraphFinal(
+    ok=False,
+    run_id="run-1",
+    request_id=None,
+    content="",
+    error="timeout",
+    finish_reason="error",
+    usage=FinalUsage(),
+)
+
+
+async def end_elsewhere(database: Database, run: RunKey) -> None:
+    events = encode_events(with_positions(terminal_events(FINAL), after=0))
+    async with database.transaction() as tx:
+        assert await finish_run(tx, run, attempt=0, final=FINAL, report=None, events=events)
+
+
+@contextmanager
+def counted_statements(database: Database) -> Iterator[list[str]]:
+    """The statements that are executed meanwhile."""
+    statements: list[str] = []
+
+    def count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    # An engine with other options has events of its own.
+    engine = database._autocommit.sync_engine
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        yield statements
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+
+
+async def read_all(reader: RunEventReader, run: RunKey) -> list[LogEntry]:
+    return [entry async for batch in reader.follow(run, after=0, finished=False) for entry in batch]
+
+
+async def test_readers_get_the_stored_end_of_a_run_that_published_none(database: Database) -> None:
+    runs = [await a_run_elsewhere(database, name=run_id) for run_id in ("a", "b", "c")]
+    log = MemoryEventLog()
+    endings = RunEndings(database, log, is_active=lambda run: run == runs[2])
+    reader = RunEventReader(database, log, endings)
+    readers = [asyncio.create_task(read_all(reader, run)) for run in (runs[0], *runs)]
+    await asyncio.sleep(0)
+    for run in (runs[0], runs[2]):
+        await end_elsewhere(database, run)
+    with counted_statements(database) as statements:
+        await endings.check()
+    # One for all of them; the run of this process is not looked up.
+    assert len(statements) == 1
+    done = Done(usage=FinalUsage(), finish_reason="error")
+    expected = [LogEntry(1, RunError(error="timeout")), LogEntry(2, done)]
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*readers[:2]) == [expected, expected]
+    assert not any(task.done() for task in readers[2:])
+
+    await end_elsewhere(database, runs[1])
+    await endings.check()
+    assert await readers[2] == expected
+    readers[3].cancel()
+    await asyncio.wait(readers)
+    with counted_statements(database) as statements:
+        await endings.check()
+    assert statements == []
