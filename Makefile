@@ -75,6 +75,7 @@ migration: $(READY) ## a new migration file: make migration NAME=create_things
 benchmark: $(READY) ## programs that print ratios, side by side in one run, and the goals that they meet
 	$(BIN)/python -m benchmarks.receipts
 	$(BIN)/python -m benchmarks.gateway
+	$(BIN)/python -m benchmarks.relay
 	$(BIN)/python -m benchmarks.goals
 
 lock: $(READY) ## resolve the dependencies anew; needs uv and npm

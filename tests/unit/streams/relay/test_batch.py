@@ -31,9 +31,7 @@ def test_a_marker_has_a_position_and_no_entries(*, is_end: bool) -> None:
     assert (marker.first, marker.last, marker.is_end, marker.entries()) == (5, 5, is_end, ())
 
 
-@pytest.mark.parametrize(
-    "payload", [b"", b"5", b"+", b"+-5", b"?5", b"+5 ", b"+5x\n{}", "+\N{ARABIC-INDIC DIGIT FIVE}".encode()]
-)
+@pytest.mark.parametrize("payload", [b"", b"5", b"+", b"+-5", b"?5", b"+5 ", b"+5x\n{}", "+\u0665".encode()])
 def test_other_heads_are_refused(payload: bytes) -> None:
     with pytest.raises(ValueError, match=r"^"):
         EventBatch.decode(payload)
