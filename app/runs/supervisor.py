@@ -103,6 +103,7 @@ class RunSupervisor:
         lost = [run for key in runs if (run := self._active.get(key)) is not None]
         self._lease.lose(run.plan.run for run in lost)
         for run in lost:
+            self._log.abandon(run.plan.run)
             if not run.control.stop.is_set():
                 log.warning("run.lost", run_id=run.plan.run.run_id)
                 run.control.stop.set()

@@ -236,5 +236,6 @@ class RunWorker:
             return _Stored.LATER
         if stored:
             return _Stored.YES
+        self._log.abandon(finished.run)
         log.error("run.fenced", attempt=finished.attempt)
         return _Stored.FENCED

@@ -70,6 +70,10 @@ class MemoryEventLog:
         if buffer := self._buffers.pop(run, None):
             buffer.end()
 
+    def abandon(self, run: RunKey) -> None:
+        """End the readers of a run: there is no way to follow another process."""
+        self.stop_following(run)
+
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run."""
         buffer = self._buffers.get(run)

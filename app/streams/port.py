@@ -52,6 +52,10 @@ class EventLog(Protocol):
         """End the readers of a run that has ended in another process, which could not publish its end."""
         ...
 
+    def abandon(self, run: RunKey) -> None:
+        """Write no more of a run that another process writes; its readers follow that."""
+        ...
+
     async def read(self, run: RunKey) -> Sequence[LogEntry]:
         """Return everything the log holds of a run; empty when it holds nothing.
 

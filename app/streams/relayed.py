@@ -119,6 +119,12 @@ class RelayedEventLog:
         """End the readers of a run of another process."""
         self._feeds.close(run)
 
+    def abandon(self, run: RunKey) -> None:
+        """See the port."""
+        if (written := self._written.get(run)) is not None:
+            written.is_fenced = True
+            self.on_fenced(written)
+
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run; raises `EventLogUnavailable` if it is written elsewhere."""
         if (written := self._written.get(run)) is not None:

