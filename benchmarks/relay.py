@@ -10,6 +10,7 @@ One process writes runs, another one follows them, by way of a Valkey server; a 
 import argparse
 import asyncio
 import multiprocessing
+import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -175,6 +176,13 @@ def measure(url: str, load: Load) -> Measured:
     return Measured(load, len(delays), lasted_s, delays, writer_cpu_s, reader_cpu_s, memory)
 
 
+def _a_server(directory: Path) -> ValkeyServer:
+    """On a free port, because the library would use the same one for all."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    return ValkeyServer(port=port, data_dir=directory)
+
+
 def _row(found: Measured) -> tuple[str, ...]:
     per_reader = found.reader_bytes / found.load.idle / 1024 if found.load.idle else 0.0
     return (
@@ -196,7 +204,7 @@ def main(runs: int, idle: int) -> None:
     loads = (saturated, moderate, many, beside_idle)
     with (
         tempfile.TemporaryDirectory(prefix="relay-bench-") as name,
-        ValkeyServer(data_dir=Path(name)) as server,
+        _a_server(Path(name)) as server,
     ):
         fast, calm, busy, crowded = found = [measure(server.connection_url, load) for load in loads]
     head = ("load", "events", "events/s", "p50 ms", "p95 ms", "p99 ms", "µs CPU", "KiB per idle reader")

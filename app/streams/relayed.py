@@ -195,10 +195,10 @@ class RelayedEventLog:
                 # The relay has lost events that an earlier attempt wrote here: the flusher sends them.
                 return
             refusal = await self._flusher.claim(written)
+            if written.is_fenced or (refusal is not None and refusal.is_fenced):
+                raise WriterFenced
             if refusal is None:
                 return
-            if refusal.is_fenced:
-                raise WriterFenced
 
     def _source(self, run: RunKey) -> WrittenRun | RunFeed:
         return self._written.get(run) or self._feeds.find(run)

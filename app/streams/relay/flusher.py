@@ -129,10 +129,14 @@ class Flusher:
     async def _send(self) -> bool:
         """Whether the relay has answered."""
         sent = self._take_ready()
+        attempts = [written.attempt for written, _ in sent]
         try:
             refusals = await self._append(sent)
             for refusal in refusals:
-                await self._reconcile(sent[refusal.which][0], refusal)
+                written = sent[refusal.which][0]
+                # Otherwise it was resumed here meanwhile, and the relay has refused the attempt before.
+                if written.attempt == attempts[refusal.which]:
+                    await self._reconcile(written, refusal)
         except Unavailable as error:
             self._relay.outage.failed("events", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
