@@ -7,6 +7,7 @@ from app.conversations.records import Conversation
 from app.conversations.repository import last_prompt, set_last_prompt
 from app.db import Database, StatementFailed
 from app.errors import Unavailable
+from app.ids import RunKey
 from app.prompt_cache.diagnosis import SentPrompt
 from app.prompt_cache.history import PromptHistory
 
@@ -37,12 +38,15 @@ class PromptStore:
             log.warning("prompt_cache.history_unavailable", reason="stored by another version")
             return PromptHistory()
 
-    async def save(self, conversation: Conversation | None, history: PromptHistory) -> None:
-        """Keep the last prompt for the next turn."""
+    async def save(
+        self, conversation: Conversation | None, history: PromptHistory, *, run: RunKey, attempt: int
+    ) -> None:
+        """Keep the last prompt for the next turn, unless the attempt that sent it was taken over."""
         if conversation is None or history.last is None:
             return
         try:
             async with self._database.write() as tx:
-                await set_last_prompt(tx, conversation, _PROMPT.dump_python(history.last, mode="json"))
+                prompt = _PROMPT.dump_python(history.last, mode="json")
+                await set_last_prompt(tx, conversation, prompt, run=run, attempt=attempt)
         except (Unavailable, StatementFailed) as error:
             log.warning("prompt_cache.history_unavailable", reason=str(error))

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import delete, exists, func, literal, select, tuple_
+from sqlalchemy import delete, exists, func, literal, select, text, tuple_
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -18,7 +18,7 @@ from app.conversations.records import (
 )
 from app.conversations.tables import session_entries, session_prompts, sessions
 from app.db import Reader, Transaction, json_text, page_of
-from app.ids import AccountId
+from app.ids import AccountId, RunKey
 from app.pagination import PageRequest
 
 _entries = session_entries.c
@@ -124,11 +124,13 @@ async def last_prompt(reader: Reader, conversation: Conversation) -> dict[str, A
     return found
 
 
-async def set_last_prompt(tx: Transaction, conversation: Conversation, prompt: dict[str, Any]) -> None:
-    """Replace the last prompt, unless the conversation was deleted."""
+async def set_last_prompt(
+    tx: Transaction, conversation: Conversation, prompt: dict[str, Any], *, run: RunKey, attempt: int
+) -> None:
+    """Replace the last prompt, unless the conversation was deleted or the attempt was taken over."""
     stored = select(
         sessions.c.account_id, sessions.c.state_key, literal(prompt, session_prompts.c.prompt.type)
-    ).where(_is_session(conversation))
+    ).where(_is_session(conversation), _IS_CURRENT.bindparams(**run._asdict(), attempt=attempt))
     insert = postgresql.insert(session_prompts).from_select(["account_id", "state_key", "prompt"], stored)
     await tx.execute(
         insert.on_conflict_do_update(
@@ -284,6 +286,12 @@ async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
     if transcript.subpath:
         statement = statement.where(_entries.subpath == transcript.subpath)
     await tx.execute(statement)
+
+
+_IS_CURRENT = text(
+    "NOT EXISTS (SELECT FROM run_takeovers AS lost WHERE lost.account_id = :account_id"
+    " AND lost.run_id = :run_id AND lost.attempt >= :attempt)"
+)
 
 
 def _is(account_id: AccountId, state_key: str) -> Any:

@@ -116,6 +116,8 @@ class CreditCheck:
         maximum = self._prices.credits_for(in_progress.maximum)
         minimum = max(1, self._prices.credits_for(in_progress.minimum))
         needed = _Needed(max(maximum, minimum), minimum, deadline)
+        if not await self._lease.wait_held(self._run, within_s=self._ledger_wait_s):
+            return "database"
         refusal = await self._check_ledger(needed)
         if refusal is None and not await self._lease.wait_held(self._run, within_s=deadline - loop.time()):
             return "database"

@@ -91,8 +91,8 @@ class RunSupervisor:
         Context().run(self._tasks.start_soon, self._execute, run, request, is_started)
 
     def find(self, run: RunKey) -> ActiveRun | None:
-        """The run, if this process executes it."""
-        return self._active.get(run)
+        """The run, if this process executes it and has not lost it."""
+        return None if self._lease.is_lost(run) else self._active.get(run)
 
     def active_runs(self) -> list[RunKey]:
         """The runs that this process executes."""
@@ -109,8 +109,8 @@ class RunSupervisor:
                 run.control.stop.set()
 
     def is_active(self, run: RunKey) -> bool:
-        """Whether this process executes the run."""
-        return run in self._active
+        """Whether this process executes the run and has not lost it."""
+        return self.find(run) is not None
 
     def is_idle(self) -> bool:
         """Whether this process executes no run."""

@@ -137,7 +137,6 @@ class Workspaces:
         self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: CollectedFiles
     ) -> None:
         async with self._database.transaction() as tx:
-            await require_attempt(tx, run, attempt)
             await delete_files_except(tx, run, [file.path for file in outputs.files])
             for file in outputs.files:
                 if file.origin != "uploaded":
@@ -145,6 +144,8 @@ class Workspaces:
                     await upsert_file(tx, run, file, content)
             keep = timedelta(seconds=workspace.spec.keep_s)
             await record_outputs_collected(tx, run, truncated=outputs.truncated, keep=keep)
+            # Last: it locks the run's row, and large files take a while.
+            await require_attempt(tx, run, attempt)
 
 
 def _require_not_expired(record: WorkspaceRecord) -> None:

@@ -81,8 +81,8 @@ FENCES = (
     Mutant(
         "a model call does not wait for the lease",
         "app/executors/credit_check.py",
-        "if refusal is None and not await",
-        "if False and not await",
+        "not await self._lease.wait_held(self._run, within_s=deadline - loop.time()):",
+        "False:",
     ),
     Mutant(
         "a tool call does not wait for the lease",
@@ -120,8 +120,8 @@ FENCES = (
     Mutant(
         "the transactions of a process that stands still go on",
         _RECOVERY,
-        "            await end_connections(tx, [each for each in lost if each != self._process_id])\n",
-        "            await end_connections(tx, [])\n",
+        "await end_connections(tx, processes)\n",
+        "await end_connections(tx, [])\n",
         RECOVERY,
     ),
     Mutant(

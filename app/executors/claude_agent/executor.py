@@ -148,7 +148,7 @@ class ClaudeAgentExecutor:
                 if sandbox is not None:
                     # No process may change the workspace while its files are collected.
                     await cli.process.exited.wait()
-        await self._prompts.save(plan.conversation, channel.prompts)
+        await self._prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
         for event in stream.finish():
             await events.publish(event)
         if stream.transcript_incomplete:

@@ -137,7 +137,8 @@ class MessagesExecutor:
             await context.events.publish(report)
         finally:
             await loop.calls.transcript.close()
-            await self._prompts.save(context.plan.conversation, channel.prompts)
+            plan = context.plan
+            await self._prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
 
 
 async def _run_in_time(loop: AgentLoop, context: RunContext, deadline: RunDeadline) -> AssistantFinal:

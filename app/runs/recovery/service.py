@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -18,7 +19,7 @@ from app.clock.boot_time import boot_time
 from app.clock.jumps import JumpDetector
 from app.clock.lease import Lease
 from app.conversations.repository import find_conversation
-from app.db import Database, Transaction
+from app.db import Database, StatementFailed, Transaction
 from app.errors import AppError, Unavailable
 from app.events import Done, RunError
 from app.executors.port import RunPlan
@@ -118,8 +119,7 @@ class RunRecovery:
         lost = await self._lost_processes(timeout_s)
         if not lost:
             return 0
-        async with self._database.write() as tx:
-            await end_connections(tx, [each for each in lost if each != self._process_id])
+        await self._end_connections([each for each in lost if each != self._process_id])
         failed: list[RunRecord] = []
         async with self._database.transaction() as tx:
             orphans = await runs_without_heartbeat(
@@ -165,6 +165,14 @@ class RunRecovery:
             silent = await processes_without_heartbeat(reader, timeout_s=timeout_s, besides=self._own_runs())
         alive = await asyncio.gather(*(self._may_be_alive(each) for each in silent))
         return [process for process, is_alive in zip(silent, alive, strict=True) if not is_alive]
+
+    async def _end_connections(self, processes: Sequence[UUID]) -> None:
+        try:
+            async with self._database.write() as tx:
+                await end_connections(tx, processes)
+        except (Unavailable, StatementFailed) as error:
+            # Only a process that stands still within a transaction needs it.
+            log.warning("database.connections_not_ended", reason=str(error))
 
     async def _may_be_alive(self, process_id: UUID) -> bool:
         if self._peers is None or process_id == self._process_id:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,8 +43,9 @@ def a_check(
     wait_s: float = 0,
     turns: LedgerTurns | None = None,
     lease: Lease | None = None,
+    ledger: Ledger | None = None,
 ) -> tuple[CreditCheck, Ledger, ReceiptQueue]:
-    prices, ledger = PriceList(), Ledger(*answers)
+    prices, ledger = PriceList(), ledger or Ledger(*answers)
     receipts = ReceiptQueue(Journal(directory, new_uuid()), prices)
     plan = replace(PLAN, reserved=reserved, unlimited_at=unlimited_at)
     check = CreditCheck(
@@ -169,6 +171,19 @@ async def test_a_turn_that_never_comes_is_no_call(tmp_path: Path) -> None:
 async def test_without_a_lease_there_is_no_call(tmp_path: Path) -> None:
     lease = Lease(0)
     check, _, _ = a_check(tmp_path, None, lease=lease)
+
+    assert await of(check, 1) == "database"
+
+
+async def test_a_run_that_is_lost_while_the_ledger_answers_makes_no_call(tmp_path: Path) -> None:
+    lease = Lease()
+
+    class Losing(Ledger):
+        async def resize_reservation(self, *args: Any, **options: Any) -> int | None:
+            lease.lose([PLAN.run])
+            return await super().resize_reservation(*args, **options)
+
+    check, _, _ = a_check(tmp_path, ledger=Losing(9 * DOLLAR), lease=lease)
 
     assert await of(check, 1) == "database"
 
