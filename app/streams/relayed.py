@@ -46,7 +46,6 @@ class RelayedEventLog:
         """Runs that a later attempt writes."""
         self._feeds = RunFeeds(relay.connection, relay.subscriptions)
         self._flusher = Flusher(relay.connection, self, check_s=relay.check_s)
-        relay.subscriptions.on_connect(self._flusher.check_all)
         relay.subscriptions.subscribe(CLAIMS_CHANNEL, self._flusher)
         self._closed = False
         self._tasks = [

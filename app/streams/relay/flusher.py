@@ -85,7 +85,8 @@ class Flusher:
         return None
 
     def on_subscribed(self) -> None:
-        """Nothing to do: each connection compares all runs."""
+        """Compare all runs: a claim was missed, or the relay has failed over to a replica that lags."""
+        self.check_all()
 
     def on_message(self, payload: bytes) -> None:
         """A run was resumed: compare it with the relay, if it is written here."""

@@ -1,7 +1,6 @@
 """Subscriptions: the channels that this process receives, all on one connection."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 from redis.asyncio import ConnectionPool
@@ -49,7 +48,6 @@ class Subscriptions:
         self._subscribers: dict[bytes, Subscriber] = {}
         self._unsent: dict[bytes, None] = {}
         """The channels to subscribe, or to unsubscribe where there is no subscriber any more."""
-        self._on_connect: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
         self._received_at = 0.0
         self._pause_s = 0.0
@@ -65,10 +63,6 @@ class Subscriptions:
             del self._subscribers[channel.encode()]
             self._send_later(channel)
 
-    def on_connect(self, callback: Callable[[], None]) -> None:
-        """Call this after each connection: the relay may have failed over to a replica that lags."""
-        self._on_connect.append(callback)
-
     async def receive(self) -> None:
         """Connect, and receive messages until the connection is lost."""
         await asyncio.sleep(self._pause_s)
@@ -78,8 +72,6 @@ class Subscriptions:
                 await connection.connect()  # type: ignore[no-untyped-call]
             self._received_at = asyncio.get_running_loop().time()
             self._unsent = dict.fromkeys(self._subscribers)
-            for callback in self._on_connect:
-                callback()
             await first_of(self._read(connection), self._send(connection))
         except (RedisError, OSError) as error:
             # `TimeoutError` is an `OSError`.
