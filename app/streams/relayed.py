@@ -16,8 +16,9 @@ from app.ids import RunKey
 from app.streams.port import LogEntry, WriterFenced
 from app.streams.relay.connection import EventLogUnavailable
 from app.streams.relay.feeds import RunFeeds
-from app.streams.relay.flusher import CLAIMS_CHANNEL, Flusher
+from app.streams.relay.flusher import Flusher
 from app.streams.relay.run_feed import RunFeed
+from app.streams.relay.scripts import CLAIMS_CHANNEL
 from app.streams.relay.server import Relay
 from app.streams.relay.stream_reader import read_whole_stream
 from app.streams.relay.written_run import WrittenRun

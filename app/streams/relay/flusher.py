@@ -15,9 +15,6 @@ from app.streams.relay.connection import RelayConnection
 from app.streams.relay.stream_reader import read_whole_stream
 from app.streams.relay.written_run import GRACE_S, LIFETIME_S, WrittenRun
 
-CLAIMS_CHANNEL = "runtally:claims"
-"""The runs that are resumed, by the names of their streams: their earlier writers learn it at once."""
-
 _RUNS_PER_FLUSH = 256
 _EVENTS_PER_FLUSH = 2000
 _BYTES_PER_FLUSH = 2**20
@@ -81,7 +78,6 @@ class Flusher:
         if refusals := await self._append([(written, marker)]):
             return refusals[0]
         written.relayed = written.base
-        await self._announce(written)
         return None
 
     def on_subscribed(self) -> None:
@@ -115,9 +111,6 @@ class Flusher:
             self._ready.setdefault(written.stream, written)
             self._keep_or_drop(written)
         self._wake.set()
-
-    async def _announce(self, written: WrittenRun) -> None:
-        await self._relay.publish(CLAIMS_CHANNEL, written.stream.encode())
 
     async def _wait(self) -> None:
         self._wake.clear()
@@ -188,7 +181,6 @@ class Flusher:
         if not refusal.is_own and refusal.last:
             earlier = await read_whole_stream(self._relay, written.run)
             written.buffer.insert_earlier(_up_to(earlier.entries, written.base))
-            await self._announce(written)
         # Everything after it is sent again, as far as it was lost; readers drop what they know.
         written.relayed = refusal.last
 

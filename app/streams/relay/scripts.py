@@ -4,6 +4,9 @@ A run is a stream. Each of its entries is a batch (`EventBatch`), with the id `<
 the fields `w` (its writer) and `p` (the encoded batch). The stream's key is also the name of its channel.
 """
 
+CLAIMS_CHANNEL = "runtally:claims"
+"""The streams of runs that are resumed."""
+
 APPEND = """
 local epoch = redis.call('GET', KEYS[1])
 if not epoch then
@@ -28,6 +31,9 @@ for i = 2, #KEYS do
     if type(added) ~= 'table' then
       redis.call('EXPIRE', KEYS[i], lifetime)
       redis.call('PUBLISH', KEYS[i], payload)
+      if last_writer ~= writer then
+        redis.call('PUBLISH', 'runtally:claims', KEYS[i])
+      end
     elseif string.find(added.err, 'equal or smaller', 1, true) then
       redis.call('DEL', KEYS[i])
       last, moved = '0', true
@@ -52,6 +58,7 @@ the new entry, the batch (empty: only check), the seconds that the stream lives.
 values for each run that was refused: its index, whether a later attempt or another writer of the same one
 has written, the stream's last position, and whether this writer wrote it.
 
+A writer that follows another one is announced, so that the other one notices it also if it writes nothing.
 A stream whose last entries were deleted refuses their ids for ever, so it is deleted and written anew.
 """
 
