@@ -18,6 +18,9 @@ router = APIRouter(route_class=CheckedRoute, tags=["health"])
 MAX_AGE_S = 0.25
 """Readiness results are shared for this long: anybody may request them, as often as they like."""
 
+_RELAY = "relay"
+"""Without it runs continue; readers of other processes wait."""
+
 PING_TIMEOUT_S = 2.0
 """A part that takes longer to respond counts as unavailable."""
 
@@ -42,24 +45,25 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
 
     A model provider that rejects our key is reported and is no reason for 503: receipts, events and
     conversations still work, and all replicas would become unready at once. Receipts that are late or
-    refused, and damaged files of the journal, are reported in the same way.
+    refused, damaged files of the journal, and a relay that does not respond are reported in the same way.
     """
-    unavailable = await readiness.get()
-    if unavailable:
+    found = await readiness.get()
+    relay: Literal["ok", "unavailable"] = "unavailable" if _RELAY in found else "ok"
+    if unavailable := [part for part in found if part != _RELAY]:
         message = f"Not available: {', '.join(unavailable)}."
         raise Unavailable(message)
     receipts, chain = services.delivery.state, services.chain.state
-    if not services.readiness.checked:
-        return Readiness(status="ok", provider="unknown", receipts=receipts, chain=chain)
-    provider: Literal["ok", "unusable"] = "ok" if services.readiness.problem is None else "unusable"
-    return Readiness(status="ok", provider=provider, receipts=receipts, chain=chain)
+    provider: Literal["ok", "unusable", "unknown"] = "unknown"
+    if services.readiness.checked:
+        provider = "ok" if services.readiness.problem is None else "unusable"
+    return Readiness(status="ok", provider=provider, receipts=receipts, chain=chain, relay=relay)
 
 
 async def unavailable_parts(services: Services) -> list[str]:
     """The names of the server's parts that cannot work now."""
     parts = {
         "database": services.database.ping,
-        "event log": services.log.ping,
+        _RELAY: services.log.ping,
         "intake of runs": services.runs.ping,
         "memory": services.memory.ping,
     }

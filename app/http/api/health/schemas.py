@@ -23,3 +23,6 @@ class Readiness(Health):
 
     chain: Literal["signed", "unsigned", "rewritten"]
     """Whether roots of the receipts' hash chains are signed; `rewritten`: a chain was altered."""
+
+    relay: Literal["ok", "unavailable"]
+    """Whether readers of other servers get the events of this one now; `ok` also for a single server."""
