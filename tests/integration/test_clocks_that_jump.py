@@ -24,7 +24,7 @@ from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.usage import Attribution, TokenUsage
 from tests.factories import a_plan, an_account
-from tests.integration.run_service import ONCE, a_core
+from tests.integration.run_service import ONCE, a_core, beat
 from tests.integration.test_run_recovery import a_lost_run
 from tests.integration.webhook_seam import charge, payloads, register
 
@@ -127,12 +127,12 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
     """All heartbeats are from before it, until each process has sent another."""
     async with planted_time(database_url, timedelta()) as planted, a_core(planted, tmp_path) as core:
         run = await a_lost_run(planted, core, ONCE)
-        await core.recovery.beat()
+        await beat(core)
         # It has sent heartbeats for long enough.
         core.recovery._recover_from = 0.0
         await plant(database_url, jump)
-        await core.recovery.beat()
-        await core.recovery.beat()
+        await beat(core)
+        await beat(core)
         waiting = (await core.service.get(run)).status
         # One that sends none is found all the same, even if its last one is in the future now.
         await core.recovery.recover()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,8 @@ from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
 from app.clock.lease import Lease
-from app.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
-from app.events import AssistantFinal, Done, RunError
+from app.db import AttemptOver, Database, DatabaseUnavailable, StatementFailed, require_attempt
+from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
@@ -21,8 +22,9 @@ from app.requests import FinalUsage
 from app.runs.recovery.repository import claim_run
 from app.runs.recovery.service import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog
+from tests.contracts.event_logs import a_relayed_log
 from tests.factories import an_account
-from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
+from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
 
 
 async def a_lost_run(
@@ -39,9 +41,13 @@ async def a_lost_run(
     return run
 
 
-async def without_heartbeat(database: Database) -> None:
+async def execute(database: Database, statement: str) -> None:
     async with database.transaction() as tx:
-        await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 hour'"))
+        await tx.execute(text(statement))
+
+
+async def without_heartbeat(database: Database) -> None:
+    await execute(database, "UPDATE runs SET heartbeat_at = now() - interval '1 hour'")
 
 
 async def require(database: Database, run: RunKey, *, attempt: int) -> None:
@@ -107,6 +113,53 @@ async def test_a_run_without_a_conversation_is_not_repeated(database: Database, 
         assert (record.status, record.attempt) == ("failed", 0)
 
 
+async def test_a_claimed_run_is_resumed_once_the_database_answers_again(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_core(database, tmp_path) as core:
+        run = await a_lost_run(database, core, RETRIED, "chat-1")
+        await execute(database, "ALTER TABLE open_messages RENAME TO unavailable")
+        with pytest.raises(StatementFailed):
+            await core.recovery.recover(timeout_s=0)
+        await execute(database, "ALTER TABLE unavailable RENAME TO open_messages")
+        # It is no orphan any more.
+        assert await core.recovery.recover(timeout_s=0) == 0
+
+        assert (await core.service.wait(run)).content == "Good morning."
+
+
+class SlowEnd(MemoryEventLog):
+    """Publishes the end of a run when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ending, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def append(self, run: RunKey, event: ClientEvent) -> int:
+        if isinstance(event, Done):
+            self.is_ending.set()
+            await self.may_end.wait()
+        return await super().append(run, event)
+
+
+async def test_a_run_that_has_just_ended_here_is_not_lost(database: Database, tmp_path: Path) -> None:
+    log = SlowEnd()
+    async with a_core(database, tmp_path, log=log) as core:
+        record = await core.service.start(caller_of(await an_account(database)), a_request(), request_id=None)
+        reading = asyncio.create_task(_types_of(log, record.key))
+        await log.is_ending.wait()
+        assert (await core.service.get(record.key)).finished
+        await beat(core)
+        log.may_end.set()
+
+        assert (await reading)[-1] == "done"
+
+
+async def _types_of(log: MemoryEventLog, run: RunKey) -> list[str]:
+    async with asyncio.timeout(10), aclosing(log.follow(run)) as batches:
+        return [entry.event.type async for batch in batches for entry in batch]
+
+
 async def test_what_crashes_every_process_is_given_up(database: Database, tmp_path: Path) -> None:
     async with a_core(database, tmp_path) as core:
         run = await a_lost_run(database, core, RETRIED, "chat-1")
@@ -146,14 +199,14 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
         caller = caller_of(await an_account(database))
         resumed = await frozen.service.start(caller, a_request(RETRIED, state_key="k"), request_id=None)
         ended = await frozen.service.start(caller, a_request(), request_id=None)
-        await frozen.recovery.beat()
+        await beat(frozen)
         supervisor = frozen.recovery._supervisor
         assert supervisor.active_runs() == [resumed.key, ended.key]
         await without_heartbeat(database)
         assert await other.recovery.recover() == 2
         await other.service.wait(resumed.key)
 
-        await frozen.recovery.beat()
+        await beat(frozen)
 
         async with asyncio.timeout(20):
             while supervisor.active_runs():
@@ -167,7 +220,7 @@ async def beats(core: Core, until: Callable[[], Awaitable[bool]]) -> None:
     """Send heartbeats as often as a server with this lease."""
     async with asyncio.timeout(20):
         while not await until():
-            await core.recovery.beat()
+            await beat(core)
             await asyncio.sleep(core.process.lease.term_s / 6)
 
 
@@ -181,7 +234,7 @@ async def test_a_process_that_has_just_found_the_database_again_takes_over_nothi
 
         at_start = await a_lost_run(database, core, ONCE)
         await without_heartbeat(database)
-        await core.recovery.beat()
+        await beat(core)
         assert not await has_ended(at_start)
         await beats(core, partial(has_ended, at_start))
 
@@ -189,7 +242,7 @@ async def test_a_process_that_has_just_found_the_database_again_takes_over_nothi
         after_pause = await a_lost_run(database, core, ONCE, name="2")
         await without_heartbeat(database)
         await asyncio.sleep(core.process.lease.term_s)
-        await core.recovery.beat()
+        await beat(core)
         assert not await has_ended(after_pause)
         await beats(core, partial(has_ended, after_pause))
 
@@ -238,15 +291,15 @@ async def test_a_run_of_this_process_that_was_not_confirmed_needs_no_witness(
 
 
 async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
-    database: Database, tmp_path: Path
+    database: Database, tmp_path: Path, redis_url: str
 ) -> None:
-    """Both processes share the event log here: a later event of the first would reach every reader."""
-    log = MemoryEventLog()
     pause = WaitFor(asyncio.Event(), asyncio.Event())
     late = [WriteMessage("Late.", before_end=pause)]
     async with (
-        a_core(database, tmp_path / "frozen", lambda _: late, log=log) as frozen,
-        a_core(database, tmp_path / "other", log=log) as other,
+        a_relayed_log(redis_url) as log_of_frozen,
+        a_relayed_log(redis_url) as log_of_other,
+        a_core(database, tmp_path / "frozen", lambda _: late, log=log_of_frozen) as frozen,
+        a_core(database, tmp_path / "other", log=log_of_other) as other,
     ):
         caller = caller_of(await an_account(database))
         run = await frozen.service.start(caller, a_request(RETRIED, state_key="k"), request_id=None)
@@ -254,7 +307,7 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
         await pause.reached.wait()
         await without_heartbeat(database)
         assert await other.recovery.recover() == 1
-        await frozen.recovery.beat()
+        await beat(frozen)
         pause.until.set()
         final = await other.service.wait(run.key)
         supervisor = frozen.recovery._supervisor

@@ -125,6 +125,13 @@ FENCES = (
         RECOVERY,
     ),
     Mutant(
+        "a run that has just ended is taken for lost",
+        "app/runs/recovery/repository.py",
+        "WHERE lost.attempt >= active.attempt\n",
+        "WHERE lost.attempt >= active.attempt UNION SELECT account_id, run_id FROM runs\n",
+        RECOVERY,
+    ),
+    Mutant(
         "a takeover is not recorded",
         _RECOVERY,
         "            await record_takeovers(tx, orphans)\n",

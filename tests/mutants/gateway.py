@@ -44,8 +44,8 @@ GATEWAY = (
     Mutant(
         "a jump of the database ends runs of living processes",
         "app/runs/recovery/service.py",
-        "if boot_time() >= self._recover_from:",
-        "if True:",
+        "return now < self._recover_from or now - self._last_beat > self._takeover_s / 2",
+        "return False",
         JUMPS,
     ),
     Mutant(

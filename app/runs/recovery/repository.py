@@ -1,6 +1,6 @@
 """SQL for heartbeats, and for runs that another process takes over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -29,13 +29,14 @@ async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Seque
     return now
 
 
-async def runs_of_others(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> list[RunKey]:
-    """Those of these runs that have ended or that another process has resumed."""
-    statement = select(runs.c.account_id, runs.c.run_id).where(
-        tuple_(runs.c.account_id, runs.c.run_id).in_(active_runs),
-        or_(runs.c.process_id != process_id, runs.c.status.not_in(UNFINISHED)),
-    )
-    return [RunKey(row.account_id, row.run_id) for row in await tx.execute(statement)]
+async def lost_runs(tx: Transaction, attempts: Mapping[RunKey, int]) -> list[RunKey]:
+    """Those of these runs whose attempt another process has taken over."""
+    parameters = {
+        "accounts": [run.account_id for run in attempts],
+        "ids": [run.run_id for run in attempts],
+        "attempts": list(attempts.values()),
+    }
+    return [RunKey(row.account_id, row.run_id) for row in await tx.execute(_LOST, parameters)]
 
 
 async def processes_without_heartbeat(
@@ -89,6 +90,17 @@ async def claim_run(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
             heartbeat_at=func.now(),
         )
     )
+
+
+_LOST = text(
+    """
+    SELECT DISTINCT account_id, run_id FROM run_takeovers AS lost
+      JOIN unnest(CAST(:accounts AS uuid[]), CAST(:ids AS text[]), CAST(:attempts AS int[]))
+           AS active (account_id, run_id, attempt)
+     USING (account_id, run_id)
+     WHERE lost.attempt >= active.attempt
+    """
+)
 
 
 def _without_heartbeat(timeout_s: float, besides: Sequence[RunKey]) -> ColumnElement[bool]:

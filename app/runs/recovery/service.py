@@ -2,11 +2,13 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from uuid import UUID
 
+import anyio
 import structlog
 
 from app.background import forever
@@ -34,10 +36,10 @@ from app.runs.recovery.peers import Peers
 from app.runs.recovery.repository import (
     claim_run,
     end_connections,
+    lost_runs,
     processes_without_heartbeat,
     record_heartbeat,
     record_takeovers,
-    runs_of_others,
     runs_without_heartbeat,
 )
 from app.runs.repository import finish_run, stored_request
@@ -100,31 +102,44 @@ class RunRecovery:
         self._takeover_s = lease.term_s * _TAKEOVER
         self._jumps = JumpDetector(lease.term_s * _CLOCK_TOLERANCE)
         self._last_beat = -math.inf
-        self._recover_from = 0.0
+        self._recover_from = math.inf
         self._claimed: list[RunRecord] = []
         """Runs of this process that have not been resumed yet."""
 
     async def watch(self) -> None:
-        """Send heartbeats and recover runs until cancelled."""
-        await forever(self.beat, self._heartbeat_s, name="run recovery")
+        """Send heartbeats and recover runs until cancelled. No heartbeat waits for a recovery."""
+        async with anyio.create_task_group() as tasks:
+            for work, name in ((self.send_heartbeat, "heartbeats"), (self.take_over, "run recovery")):
+                tasks.start_soon(partial(forever, work, self._heartbeat_s, name=name))
 
-    async def recover(self, *, timeout_s: float | None = None) -> int:
+    async def recover(
+        self, *, timeout_s: float | None = None, unless: Callable[[], bool] = lambda: False
+    ) -> int:
         """Resume or fail the runs of processes that died; returns how many there were.
 
         Those are runs without a heartbeat for `timeout_s` whose process does not answer, including runs that
         this process accepted but whose commit the database never confirmed. With a timeout of zero every run
-        of another process is taken: only correct while there is no other.
+        of another process is taken: only correct while there is no other. `unless` is called once the
+        database has answered: it may have taken so long that the answer proves nothing.
         """
         timeout_s = self._takeover_s if timeout_s is None else timeout_s
         lost = await self._lost_processes(timeout_s)
-        if not lost:
-            return 0
+        recovered = 0 if not lost or unless() else await self._recover_runs_of(lost, timeout_s, unless=unless)
+        # Also those that could not be resumed before, because the database was unavailable.
+        await self._resume_claimed()
+        return recovered
+
+    async def _recover_runs_of(
+        self, lost: Sequence[UUID], timeout_s: float, *, unless: Callable[[], bool]
+    ) -> int:
         await self._end_connections([each for each in lost if each != self._process_id])
         failed: list[RunRecord] = []
         async with self._database.transaction() as tx:
             orphans = await runs_without_heartbeat(
                 tx, timeout_s=timeout_s, of_processes=lost, besides=self._own_runs()
             )
+            if unless():
+                return 0
             await record_takeovers(tx, orphans)
             claimed = [run for run in orphans if await self._claim(tx, run)]
             for run in orphans:
@@ -134,19 +149,14 @@ class RunRecovery:
         self._claimed += claimed
         for run in failed:
             await self._close_log(run)
-        await self._resume_claimed()
         return len(orphans)
 
-    async def beat(self) -> None:
-        """Send heartbeats, and recover runs unless their heartbeats may be missing for another reason.
-
-        The other processes may have lost the database as well, or its clock has jumped: then they get the
-        time to send a heartbeat.
-        """
+    async def send_heartbeat(self) -> None:
+        """Set the heartbeat of this process's runs, stop those that are lost, and renew the lease."""
         began = boot_time()
         async with self._database.transaction() as tx:
             now = await record_heartbeat(tx, self._process_id, self._own_runs())
-            lost = await runs_of_others(tx, self._process_id, self._supervisor.active_runs())
+            lost = await lost_runs(tx, self._supervisor.active_attempts())
         # This process stood still for too long: what they do now would come twice.
         self._supervisor.lose(lost)
         self._lease.renew(since=began)
@@ -156,8 +166,20 @@ class RunRecovery:
         if has_jumped or began - self._last_beat > self._takeover_s / 2:
             self._recover_from = boot_time() + self._takeover_s
         self._last_beat = began
-        if boot_time() >= self._recover_from:
-            await self.recover()
+
+    async def take_over(self) -> None:
+        """Recover runs, unless their heartbeats may be missing for another reason.
+
+        The other processes may have lost the database as well, or its clock has jumped: then they get the
+        time to send a heartbeat.
+        """
+        if not self._has_missed_heartbeats():
+            await self.recover(unless=self._has_missed_heartbeats)
+
+    def _has_missed_heartbeats(self) -> bool:
+        """Whether others may have missed theirs for the same reason."""
+        now = boot_time()
+        return now < self._recover_from or now - self._last_beat > self._takeover_s / 2
 
     async def _lost_processes(self, timeout_s: float) -> list[UUID]:
         """The processes of runs without a heartbeat that are known not to execute them any more."""
@@ -210,8 +232,9 @@ class RunRecovery:
                 log.error("run.resume_failed", run_id=run.key.run_id, reason=error.detail)  # noqa: TRY400
                 this_attempt = replace(run, attempt=run.attempt + 1)
                 async with self._database.transaction() as tx:
-                    await self._fail(tx, this_attempt)
-                await self._close_log(run)
+                    has_failed = await self._fail(tx, this_attempt)
+                if has_failed:
+                    await self._close_log(this_attempt)
             self._claimed.remove(run)
 
     async def _resume(self, run: RunRecord) -> None:
@@ -243,7 +266,8 @@ class RunRecovery:
             conversation=conversation,
         )
 
-    async def _fail(self, tx: Transaction, run: RunRecord) -> None:
+    async def _fail(self, tx: Transaction, run: RunRecord) -> bool:
+        """End the run; False if another process has taken it over meanwhile."""
         entries = [
             entry for entry in await self._log.read(run.key) if not isinstance(entry.event, RunError | Done)
         ]
@@ -254,7 +278,7 @@ class RunRecovery:
         await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)
         await debit_undelivered(tx, self._receipts, run.key)
         await self._ledger.release(tx, run.key)
-        await finish_run(
+        return await finish_run(
             tx, run.key, attempt=run.attempt, final=final, report=None, events=encode_events(entries)
         )
 
