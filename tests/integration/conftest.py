@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from uuid import uuid4
 
+import asyncpg
 import httpx
 import pytest
 import pytest_asyncio
@@ -50,3 +51,11 @@ async def books(postgres: str, written_books: Books) -> AsyncIterator[Books]:
     """Chained books of the test's own."""
     async with a_copy(postgres, written_books.url.rpartition("/")[2]) as url:
         yield Books(url, written_books.key, written_books.accounts)
+
+
+@pytest_asyncio.fixture
+async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to the test's own database, to change what the application cannot."""
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()

@@ -21,6 +21,10 @@ from app.ids import RunKey, new_uuid
 from app.usage import TokenUsage, UsageFact
 from tests.factories import a_fact
 
+USD_OF_100 = Decimal("0.0045")
+"""What 1000 tokens of input and 100 of output cost."""
+PLACEHOLDER = "unanswered-1"
+
 
 @dataclass(slots=True)
 class Machine:

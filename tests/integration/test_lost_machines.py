@@ -1,7 +1,6 @@
 """A machine that is lost with its disk loses no bill, and a disk that returns charges nothing twice."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from app.runs.recovery.repository import claim_run
 from app.usage import TokenUsage
 from tests.factories import a_fact, an_account
 from tests.integration.lost_machines import (
+    PLACEHOLDER,
+    USD_OF_100,
     a_machine,
     charged,
     cost,
@@ -34,21 +35,10 @@ from tests.integration.run_process import ELSEWHERE, a_run_elsewhere
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
 from tests.unit.billing.receipts.journals import JournalDirectory
 
-USD_OF_100 = Decimal("0.0045")
-"""What 1000 tokens of input and 100 of output cost."""
-PLACEHOLDER = "unanswered-1"
-
 
 @pytest_asyncio.fixture
 async def key(database: Database) -> KeyRecord:
     return await an_account(database)
-
-
-@pytest_asyncio.fixture
-async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database_url)
-    yield connection
-    await connection.close()
 
 
 async def a_run(core: Core, key: KeyRecord, **fields: Any) -> RunKey:

@@ -1,9 +1,7 @@
 """Rows of messages in progress: beside receipts that are stored at the same time, refused, unreadable."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +27,10 @@ from tests.integration.lost_machines import (
     used,
 )
 
-USD_OF_100 = Decimal("0.0045")
-"""What 1000 tokens of input and 100 of output cost."""
-PLACEHOLDER = "unanswered-1"
-
 
 @pytest_asyncio.fixture
 async def key(database: Database) -> KeyRecord:
     return await an_account(database)
-
-
-@pytest_asyncio.fixture
-async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database_url)
-    yield connection
-    await connection.close()
 
 
 async def test_a_row_adds_nothing_to_a_receipt(database: Database, key: KeyRecord, tmp_path: Path) -> None:

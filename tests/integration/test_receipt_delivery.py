@@ -1,7 +1,7 @@
 """Whatever the database answers, a receipt arrives once it can, without a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -71,16 +71,6 @@ async def test_what_a_stored_message_used_more_is_charged_once(database: Databas
 @pytest_asyncio.fixture
 async def key(database: Database) -> KeyRecord:
     return await an_account(database)
-
-
-@pytest_asyncio.fixture
-async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to the same database that no fault affects."""
-    connection = await asyncpg.connect(
-        database_url, server_settings={"default_transaction_read_only": "off", "role": "none"}
-    )
-    yield connection
-    await connection.close()
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
