@@ -55,7 +55,9 @@ async def books(postgres: str, written_books: Books) -> AsyncIterator[Books]:
 
 @pytest_asyncio.fixture
 async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to the test's own database, to change what the application cannot."""
-    connection = await asyncpg.connect(database_url)
+    """A connection to the test's own database that no fault affects."""
+    connection = await asyncpg.connect(
+        database_url, server_settings={"default_transaction_read_only": "off", "role": "none"}
+    )
     yield connection
     await connection.close()
