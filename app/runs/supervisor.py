@@ -94,10 +94,6 @@ class RunSupervisor:
         """The run, if this process executes it and has not lost it."""
         return None if self._lease.is_lost(run) else self._active.get(run)
 
-    def active_runs(self) -> list[RunKey]:
-        """The runs that this process executes."""
-        return list(self._active)
-
     def active_attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs that this process executes."""
         return {key: run.plan.attempt for key, run in self._active.items()}

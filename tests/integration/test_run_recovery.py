@@ -201,7 +201,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
         ended = await frozen.service.start(caller, a_request(), request_id=None)
         await beat(frozen)
         supervisor = frozen.recovery._supervisor
-        assert supervisor.active_runs() == [resumed.key, ended.key]
+        assert list(supervisor.active_attempts()) == [resumed.key, ended.key]
         await without_heartbeat(database)
         assert await other.recovery.recover() == 2
         await other.service.wait(resumed.key)
@@ -209,7 +209,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
         await beat(frozen)
 
         async with asyncio.timeout(20):
-            while supervisor.active_runs():
+            while supervisor.active_attempts():
                 await asyncio.sleep(0.01)
         finals = [await other.service.wait(run.key) for run in (resumed, ended)]
 
@@ -312,7 +312,7 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
         final = await other.service.wait(run.key)
         supervisor = frozen.recovery._supervisor
         async with asyncio.timeout(20):
-            while supervisor.active_runs():
+            while supervisor.active_attempts():
                 await asyncio.sleep(0.01)
         events = [entry.event for entry in await other.service.events(run.key)]
 

@@ -202,7 +202,7 @@ class RunRecovery:
         return await self._peers.may_be_alive(process_id)
 
     def _own_runs(self) -> list[RunKey]:
-        return [*self._supervisor.active_runs(), *(run.key for run in self._claimed)]
+        return [*self._supervisor.active_attempts(), *(run.key for run in self._claimed)]
 
     async def _claim(self, tx: Transaction, run: RunRecord) -> bool:
         """Assign the run to this process, if it may be resumed.
