@@ -1,14 +1,12 @@
 """Database: transactions and snapshots; the only place that commits."""
 
-import json
-import math
-import re
+import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NewType, Self, TypeAlias
+from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
 from alembic import command
@@ -22,10 +20,11 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, Oper
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from app.background import first_of
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.pagination import PageRequest
-from app.serialization.storable import MAX_DEPTH, storable
+from app.serialization.stored_json import dump_json, load_json
 
 Transaction = NewType("Transaction", AsyncConnection)
 """A writable transaction; leaving `Database.transaction()` commits it."""
@@ -41,6 +40,7 @@ POOL_SIZE = 8
 _IDLE_S = 0.5
 """A connection that was not used for so long makes a round trip before it is used."""
 
+_LISTEN_CHECK_S = 15
 _CONNECT_S = 5
 _STATEMENT_S = 30
 _IDLE_TRANSACTION_S = 10
@@ -165,10 +165,11 @@ class Database:
         engine = create_async_engine(
             _asyncpg_url(url),
             pool_size=pool_size,
-            max_overflow=0,
+            # For `listen`, which keeps one.
+            max_overflow=1,
             pool_timeout=_STATEMENT_S,
             json_serializer=dump_json,
-            json_deserializer=_load_json,
+            json_deserializer=load_json,
             hide_parameters=True,
             connect_args={
                 "timeout": _CONNECT_S,
@@ -216,6 +217,25 @@ class Database:
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
                 yield Snapshot(connection)
+
+    async def listen(self, channel: str, notify: Callable[[str], None]) -> NoReturn:
+        """Pass on the payloads of a channel, the first one empty; keeps a connection, and raises with it."""
+        lost = asyncio.Event()
+        with _translate_errors():
+            async with self._autocommit.connect() as connection:
+                driver: Any = (await connection.get_raw_connection()).driver_connection
+                driver.add_termination_listener(lambda _: lost.set())
+                await driver.add_listener(channel, lambda *notification: notify(notification[-1]))
+                # Earlier ones may have been missed.
+                notify("")
+                try:
+                    while True:
+                        await first_of(lost.wait(), timeout_s=_LISTEN_CHECK_S)
+                        # The network may have dropped the connection silently.
+                        await connection.execute(text("SELECT 1"))
+                finally:
+                    # In the pool it would go on to listen.
+                    await connection.invalidate()
 
     async def ping(self) -> None:
         """Raise `DatabaseUnavailable` if the database does not respond."""
@@ -297,28 +317,6 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
             if dialect.is_disconnect(error, connection, None):
                 raise InvalidatePoolError from error
             raise
-
-
-def _finite(number: str) -> float | None:
-    value = float(number)
-    return value if math.isfinite(value) else None
-
-
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
-_UNSTORABLE_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-
-
-def dump_json(value: Any) -> str:
-    """The JSON text that is stored of a value."""
-    return json.dumps(storable(value))
-
-
-def _load_json(text: str) -> Any:
-    """The value, as `dump_json` would have stored it: other programs may have written the row."""
-    value = _DECODER.decode(text)
-    # Looking at every value takes longer than reading them.
-    may_be_deep = text.count("{") + text.count("[") > MAX_DEPTH
-    return storable(value) if may_be_deep or _UNSTORABLE_ESCAPE.search(text) else value
 
 
 def _alembic_config() -> Config:

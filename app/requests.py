@@ -1,6 +1,7 @@
 """The requests of clients and the final result of a run."""
 
 import re
+from datetime import datetime
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import pybase64
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -276,6 +278,10 @@ class GraphRunRequest(InputModel):
     state_key: Annotated[str, Field(pattern=STATE_KEY_PATTERN)] | None = None
     """The conversation that the run continues; created if there is none."""
     on_conflict: OnConflict = "enqueue"
+    priority: Annotated[int, Field(ge=1, le=5, strict=True)] | None = None
+    """From 1, the highest, to 5: which of the account's queued runs starts first; 3 by default."""
+    start_after: AwareDatetime | None = None
+    """The run is queued until then."""
     response_format: ResponseFormat | None = None
     limits: RunLimits = RunLimits()
     files: tuple[UploadedFile, ...] = ()
@@ -297,6 +303,14 @@ class GraphRunRequest(InputModel):
             message = "uses a path both as a file and as a directory"
             raise ValueError(message)
         return files
+
+    @field_validator("start_after")
+    @classmethod
+    def _not_in_a_conversation(cls, start_after: datetime | None, info: ValidationInfo) -> datetime | None:
+        if start_after is not None and info.data.get("state_key") is not None:
+            message = "cannot be combined with stateKey: the conversation's later runs would wait as well"
+            raise ValueError(message)
+        return start_after
 
     @field_validator("messages")
     @classmethod

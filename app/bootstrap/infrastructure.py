@@ -73,6 +73,11 @@ class Infrastructure:
     tasks: TaskGroup
     """Background tasks, among them the active runs; cancelled at the end."""
 
+    def require_ready(self) -> None:
+        """Raise `Overloaded` or `JournalUnavailable` while this process should start no run."""
+        self.memory.require_room()
+        self.receipts.require_ready()
+
 
 async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cli | None) -> Infrastructure:
     """Open everything but the services of runs; `cli` replaces the bundled one."""

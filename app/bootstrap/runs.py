@@ -1,6 +1,9 @@
-"""Opens the services that accept, execute and recover runs."""
+"""Opens the services that accept, dispatch, execute and recover runs."""
 
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import version
 
 from app.auth.accounts import Accounts
 from app.bootstrap.catalogs import message_limits
@@ -9,13 +12,22 @@ from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.messages import open_history
 from app.executors.aggregator import ExecutorAggregator
 from app.runs.acceptance import RunAcceptance
+from app.runs.closing import RunCloser
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
-from app.runs.dispatcher import Capacity, RunDispatcher
+from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.limits import DispatchLimits
+from app.runs.dispatch.maintenance import QueueMaintenance
+from app.runs.dispatch.places import Places
+from app.runs.dispatch.queue import RunQueue
+from app.runs.dispatch.records import Worker
+from app.runs.queued import QueuedRuns
+from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import ProcessPeers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunService
+from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
 from app.settings import Settings
@@ -24,52 +36,49 @@ DRAIN_S = 20.0
 """How long active runs may continue after the server got a signal to stop."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """The parts that execute runs."""
+
+    queue: RunQueue
+    codec: RequestCodec
+    closer: RunCloser
+    supervisor: RunSupervisor
+    starter: RunStarter
+    dispatcher: RunDispatcher
+
+
 async def open_runs(
     infra: Infrastructure, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
 ) -> tuple[RunService, RunCommands, ConversationService]:
     """Open the services of runs, and recover the runs of processes that died."""
     settings, database, log_ = infra.settings, infra.database, infra.log
-    codec = RequestCodec(infra.offload)
-    worker = RunWorker(
-        database,
-        executor,
-        log_,
-        receipts=infra.receipts,
-        ledger=infra.ledger,
-        codec=codec,
-        max_output_bytes=settings.max_run_output_mb * 2**20,
-        lease=infra.lease,
+    execution = _open_execution(infra, executor)
+    queued = QueuedRuns(database, execution.closer)
+    commands = RunCommands(
+        database, execution.supervisor, process_id=infra.process_id, limits=message_limits(settings)
     )
-    dispatcher = RunDispatcher(_capacity(settings))
-    infra.tasks.start_soon(_share_slots, accounts, dispatcher)
-    supervisor = RunSupervisor(
-        database,
-        worker,
-        log_,
-        dispatcher=dispatcher,
-        tasks=infra.tasks,
-        message_limits=message_limits(settings),
-        lease=infra.lease,
-    )
-    commands = RunCommands(database, supervisor, process_id=infra.process_id, limits=message_limits(settings))
     conversations = _open_conversations(infra)
     runs = RunService(
         database,
         planner=infra.planner,
-        acceptance=_open_acceptance(infra, conversations, codec=codec, accounts=accounts),
-        dispatcher=dispatcher,
-        supervisor=supervisor,
-        reader=open_reader(database, log_, supervisor, tasks=infra.tasks),
+        acceptance=_open_acceptance(infra, execution, conversations, accounts=accounts),
+        dispatcher=execution.dispatcher,
+        supervisor=execution.supervisor,
+        reader=open_reader(database, log_, execution.supervisor, tasks=infra.tasks),
         commands=commands,
         conversations=conversations,
         receipts=infra.receipts,
         schemas=infra.schemas,
-        codec=codec,
+        codec=execution.codec,
         memory=infra.memory,
         require_sandbox=infra.agent.sandbox_probe.require,
     )
+    heartbeat = await _start_recovery(infra, execution)
+    stack.push_async_callback(heartbeat.end)
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
-    await _start_recovery(infra, dispatcher, supervisor, codec=codec)
+    infra.tasks.start_soon(execution.dispatcher.work)
+    infra.tasks.start_soon(QueueMaintenance(execution.queue, execution.dispatcher, queued.stop).watch)
     infra.tasks.start_soon(commands.watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if any(graph.native_tools for graph in infra.planner.graphs.definitions()):
@@ -77,42 +86,100 @@ async def open_runs(
     return runs, commands, conversations
 
 
+def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Execution:
+    settings, planner = infra.settings, infra.planner
+    codec, places = RequestCodec(infra.offload), Places(settings.max_concurrent_runs)
+    queue = RunQueue(infra.database, infra.process_id, _limits(settings))
+    worker = RunWorker(
+        infra.database,
+        executor,
+        infra.log,
+        receipts=infra.receipts,
+        ledger=infra.ledger,
+        queue=queue,
+        max_output_bytes=settings.max_run_output_mb * 2**20,
+        lease=infra.lease,
+    )
+    supervisor = RunSupervisor(
+        infra.database,
+        worker,
+        infra.log,
+        places=places,
+        tasks=infra.tasks,
+        message_limits=message_limits(settings),
+        lease=infra.lease,
+    )
+    closer = RunCloser(infra.log, queue, receipts=infra.receipts, ledger=infra.ledger)
+    starter = RunStarter(
+        infra.database,
+        planner=planner,
+        supervisor=supervisor,
+        closer=closer,
+        receipts=infra.receipts,
+        reports=infra.billing,
+        codec=codec,
+        places=places,
+        lease=infra.lease,
+        tasks=infra.tasks,
+    )
+    dispatcher = RunDispatcher(
+        queue,
+        places,
+        graphs=[graph.id for graph in planner.graphs.all()],
+        start=starter.start,
+        require_ready=infra.require_ready,
+    )
+    return _Execution(queue, codec, closer, supervisor, starter, dispatcher)
+
+
 def _open_acceptance(
-    infra: Infrastructure, conversations: ConversationService, *, codec: RequestCodec, accounts: Accounts
+    infra: Infrastructure, execution: _Execution, conversations: ConversationService, *, accounts: Accounts
 ) -> RunAcceptance:
     return RunAcceptance(
         infra.database,
-        codec=codec,
+        codec=execution.codec,
         conversations=conversations,
         ledger=infra.ledger,
         storage=infra.storage,
         workspaces=infra.workspaces,
         require_active_key=accounts.require_active_key,
-        process_id=infra.process_id,
+        queue=execution.queue,
     )
 
 
-async def _start_recovery(
-    infra: Infrastructure, dispatcher: RunDispatcher, supervisor: RunSupervisor, *, codec: RequestCodec
-) -> None:
+async def _start_recovery(infra: Infrastructure, execution: _Execution) -> Heartbeat:
+    """Send the first heartbeat, and recover the runs of processes that died from now on."""
+    lease, process_id = infra.lease, infra.process_id
+    heartbeat = Heartbeat(
+        infra.database,
+        Worker(
+            process_id,
+            version("runtally"),
+            places=0,
+            taken=0,
+            draining=False,
+            lease_s=lease.term_s,
+        ),
+        lease=lease,
+        dispatcher=execution.dispatcher,
+        supervisor=execution.supervisor,
+        attempts=execution.starter.attempts,
+    )
     recovery = RunRecovery(
         infra.database,
-        infra.log,
-        planner=infra.planner,
-        dispatcher=dispatcher,
-        supervisor=supervisor,
-        ledger=infra.ledger,
-        receipts=infra.receipts,
-        reports=infra.billing,
-        codec=codec,
-        lease=infra.lease,
-        process_id=infra.process_id,
-        peers=None if infra.channel is None else ProcessPeers(infra.channel, infra.lease),
+        heartbeat=heartbeat,
+        closer=execution.closer,
+        graphs=infra.planner.graphs,
+        process_id=process_id,
+        term_s=lease.term_s,
+        peers=None if infra.channel is None else ProcessPeers(infra.channel, lease),
     )
+    await heartbeat.send()
     if infra.settings.database_url is None:
-        # There is no other process: every unfinished run has lost its process.
-        await recovery.recover(timeout_s=0.0)
+        # There is no other process: every running run has lost its process.
+        await recovery.recover(is_alone=True)
     infra.tasks.start_soon(recovery.watch)
+    return heartbeat
 
 
 def _open_conversations(infra: Infrastructure) -> ConversationService:
@@ -124,15 +191,10 @@ def _open_conversations(infra: Infrastructure) -> ConversationService:
     )
 
 
-async def _share_slots(accounts: Accounts, dispatcher: RunDispatcher) -> None:
-    await accounts.wait_for_second_account()
-    dispatcher.share_slots()
-
-
-def _capacity(settings: Settings) -> Capacity:
-    return Capacity.of(
-        settings.max_concurrent_runs,
-        settings.max_queued_runs,
+def _limits(settings: Settings) -> DispatchLimits:
+    return DispatchLimits(
+        queued=settings.max_queued_runs,
         per_account=settings.max_runs_per_account,
         per_key=settings.max_runs_per_key,
+        kept_for=timedelta(minutes=settings.idle_process_minutes if settings.idle_processes else 0),
     )

@@ -69,6 +69,8 @@ class RunPlan:
     """The resolved model ids of subagents with a model of their own, by the subagent's name."""
     conversation: Conversation | None = None
     """The conversation it continues; None for a run without one."""
+    queued_position: int | None = None
+    """Of its first event, `queued`; None if it was started at once, or in a later attempt."""
     credits_to_reserve: int = 0
     """An estimate of what its first message may cost."""
     reserved: int | None = None

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 from app.billing.credit.ledger import CreditLedger
 from app.concurrency.fair_semaphore import FairSemaphore
@@ -14,8 +13,9 @@ from app.ids import AccountId, ApiKeyId, RunKey
 from app.principal import Principal
 from app.requests import GraphRunRequest
 from app.runs.conversations.service import ConversationService, TakenTurn
-from app.runs.records import NewRun, RunRecord
-from app.runs.repository import QUESTION_CHARS, insert_run
+from app.runs.dispatch.queue import RunQueue
+from app.runs.records import DEFAULT_PRIORITY, NewRun, RunRecord
+from app.runs.repository import QUESTION_CHARS
 from app.runs.requests.codec import RequestCodec
 from app.storage.service import StorageQuota
 from app.workspaces.records import Upload
@@ -34,8 +34,6 @@ class AcceptedRun:
     plan: RunPlan
     to_cancel: Sequence[RunKey] = ()
     """Earlier runs of its conversation that it replaces (`onConflict: interrupt`)."""
-    is_started: bool = False
-    """Whether it uses its slot at once: it has one, and no earlier run to wait for."""
 
 
 class RunAcceptance:
@@ -51,7 +49,7 @@ class RunAcceptance:
         storage: StorageQuota,
         workspaces: Workspaces,
         require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
-        process_id: UUID,
+        queue: RunQueue,
     ) -> None:
         """`require_active_key` raises for a revoked key, and blocks its revocation until the commit."""
         self._database = database
@@ -61,7 +59,7 @@ class RunAcceptance:
         self._storage = storage
         self._workspaces = workspaces
         self._require_active_key = require_active_key
-        self._process_id = process_id
+        self._queue = queue
         self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
 
     async def accept(
@@ -71,12 +69,13 @@ class RunAcceptance:
         plan: RunPlan,
         *,
         fingerprint: bytes,
-        has_slot: bool = False,
+        has_place: bool = False,
     ) -> AcceptedRun | None:
         """Insert the run and reserve its credits; None if its id is taken.
 
-        `has_slot`: it may be executed at once. Raises `InsufficientCredits`, `ConversationBusy`,
-        `ConversationFull`, `ScopeMissing`, `StorageFull`.
+        `has_place`: this process may execute it at once; then it is stored as running, unless it has to wait
+        for other runs. Raises `InsufficientCredits`, `ConversationBusy`, `ConversationFull`, `QueueFull`,
+        `ScopeMissing`, `StorageFull`.
         """
         async with self._slot(request, caller.account_id):
             text = await self._codec.encode(request)
@@ -87,9 +86,8 @@ class RunAcceptance:
                 turn = await self._take_turn(tx, caller, request)
                 if turn is not None:
                     plan = replace(plan, conversation=turn.conversation)
-                is_started = has_slot and not (turn and turn.earlier)
-                new = self._new_run(plan, request, text, fingerprint=fingerprint, is_started=is_started)
-                if (record := await insert_run(tx, new)) is None:
+                new = self._new_run(plan, request, text, fingerprint=fingerprint, has_place=has_place)
+                if (record := await self._queue.insert(tx, new)) is None:
                     return None
                 if plan.spec.native_tools:
                     uploads = [Upload(file.path, file.content) for file in request.files]
@@ -98,7 +96,7 @@ class RunAcceptance:
                 reserved = await self._ledger.reserve(tx, plan.run, plan.credits_to_reserve)
         unlimited_at = checked_at if reserved is None else None
         plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at)
-        return AcceptedRun(record, plan, turn.to_cancel if turn else (), is_started=is_started)
+        return AcceptedRun(record, plan, turn.to_cancel if turn else ())
 
     async def _take_turn(
         self, tx: Transaction, caller: Principal, request: GraphRunRequest
@@ -108,7 +106,7 @@ class RunAcceptance:
         return await self._conversations.take_turn(tx, caller, request.state_key, request=request)
 
     def _new_run(
-        self, plan: RunPlan, request: GraphRunRequest, text: str, *, fingerprint: bytes, is_started: bool
+        self, plan: RunPlan, request: GraphRunRequest, text: str, *, fingerprint: bytes, has_place: bool
     ) -> NewRun:
         return NewRun(
             key=plan.run,
@@ -119,9 +117,11 @@ class RunAcceptance:
             question=request.messages[-1].text[:QUESTION_CHARS],
             request_hash=fingerprint,
             request_id=plan.request_id,
-            process_id=self._process_id,
+            process_id=self._queue.process_id,
             conversation=plan.conversation,
-            is_started=is_started,
+            starts_at_once=has_place,
+            priority=request.priority or DEFAULT_PRIORITY,
+            start_after=request.start_after,
         )
 
     def _slot(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:

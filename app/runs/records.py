@@ -12,6 +12,7 @@ from app.ids import ApiKeyId, RunKey
 from app.requests import GraphFinal, RunStatus
 from app.usage import Meters
 
+DEFAULT_PRIORITY = 3
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
 
 
@@ -40,6 +41,13 @@ class RunRecord:
     """How many tool calls failed; None until the run has ended."""
     contents_deleted_at: datetime | None
     """When its request, events and answer were deleted."""
+    process_id: UUID | None
+    """The process that executes it, or was the last; None while it is queued."""
+    priority: int
+    """From 1, the highest, to 5: which of its account's queued runs becomes ready first."""
+    start_after: datetime | None
+    queued_position: int | None
+    """Of its event `queued`; None if it was started at once."""
 
     @property
     def finished(self) -> bool:
@@ -62,9 +70,12 @@ class NewRun:
     request_hash: bytes
     request_id: str | None
     process_id: UUID
+    """The process that accepts it."""
     conversation: Conversation | None = None
-    is_started: bool = False
-    """Whether it is executed as soon as it is stored, so that its first status is `running`."""
+    starts_at_once: bool = False
+    """Whether that process executes it as soon as it is stored, unless it has to wait for other runs."""
+    priority: int = DEFAULT_PRIORITY
+    start_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

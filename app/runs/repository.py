@@ -6,13 +6,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from sqlalchemy import (
-    Boolean,
     Integer,
     Numeric,
     Text,
     and_,
     bindparam,
-    case,
     cast,
     func,
     literal_column,
@@ -21,16 +19,16 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects import postgresql
 
 from app.conversations.records import Conversation
-from app.db import AttemptOver, Json, Reader, Transaction, dump_json, page_of
+from app.db import Reader, Transaction, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
 from app.requests import GraphFinal, RunStatus
-from app.runs.records import UNFINISHED, DriftedRuns, NewRun, RunRecord, StoredEvents
+from app.runs.records import UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
+from app.serialization.stored_json import dump_json
 from app.usage import CostComparison, Meters
 
 QUESTION_CHARS = 16 * 1024
@@ -42,29 +40,6 @@ _COSTS = TypeAdapter(CostComparison | None)
 
 _ROWS = 500
 _LAST_TURN = 2**31 - 1
-
-
-async def insert_run(tx: Transaction, run: NewRun) -> RunRecord | None:
-    """Insert a run; None if its id is taken, so exactly one caller may start it."""
-    conversation = run.conversation
-    values = {
-        "account_id": run.key.account_id,
-        "run_id": run.key.run_id,
-        "api_key_id": run.api_key_id,
-        "graph_id": run.graph_id,
-        "model": run.model,
-        "status": "running" if run.is_started else "queued",
-        "is_started": run.is_started,
-        "request_text": run.request,
-        "question": run.question,
-        "request_hash": run.request_hash,
-        "request_id": run.request_id,
-        "process_id": run.process_id,
-        "state_key": None if conversation is None else conversation.state_key,
-        "turn": None if conversation is None else conversation.turns,
-    }
-    row = (await tx.execute(_INSERT, values)).one_or_none()
-    return None if row is None else run_of(row)
 
 
 async def find_run(reader: Reader, key: RunKey) -> RunRecord | None:
@@ -115,12 +90,6 @@ async def drifted_runs(
     return DriftedRuns(
         counts.runs, counts.messages, counts.cost_usd, [run_of(row) for row in await reader.execute(newest)]
     )
-
-
-async def mark_running(tx: Transaction, key: RunKey, *, attempt: int) -> None:
-    """Set the status of a queued run to running; raises `AttemptOver` unless it waits at this attempt."""
-    if (await tx.execute(_MARK_RUNNING, {**_key(key), "attempt": attempt})).rowcount == 0:
-        raise AttemptOver
 
 
 async def unfinished_turns(
@@ -236,6 +205,10 @@ RUN_COLUMNS = (
     runs.c.cost_comparison,
     runs.c.tool_failures,
     runs.c.contents_deleted_at,
+    runs.c.process_id,
+    runs.c.priority,
+    runs.c.start_after,
+    runs.c.queued_position,
 )
 
 
@@ -270,7 +243,11 @@ def _counts(meters: Meters) -> dict[str, int]:
 
 def run_of(row: Any) -> RunRecord:
     """Read a row of `RUN_COLUMNS`."""
-    columns = row._asdict()
+    return record_of(row._asdict())
+
+
+def record_of(columns: dict[str, Any]) -> RunRecord:
+    """The run with these values of `RUN_COLUMNS`."""
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
     final = columns.pop("final")
     columns["final"] = None if final is None else GraphFinal.model_validate(final)
@@ -282,25 +259,6 @@ def run_of(row: Any) -> RunRecord:
 # Built once: SQLAlchemy needs more time to build one of these than the database to execute it.
 _IS_KEY = and_(runs.c.account_id == bindparam("account_id"), runs.c.run_id == bindparam("run_id"))
 _FIND = select(*RUN_COLUMNS).where(_IS_KEY)
-_INSERT = (
-    postgresql.insert(runs)
-    .values(
-        request=cast(bindparam("request_text", type_=Text), Json),
-        created_at=func.now(),
-        heartbeat_at=func.now(),
-        started_at=case((bindparam("is_started", type_=Boolean), func.now())),
-    )
-    .on_conflict_do_nothing()
-    .returning(*RUN_COLUMNS)
-)
-_MARK_RUNNING = text(
-    """
-    UPDATE runs
-       -- The deadline counts from the first attempt.
-       SET status = 'running', started_at = coalesce(started_at, now())
-     WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt AND status = 'queued'
-    """
-)
 _UNFINISHED_TURNS = (
     select(runs.c.run_id)
     .where(
@@ -326,7 +284,7 @@ _FINISH = text(
         UPDATE runs
            SET status = :status, meters = CAST(:meters AS json),
                cost_comparison = CAST(:cost_comparison AS json), tool_failures = :tool_failures,
-               final = CAST(:final AS json), ended_at = now(),
+               final = CAST(:final AS json), ended_at = now(), held_for = NULL,
                -- A run that called no model costs nothing, so its request is not stored for it.
                request = CASE WHEN coalesce(:never_called, started_at IS NULL) THEN NULL ELSE request END
          WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt

@@ -19,7 +19,8 @@ from app.runs.acceptance import AcceptedRun, RunAcceptance
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationBusy, ConversationService
 from app.runs.deletion.service import RunDeleted
-from app.runs.dispatcher import RETRY_AFTER_S, RunDispatcher, SlotHolder
+from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.limits import RETRY_AFTER_S, QueueFull
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
 from app.runs.records import DriftedRuns, RunRecord
@@ -106,26 +107,16 @@ class RunService:
         if given_id is not None and (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint, caller)
         plan = await self._plan(caller, run, request, request_id=request_id)
-        holder = SlotHolder(caller.account_id, caller.api_key_id)
-        is_small = request.size <= SMALL_BYTES
-        with (
-            self._dispatcher.admission(caller.account_id) as admission,
-            # A large request may have to wait until it is stored: not with a slot that others could use.
-            self._dispatcher.claim(holder, wanted=is_small) as claim,
-        ):
+        # A large request may have to wait until it is stored: not with a place that others could use.
+        with self._dispatcher.places.claim(wanted=request.size <= SMALL_BYTES) as claim:
             accepted = await self._accept(
-                caller, request, plan, fingerprint=fingerprint, has_slot=claim.has_slot
+                caller, request, plan, fingerprint=fingerprint, has_place=claim.has_place
             )
             if accepted is None:
                 return _joined(await self.get(run), fingerprint, caller)
-            claim.is_used = accepted.is_started
-            admission.pop_all()
-        # A large request is in the database by now: a waiting run need not keep it in memory.
-        self._supervisor.start(
-            accepted.plan,
-            request if is_small else None,
-            is_started=accepted.is_started,
-        )
+            claim.is_used = accepted.record.status == "running"
+            if claim.is_used:
+                self._supervisor.start(accepted.plan, request)
         for earlier in accepted.to_cancel:
             await self._commands.stop(earlier, "cancel")
         return accepted.record
@@ -167,8 +158,7 @@ class RunService:
 
     async def events(self, run: RunKey) -> Sequence[LogEntry]:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
-        record = await self.get_with_contents(run)
-        return await self._reader.read(run, finished=record.finished)
+        return await self._reader.read(await self.get_with_contents(run))
 
     async def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Yield a run's events after a position in batches until `Done`; leaving early has no effect.
@@ -176,8 +166,8 @@ class RunService:
         Raises `RunNotFound`, `RunDeleted` before the first batch.
         """
         # The row of a run that this process executes would only say that it has not ended.
-        finished = not self._supervisor.is_active(run) and (await self.get_with_contents(run)).finished
-        async with aclosing(self._reader.follow(run, after=after, finished=finished)) as batches:
+        record = None if self._supervisor.is_active(run) else await self.get_with_contents(run)
+        async with aclosing(self._reader.follow(run, record, after=after)) as batches:
             async for batch in batches:
                 yield batch
 
@@ -195,8 +185,9 @@ class RunService:
         return final
 
     async def drain(self, *, within_s: float) -> None:
-        """Accept no more runs, wait for the running ones, and stop those that take longer."""
+        """Accept and start no more runs, wait for the running ones, and stop those that take longer."""
         self._closing = True
+        self._dispatcher.drain()
         await self._supervisor.drain(within_s=within_s)
 
     async def ping(self) -> None:
@@ -228,15 +219,15 @@ class RunService:
         plan: RunPlan,
         *,
         fingerprint: bytes,
-        has_slot: bool,
+        has_place: bool,
     ) -> AcceptedRun | None:
         """Store the run; None if another request stored it first."""
         try:
             return await self._acceptance.accept(
-                caller, request, plan, fingerprint=fingerprint, has_slot=has_slot
+                caller, request, plan, fingerprint=fingerprint, has_place=has_place
             )
-        except ConversationBusy:
-            # The conversation may be busy with this very run, posted twice at once.
+        except (ConversationBusy, QueueFull):
+            # Because of this very run, posted twice at once.
             if await self._find(plan.run) is None:
                 raise
             return None

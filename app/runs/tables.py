@@ -2,15 +2,18 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Computed,
+    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
     LargeBinary,
+    SmallInteger,
     Table,
     Text,
     Uuid,
@@ -40,26 +43,66 @@ runs = Table(
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
     Column("cost_comparison", Json(none_as_null=True), comment="What it cost by both meters"),
     Column("tool_failures", Integer, comment="How many tool calls failed"),
-    Column("process_id", Uuid, nullable=False, comment="The server process that carries it"),
-    Column("heartbeat_at", UtcDateTime, nullable=False, comment="When that process last beat"),
+    Column("process_id", Uuid, comment="The process that executes it, or was the last"),
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
     Column("contents_deleted_at", UtcDateTime),
+    Column("held_for", Text, comment="What a queued run waits for; null: for a worker"),
+    Column("priority", SmallInteger, nullable=False, server_default="3", comment="1 is the highest"),
+    Column(
+        "rank",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="How many runs of its account were active when it became ready",
+    ),
+    Column("ready_at", UtcDateTime, comment="Since when it waits for a worker"),
+    Column("offered_to", Uuid, comment="The process that keeps its conversation's agent"),
+    Column("offered_until", UtcDateTime, comment="When any worker may start it"),
+    Column("start_after", UtcDateTime),
+    Column("queued_position", Integer, comment="Of its event `queued`; null: it was started at once"),
     Column(
         "bytes",
         BigInteger,
         Computed("coalesce(octet_length(request::text), 0) + coalesce(octet_length(final::text), 0)"),
     ),
     CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
+    CheckConstraint(
+        "held_for IS NULL OR held_for IN ('turn', 'limit', 'start_time') AND status = 'queued'",
+        name="held_for",
+    ),
 )
 
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
+Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'running'"))
+
 Index(
-    "ix_runs_unfinished",
-    runs.c.process_id,
-    postgresql_where=text("status IN ('queued', 'running')"),
+    "ix_runs_active",
+    runs.c.account_id,
+    runs.c.api_key_id,
+    postgresql_where=text("status IN ('queued', 'running') AND held_for IS NULL"),
 )
+
+Index(
+    "ix_runs_ready",
+    runs.c.rank,
+    runs.c.ready_at,
+    postgresql_where=text("status = 'queued' AND held_for IS NULL"),
+)
+
+Index(
+    "ix_runs_held",
+    runs.c.account_id,
+    runs.c.held_for,
+    runs.c.api_key_id,
+    runs.c.priority,
+    runs.c.created_at,
+    runs.c.run_id,
+    postgresql_where=text("held_for IS NOT NULL"),
+)
+
+Index("ix_runs_start_after", runs.c.start_after, postgresql_where=text("held_for = 'start_time'"))
 
 Index(
     "ix_runs_with_contents",
@@ -104,6 +147,32 @@ Index(
     run_commands.c.run_id,
     postgresql_where=text("answer IS NULL"),
 )
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("process_id", Uuid, primary_key=True),
+    Column("version", Text, nullable=False),
+    Column("places", Integer, nullable=False, comment="How many runs it executes at once"),
+    Column("taken", Integer, nullable=False, comment="How many of them are taken"),
+    Column("draining", Boolean, nullable=False, comment="Whether it takes no more runs"),
+    Column("lease_s", Double, nullable=False, comment="For how long each heartbeat counts"),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False, comment="Its last heartbeat"),
+)
+
+queued_commands = Table(
+    "queued_commands",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("account_id", Uuid, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("command", Json, nullable=False),
+    Column("bytes", BigInteger, Computed("octet_length(command::text)")),
+    ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
+)
+
+Index("ix_queued_commands_account_id_run_id", queued_commands.c.account_id, queued_commands.c.run_id)
 
 run_takeovers = Table(
     "run_takeovers",

@@ -14,7 +14,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.clock.lease import Lease
 from app.db import AttemptOver, Database, DatabaseUnavailable
 from app.errors import AppError, Unavailable
-from app.events import MeterReport, RunStarted
+from app.events import MeterReport, Queued, RunStarted
 from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
@@ -26,12 +26,12 @@ from app.executors.port import (
 )
 from app.ids import RunKey
 from app.requests import GraphFinal, GraphRunRequest
+from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
-from app.runs.repository import finish_run, has_ended, mark_running, stored_request
-from app.runs.requests.codec import RequestCodec
+from app.runs.repository import finish_run, has_ended
 from app.streams.port import EventLog, LogEntry, WriterFenced
 
 log = structlog.get_logger(__name__)
@@ -52,6 +52,7 @@ class _FinishedRun:
 
     run: RunKey
     attempt: int
+    state_key: str | None
     final: GraphFinal
     report: MeterReport | None
     output_bytes: int
@@ -88,7 +89,7 @@ class RunWorker:
         *,
         receipts: ReceiptQueue,
         ledger: CreditLedger,
-        codec: RequestCodec,
+        queue: RunQueue,
         max_output_bytes: int,
         lease: Lease,
         store_retry_s: float = STORE_RETRY_S,
@@ -97,7 +98,7 @@ class RunWorker:
         self._store_retry_s = store_retry_s
         self._max_output_bytes = max_output_bytes
         self._database = database
-        self._codec = codec
+        self._queue = queue
         self._executor = executor
         self._receipts = receipts
         self._ledger = ledger
@@ -106,22 +107,17 @@ class RunWorker:
     async def execute(
         self,
         plan: RunPlan,
+        request: GraphRunRequest,
         control: RunControl,
         *,
         publisher: RunEventPublisher,
-        request: GraphRunRequest | None = None,
-        is_started: bool = False,
     ) -> GraphFinal:
-        """Execute a run and store its result; without `request` it is read from the database.
-
-        `is_started`: it is stored as running.
-        """
+        """Execute a run that is stored as running, and store its result."""
         output = RunOutput(
             plan, control, publisher=publisher, receipts=self._receipts, max_bytes=self._max_output_bytes
         )
         try:
-            await self._start(plan, control, publisher, is_started=is_started)
-            request = request or await self._read_request(plan.run)
+            await self._start(plan, control, publisher)
             await self._executor.run(request, RunContext(plan, control, output, self._lease))
         except ExecutionFailed as error:
             output.outcome = error.outcome
@@ -139,7 +135,12 @@ class RunWorker:
                 await control.end()
                 await self._receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = _FinishedRun(
-                    plan.run, plan.attempt, output.final(), output.report, output_bytes=output.size
+                    plan.run,
+                    plan.attempt,
+                    None if plan.conversation is None else plan.conversation.state_key,
+                    output.final(),
+                    output.report,
+                    output_bytes=output.size,
                 )
                 unstored = await self._finish(finished)
         while unstored is not None:
@@ -147,15 +148,13 @@ class RunWorker:
             unstored = await self._store_again(unstored)
         return finished.final
 
-    async def _start(
-        self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher, *, is_started: bool
-    ) -> None:
+    async def _start(self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher) -> None:
         await publisher.resume()
+        if plan.queued_position is not None:
+            # Readers may have it already, from the run's row.
+            await publisher.publish(Queued(position=plan.queued_position))
         if control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
-        if not is_started:
-            async with self._database.write() as tx:
-                await mark_running(tx, plan.run, attempt=plan.attempt)
         started = RunStarted(
             run_id=plan.run.run_id,
             graph_id=plan.spec.id,
@@ -163,11 +162,6 @@ class RunWorker:
             attempt=plan.attempt,
         )
         await publisher.publish(started)
-
-    async def _read_request(self, run: RunKey) -> GraphRunRequest:
-        async with self._database.read() as reader:
-            text = await stored_request(reader, run)
-        return await self._codec.decode(text)
 
     async def _finish(self, finished: _FinishedRun) -> _Unstored | None:
         """Store the run, then publish its end; returns what could not be stored yet.
@@ -214,7 +208,7 @@ class RunWorker:
             else:
                 rows = await asyncio.to_thread(encode_events, entries)
             async with self._database.transaction() as tx:
-                # The run's row before the credit, as in RunRecovery: the same lock order, so no deadlock.
+                # The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
                 stored = await finish_run(
                     tx,
                     finished.run,
@@ -223,6 +217,8 @@ class RunWorker:
                     report=finished.report,
                     events=rows,
                 )
+                if stored:
+                    await self._queue.release_after(tx, finished.run, finished.state_key)
                 # If another process ended the run, calls of this one may have reserved credit since.
                 if stored or await has_ended(tx, finished.run):
                     await debit_undelivered(tx, self._receipts, finished.run)

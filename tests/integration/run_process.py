@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
 import anyio
+from anyio.abc import TaskGroup
 
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import CreditLedger
@@ -22,10 +23,15 @@ from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphRunRequest, Message
+from app.runs.closing import RunCloser
 from app.runs.commands.service import RunCommands
-from app.runs.dispatcher import Capacity, RunDispatcher
+from app.runs.dispatch.limits import DispatchLimits
+from app.runs.dispatch.places import Places
+from app.runs.dispatch.queue import RunQueue
+from app.runs.dispatch.records import Worker
+from app.runs.dispatch.repository import insert_run, record_worker
 from app.runs.records import NewRun, RunRecord
-from app.runs.repository import find_run, insert_run
+from app.runs.repository import find_run
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
@@ -41,10 +47,19 @@ REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", c
 async def a_run_elsewhere(database: Database, key: KeyRecord | None = None, *, name: str = "run-1") -> RunKey:
     key = key or await an_account(database)
     run = RunKey(key.account_id, RunId(name))
-    new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
-    async with database.transaction() as tx:
-        await insert_run(tx, new)
+    await insert_running(
+        database, NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
+    )
     return run
+
+
+async def insert_running(database: Database, new: NewRun) -> None:
+    """Insert a run that the process has started at once."""
+    async with database.transaction() as tx:
+        await record_worker(tx, Worker(new.process_id, "1", 1000, 0, draining=False, lease_s=15.0))
+        record = await insert_run(tx, replace(new, starts_at_once=True), limits=DispatchLimits(1000))
+    assert record is not None
+    assert record.status == "running"
 
 
 async def record_of(database: Database, run: RunKey) -> RunRecord:
@@ -73,7 +88,9 @@ class Process:
     """The parts of a server process that execute runs."""
 
     process_id: UUID
-    dispatcher: RunDispatcher
+    queue: RunQueue
+    places: Places
+    closer: RunCloser
     supervisor: RunSupervisor
     commands: RunCommands
     log: EventLog
@@ -81,6 +98,7 @@ class Process:
     ledger: CreditLedger
     codec: RequestCodec
     lease: Lease
+    tasks: TaskGroup
 
 
 @asynccontextmanager
@@ -93,12 +111,16 @@ async def a_process(
     process_id: UUID | None = None,
     log: EventLog | None = None,
     lease: Lease | None = None,
+    dispatch: DispatchLimits | None = None,
+    places: int = 1,
 ) -> AsyncIterator[Process]:
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
     lease = lease or Lease()
     limits, process_id = limits or MessageLimits(), process_id or new_uuid()
     ledger, codec = CreditLedger(database), RequestCodec(Offload())
+    queue, room = RunQueue(database, process_id, dispatch or DispatchLimits(1)), Places(places)
+    closer = RunCloser(log, queue, receipts=receipts, ledger=ledger)
     async with anyio.create_task_group() as tasks:
         worker = RunWorker(
             database,
@@ -106,21 +128,22 @@ async def a_process(
             log,
             receipts=receipts,
             ledger=ledger,
-            codec=codec,
+            queue=queue,
             max_output_bytes=2**20,
             store_retry_s=0.01,
             lease=lease,
         )
-        dispatcher = RunDispatcher(Capacity.of(1, 1))
         supervisor = RunSupervisor(
             database,
             worker,
             log,
-            dispatcher=dispatcher,
+            places=room,
             tasks=tasks,
             message_limits=limits,
             lease=lease,
         )
         commands = RunCommands(database, supervisor, process_id=process_id, limits=limits)
-        yield Process(process_id, dispatcher, supervisor, commands, log, receipts, ledger, codec, lease)
+        yield Process(
+            process_id, queue, room, closer, supervisor, commands, log, receipts, ledger, codec, lease, tasks
+        )
     journal.close()

@@ -23,12 +23,16 @@ from app.principal import Principal
 from app.requests import GraphRunRequest, Message
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
+from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.records import Worker
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
+from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
 from app.runs.service import RunService
+from app.runs.starting import RunStarter
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
@@ -48,6 +52,8 @@ class Core:
     planner: RunPlanner
     acceptance: RunAcceptance
     service: RunService
+    dispatcher: RunDispatcher
+    heartbeat: Heartbeat
     recovery: RunRecovery
 
 
@@ -76,6 +82,7 @@ async def a_core(
     lease: Lease | None = None,
     peers: Peers | None = None,
     log: EventLog | None = None,
+    places: int = 4,
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
     planner, accounts = _a_planner(), Accounts(database)
@@ -84,7 +91,9 @@ async def a_core(
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_process(database, directory, executor=ScriptedExecutor(script), lease=lease, log=log) as process,
+        a_process(
+            database, directory, executor=ScriptedExecutor(script), lease=lease, log=log, places=places
+        ) as process,
     ):
         acceptance = RunAcceptance(
             database,
@@ -94,14 +103,33 @@ async def a_core(
             storage=storage,
             workspaces=Workspaces(database, []),
             require_active_key=accounts.require_active_key,
-            process_id=process.process_id,
+            queue=process.queue,
         )
         endings = RunEndings(database, process.log, is_active=process.supervisor.is_active)
+        starter = RunStarter(
+            database,
+            planner=planner,
+            supervisor=process.supervisor,
+            closer=process.closer,
+            receipts=process.receipts,
+            reports=BillingReports(database),
+            codec=process.codec,
+            places=process.places,
+            lease=process.lease,
+            tasks=process.tasks,
+        )
+        dispatcher = RunDispatcher(
+            process.queue,
+            process.places,
+            graphs=[graph.id for graph in planner.graphs.all()],
+            start=starter.start,
+            require_ready=process.receipts.require_ready,
+        )
         service = RunService(
             database,
             planner=planner,
             acceptance=acceptance,
-            dispatcher=process.dispatcher,
+            dispatcher=dispatcher,
             supervisor=process.supervisor,
             reader=RunEventReader(database, process.log, endings),
             commands=process.commands,
@@ -112,26 +140,32 @@ async def a_core(
             memory=MemoryCeiling(2**40),
             require_sandbox=_no_sandbox,
         )
+        heartbeat = Heartbeat(
+            database,
+            Worker(process.process_id, "1", 0, 0, draining=False, lease_s=process.lease.term_s),
+            lease=process.lease,
+            dispatcher=dispatcher,
+            supervisor=process.supervisor,
+            attempts=starter.attempts,
+        )
         recovery = RunRecovery(
             database,
-            process.log,
-            planner=planner,
-            dispatcher=process.dispatcher,
-            supervisor=process.supervisor,
-            ledger=process.ledger,
-            receipts=process.receipts,
-            reports=BillingReports(database),
-            codec=process.codec,
-            lease=process.lease,
+            heartbeat=heartbeat,
+            closer=process.closer,
+            graphs=planner.graphs,
             process_id=process.process_id,
+            term_s=process.lease.term_s,
             peers=peers,
         )
-        yield Core(process, planner, acceptance, service, recovery)
+        await heartbeat.send()
+        process.tasks.start_soon(dispatcher.work)
+        yield Core(process, planner, acceptance, service, dispatcher, heartbeat, recovery)
+        process.tasks.cancel_scope.cancel()
 
 
 async def beat(core: Core) -> None:
     """What a server does every few seconds."""
-    await core.recovery.send_heartbeat()
+    await core.heartbeat.send()
     await core.recovery.take_over()
 
 

@@ -154,8 +154,6 @@ class RunCommands:
             await forever(partial(self._poll, tasks), POLL_S, name="run commands")
 
     async def _poll(self, tasks: TaskGroup) -> None:
-        if self._supervisor.is_idle():
-            return
         # A copy: a command that is answered during the query may still be read as unanswered.
         in_progress = frozenset(self._in_progress)
         async with self._database.read() as reader:

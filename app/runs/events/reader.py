@@ -4,11 +4,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from app.db import Database
-from app.events import Done, RunError
+from app.events import Done, Queued, RunError
 from app.ids import RunKey
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
 from app.runs.events.terminal import with_positions
+from app.runs.records import RunRecord
 from app.runs.repository import stored_events
 from app.streams.port import EventLog, LogEntry
 
@@ -21,17 +22,24 @@ class RunEventReader:
         self._log = event_log
         self._endings = endings
 
-    async def read(self, run: RunKey, *, finished: bool) -> Sequence[LogEntry]:
+    async def read(self, run: RunRecord) -> Sequence[LogEntry]:
         """The events of a run so far."""
-        if not finished and (entries := await self._log.read(run)):
+        if not run.finished and (entries := await self._log.read(run.key)):
             return entries
-        return [entry async for batch in self._stored(run, 0) for entry in batch]
+        entries = [entry async for batch in self._stored(run.key, 0) for entry in batch]
+        return entries or _first_events(run)
 
     async def follow(
-        self, run: RunKey, *, after: int, finished: bool
+        self, run: RunKey, record: RunRecord | None, *, after: int
     ) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """Yield the events after a position in batches until `Done`."""
-        if not finished:
+        """Yield the events after a position in batches until `Done`.
+
+        `record` is what the database has of the run; None if this process executes it.
+        """
+        if record is not None and after == 0 and (first := _first_events(record)):
+            yield first
+            after = first[-1].position
+        if record is None or not record.finished:
             with self._endings.watching(run):
                 async with aclosing(self._log.follow(run, after=after)) as batches:
                     async for batch in batches:
@@ -62,3 +70,10 @@ class RunEventReader:
                 return
             yield [entry for entry in entries if entry.position > position]
             position = rows[-1].last_position
+
+
+def _first_events(run: RunRecord) -> Sequence[LogEntry]:
+    """`queued`, before the process that will execute the run publishes it at the same position."""
+    if run.status != "queued" or run.queued_position is None:
+        return ()
+    return with_positions([Queued(position=run.queued_position)], after=0)

@@ -4,29 +4,32 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, text, tuple_, update
+from sqlalchemy import ColumnElement, and_, delete, exists, func, select, text, true, tuple_
 from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction, application_name
-from app.ids import RunKey
-from app.runs.records import UNFINISHED, RunRecord
+from app.ids import AccountId, RunId, RunKey
+from app.runs.records import RunRecord
 from app.runs.repository import RUN_COLUMNS, run_of
-from app.runs.tables import run_takeovers, runs
+from app.runs.tables import run_takeovers, runs, workers
+
+_FORGOTTEN_S = 3600.0
+"""After so long without a heartbeat the row of a process is deleted."""
 
 
-async def record_heartbeat(tx: Transaction, process_id: UUID, active_runs: Sequence[RunKey]) -> datetime:
-    """Set the heartbeat of these runs of this process to now; returns the database's time."""
-    await tx.execute(
-        update(runs)
-        .where(
-            runs.c.process_id == process_id,
-            runs.c.status.in_(UNFINISHED),
-            tuple_(runs.c.account_id, runs.c.run_id).in_(active_runs),
-        )
-        .values(heartbeat_at=func.now()),
-    )
+async def database_time(tx: Transaction) -> datetime:
+    """When the transaction began, by the database's clock."""
     now: datetime = (await tx.execute(select(func.now()))).scalar_one()
     return now
+
+
+async def running_attempts(tx: Transaction, process_id: UUID) -> dict[RunKey, int]:
+    """The running runs of a process, and their attempts."""
+    statement = select(runs.c.account_id, runs.c.run_id, runs.c.attempt).where(
+        runs.c.process_id == process_id, runs.c.status == "running"
+    )
+    rows = await tx.execute(statement)
+    return {RunKey(AccountId(row.account_id), RunId(row.run_id)): row.attempt for row in rows}
 
 
 async def lost_runs(tx: Transaction, attempts: Mapping[RunKey, int]) -> list[RunKey]:
@@ -39,24 +42,55 @@ async def lost_runs(tx: Transaction, attempts: Mapping[RunKey, int]) -> list[Run
     return [RunKey(row.account_id, row.run_id) for row in await tx.execute(_LOST, parameters)]
 
 
-async def processes_without_heartbeat(
-    reader: Reader, *, timeout_s: float, besides: Sequence[RunKey]
-) -> list[UUID]:
-    """The processes of unfinished runs except `besides` without a heartbeat for `timeout_s`."""
-    silent = _without_heartbeat(timeout_s, besides)
+async def processes_without_heartbeat(reader: Reader, *, margin_s: float | None, besides: UUID) -> list[UUID]:
+    """The processes of running runs whose last heartbeat counts no more, for `margin_s`; None: every one."""
+    silent = and_(runs.c.status == "running", runs.c.process_id != besides, _is_silent(margin_s))
     return list((await reader.execute(select(runs.c.process_id).where(silent).distinct())).scalars())
 
 
-async def runs_without_heartbeat(
-    tx: Transaction, *, timeout_s: float, of_processes: Sequence[UUID], besides: Sequence[RunKey]
+async def lock_lost_runs(
+    tx: Transaction, *, margin_s: float | None, of_processes: Sequence[UUID]
 ) -> list[RunRecord]:
-    """The unfinished runs of these processes except `besides` that are without a heartbeat; locks them."""
+    """The running runs of these processes that are still without a heartbeat; locks them."""
+    lost = and_(runs.c.status == "running", runs.c.process_id.in_(of_processes), _is_silent(margin_s))
+    statement = select(*RUN_COLUMNS).where(lost).with_for_update(skip_locked=True)
+    return [run_of(row) for row in await tx.execute(statement)]
+
+
+async def lock_unconfirmed_runs(
+    tx: Transaction, process_id: UUID, attempts: Mapping[RunKey, int]
+) -> list[RunRecord]:
+    """Those of these attempts that are stored as running in this process; locks them."""
     statement = (
         select(*RUN_COLUMNS)
-        .where(_without_heartbeat(timeout_s, besides), runs.c.process_id.in_(of_processes))
+        .where(
+            runs.c.status == "running",
+            runs.c.process_id == process_id,
+            tuple_(runs.c.account_id, runs.c.run_id, runs.c.attempt).in_(
+                [(run.account_id, run.run_id, attempt) for run, attempt in attempts.items()]
+            ),
+        )
         .with_for_update(skip_locked=True)
     )
     return [run_of(row) for row in await tx.execute(statement)]
+
+
+async def lock_attempt(tx: Transaction, key: RunKey, attempt: int) -> bool:
+    """Whether this attempt of the run is stored as running; locks it."""
+    statement = select(runs.c.run_id).where(
+        runs.c.account_id == key.account_id,
+        runs.c.run_id == key.run_id,
+        runs.c.attempt == attempt,
+        runs.c.status == "running",
+    )
+    return (await tx.execute(statement.with_for_update(skip_locked=True))).first() is not None
+
+
+async def delete_dead_workers(tx: Transaction) -> None:
+    """Delete the rows of processes that ended long ago, and of which no run is left."""
+    has_runs = exists().where(runs.c.process_id == workers.c.process_id, runs.c.status == "running")
+    long_ago = workers.c.seen_at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, _FORGOTTEN_S)
+    await tx.execute(delete(workers).where(long_ago, ~has_runs))
 
 
 async def end_connections(tx: Transaction, processes: Sequence[UUID]) -> None:
@@ -78,20 +112,23 @@ async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord]) -> None:
         await tx.execute(postgresql.insert(run_takeovers).on_conflict_do_nothing(), rows)
 
 
-async def claim_run(tx: Transaction, key: RunKey, *, process_id: UUID) -> None:
-    """Assign the run to a process and begin its next attempt."""
-    await tx.execute(
-        update(runs)
-        .where(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
-        .values(
-            process_id=process_id,
-            status="queued",
-            attempt=runs.c.attempt + 1,
-            heartbeat_at=func.now(),
-        )
+async def requeue_run(tx: Transaction, key: RunKey) -> None:
+    """Begin the run's next attempt in any worker: it is ready, before what has become ready since."""
+    await tx.execute(_REQUEUE, key._asdict())
+
+
+_REQUEUE = text(
+    """
+    WITH requeued AS (
+        UPDATE runs
+           SET status = 'queued', attempt = attempt + 1, process_id = NULL, held_for = NULL, rank = 0,
+               ready_at = now(), offered_to = NULL, offered_until = NULL
+         WHERE account_id = :account_id AND run_id = :run_id AND status = 'running'
+        RETURNING run_id
     )
-
-
+    SELECT pg_notify('runtally_runs_ready', '') FROM requeued
+    """
+)
 _LOST = text(
     """
     SELECT DISTINCT account_id, run_id FROM run_takeovers AS lost
@@ -103,11 +140,13 @@ _LOST = text(
 )
 
 
-def _without_heartbeat(timeout_s: float, besides: Sequence[RunKey]) -> ColumnElement[bool]:
-    """A heartbeat in the future is from before the database's clock was set back."""
-    timeout = func.make_interval(0, 0, 0, 0, 0, 0, timeout_s)
-    return and_(
-        runs.c.status.in_(UNFINISHED),
-        tuple_(runs.c.account_id, runs.c.run_id).not_in(besides),
-        or_(runs.c.heartbeat_at <= func.now() - timeout, runs.c.heartbeat_at > func.now() + timeout),
-    )
+def _is_silent(margin_s: float | None) -> ColumnElement[bool]:
+    """Whether the process of a run has no heartbeat that counts.
+
+    A heartbeat in the future is from before the database's clock was set back.
+    """
+    if margin_s is None:
+        return true()
+    term = func.make_interval(0, 0, 0, 0, 0, 0, workers.c.lease_s + margin_s)
+    counts = and_(workers.c.seen_at > func.now() - term, workers.c.seen_at <= func.now() + term)
+    return ~exists().where(workers.c.process_id == runs.c.process_id, counts)

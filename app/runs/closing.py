@@ -1,0 +1,85 @@
+"""RunCloser: ends runs that no process executes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.billing.credit.ledger import CreditLedger
+from app.billing.receipts.delivery import debit_undelivered
+from app.billing.receipts.open_message_delivery import recover_receipts
+from app.billing.receipts.queue import ReceiptQueue
+from app.db import Transaction
+from app.events import ClientEvent, Done, RunError
+from app.executors.port import RunOutcome
+from app.requests import FinalUsage, GraphFinal
+from app.runs.dispatch.queue import RunQueue
+from app.runs.events.codec import encode_events
+from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
+from app.runs.records import RunRecord
+from app.runs.repository import finish_run
+from app.streams.port import EventLog
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The end of a run that no process executes."""
+
+    run: RunRecord
+    outcome: RunOutcome
+    attempt: int
+    """That publishes the end. For a run that was taken over the one after that of its row: if its process is
+    alive after all, that one publishes no more."""
+    events: Sequence[ClientEvent] = ()
+    """Before the terminal ones."""
+
+    @property
+    def final(self) -> GraphFinal:
+        """The result of the run."""
+        return GraphFinal(
+            ok=False,
+            run_id=self.run.key.run_id,
+            request_id=self.run.request_id,
+            content="",
+            error=self.outcome.error,
+            finish_reason=self.outcome.finish_reason,
+            usage=FinalUsage(),
+        )
+
+    @property
+    def all_events(self) -> Sequence[ClientEvent]:
+        """The last events of the run."""
+        return (*self.events, *terminal_events(self.final))
+
+
+class RunCloser:
+    """Stores the end of runs that no process executes, then publishes it."""
+
+    def __init__(
+        self, event_log: EventLog, queue: RunQueue, *, receipts: ReceiptQueue, ledger: CreditLedger
+    ) -> None:
+        self._log = event_log
+        self._queue = queue
+        self._receipts = receipts
+        self._ledger = ledger
+
+    async def store(self, tx: Transaction, end: RunEnd) -> bool:
+        """End the run and release its credit; False if it has ended or is at another attempt."""
+        run = end.run
+        entries = [
+            entry for entry in await self._log.read(run.key) if not isinstance(entry.event, RunError | Done)
+        ]
+        after = last_position(entries, attempt=end.attempt)
+        entries += with_positions(end.all_events, after=after)
+        has_ended = await finish_run(
+            tx, run.key, attempt=run.attempt, final=end.final, report=None, events=encode_events(entries)
+        )
+        if has_ended:
+            await self._queue.release_after(tx, run.key, run.state_key)
+        # What the dead process has journalled on this machine, and what it has left in the database.
+        await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)
+        await debit_undelivered(tx, self._receipts, run.key)
+        await self._ledger.release(tx, run.key)
+        return has_ended
+
+    async def publish(self, end: RunEnd) -> None:
+        """Publish the end that was stored to the readers."""
+        await close_log(self._log, end.run.key, end.all_events, attempt=end.attempt or None)

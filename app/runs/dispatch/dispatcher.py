@@ -1,0 +1,141 @@
+"""RunDispatcher: gives ready runs to the free places of this process."""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio
+import structlog
+
+from app.background import first_of, forever
+from app.errors import AppError
+from app.runs.dispatch.places import Places
+from app.runs.dispatch.queue import RunQueue
+from app.runs.dispatch.records import Workers
+from app.runs.records import RunRecord
+
+log = structlog.get_logger(__name__)
+
+READY_CHANNEL = "runtally_runs_ready"
+"""The database's notifications of ready runs; with the process that a run is offered to, or empty."""
+
+POLL_S = 1.0
+"""How often ready runs are looked for without a notification."""
+
+_RUNS_AT_ONCE = 8
+"""How many runs one claim takes: others may have more free places."""
+
+_LOADED_DELAY_S = 0.008
+"""How long a process whose places are nearly all taken lets others go first; others in proportion."""
+
+_WOKEN = 8
+"""How many workers try to claim a run of which all are notified. More would only keep the database busy."""
+
+
+class RunDispatcher:
+    """Claims ready runs and starts them, until it drains."""
+
+    def __init__(
+        self,
+        queue: RunQueue,
+        places: Places,
+        *,
+        graphs: Sequence[str],
+        start: Callable[[RunRecord], None],
+        require_ready: Callable[[], None],
+    ) -> None:
+        """`start` gets each claimed run, which holds a place; `require_ready` raises while none may start.
+
+        `graphs` are the ids of the graphs that this process can execute.
+        """
+        self._queue = queue
+        self._places = places
+        self._graphs = graphs
+        self._start = start
+        self._require_ready = require_ready
+        self._due = asyncio.Event()
+        self._workers = Workers(live=0, with_free_places=0, first=None)
+        self.is_draining = False
+
+    @property
+    def places(self) -> Places:
+        """The places of this process."""
+        return self._places
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the worker that does what has to be done once for all."""
+        return self._workers.first == self._queue.process_id
+
+    def drain(self) -> None:
+        """Take no more runs: those that wait are for other workers, or for this one when it is back."""
+        self.is_draining = True
+
+    def observe(self, workers: Workers) -> None:
+        """The last heartbeat has shown these workers."""
+        self._workers = workers
+
+    async def work(self) -> None:
+        """Dispatch until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listen)
+            tasks.start_soon(partial(forever, self.step, 0, name="dispatching"))
+
+    async def _listen(self) -> None:
+        await forever(
+            partial(self._queue.database.listen, READY_CHANNEL, self._on_ready),
+            0,
+            name="notifications of ready runs",
+        )
+
+    def _on_ready(self, offered_to: str) -> None:
+        self._places.may_have_backlog = True
+        if not self._places.free or self.is_draining:
+            return
+        if offered_to == str(self._queue.process_id):
+            self._due.set()
+            return
+        if random.random() * self._workers.with_free_places >= _WOKEN:  # noqa: S311 - no secret
+            return
+        delay_s = self._places.load * _LOADED_DELAY_S
+        if offered_to:
+            delay_s += self._queue.limits.offered_for.total_seconds()
+        asyncio.get_running_loop().call_later(delay_s, self._due.set)
+
+    async def step(self) -> None:
+        """Wait until runs may be ready and a place is free, and claim them."""
+        await first_of(self._due.wait(), self._places.freed.wait(), timeout_s=POLL_S)
+        self._due.clear()
+        self._places.freed.clear()
+        await self.claim()
+
+    async def claim(self) -> None:
+        """Claim ready runs for the free places."""
+        places = self._places
+        while places.free and not self.is_draining and self._is_ready():
+            count = min(places.free, _RUNS_AT_ONCE)
+            # A run that becomes ready during the query sets it again.
+            places.may_have_backlog = False
+            places.take(count)
+            claimed: list[RunRecord] = []
+            try:
+                claimed = await self._queue.claim(count, graphs=self._graphs)
+            except BaseException:
+                places.may_have_backlog = True
+                raise
+            finally:
+                places.give_back(count - len(claimed))
+            for run in claimed:
+                self._start(run)
+            if len(claimed) < count:
+                return
+            places.may_have_backlog = True
+
+    def _is_ready(self) -> bool:
+        try:
+            self._require_ready()
+        except AppError as error:
+            log.warning("dispatch.paused", reason=error.detail)
+            return False
+        return True

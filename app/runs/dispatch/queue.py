@@ -1,0 +1,53 @@
+"""RunQueue: the queue of runs, which is their rows in the database."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.db import Database, Transaction
+from app.ids import AccountId, RunKey
+from app.runs.dispatch.limits import DispatchLimits
+from app.runs.dispatch.records import DueWork
+from app.runs.dispatch.repository import claim_runs, due_work, insert_run, release_runs
+from app.runs.records import NewRun, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RunQueue:
+    """The queue as this process uses it. A queued run is held (for its turn, a limit, its time), or ready."""
+
+    database: Database
+    process_id: UUID
+    limits: DispatchLimits
+
+    async def insert(self, tx: Transaction, run: NewRun) -> RunRecord | None:
+        """Insert a run; None if its id is taken. Raises `QueueFull`."""
+        return await insert_run(tx, run, limits=self.limits)
+
+    async def release_after(self, tx: Transaction, run: RunKey, conversation: str | None) -> None:
+        """A run of this conversation ends in this transaction: release those that waited for it.
+
+        Call it before the account's credit is changed: every transaction locks in this order.
+        """
+        await release_runs(
+            tx,
+            run.account_id,
+            limits=self.limits,
+            conversation=conversation,
+            process_id=self.process_id,
+        )
+
+    async def claim(self, count: int, *, graphs: Sequence[str]) -> list[RunRecord]:
+        """Assign up to so many ready runs of these graphs to this process."""
+        async with self.database.write() as tx:
+            return await claim_runs(tx, self.process_id, count=count, graphs=graphs)
+
+    async def due(self) -> DueWork:
+        """Runs that may be released although no run has ended, and queued runs to cancel."""
+        async with self.database.read() as reader:
+            return await due_work(reader, self.limits)
+
+    async def release(self, account_id: AccountId, conversation: str | None) -> None:
+        """Release an account's runs as far as its limits allow."""
+        async with self.database.transaction() as tx:
+            await release_runs(tx, account_id, limits=self.limits, conversation=conversation)

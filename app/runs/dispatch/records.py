@@ -1,0 +1,49 @@
+"""The data of dispatching."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.ids import AccountId, RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that executes runs, as it reports itself with each heartbeat."""
+
+    process_id: UUID
+    version: str
+    places: int
+    taken: int
+    draining: bool
+    lease_s: float
+    """For how long the heartbeat counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers whose heartbeat counts."""
+
+    live: int
+    with_free_places: int
+    first: UUID | None
+    """The one that was started first; it alone does what has to be done once for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedCommand:
+    """A command that waits until its run starts."""
+
+    run: RunKey
+    command: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DueWork:
+    """What the database would otherwise not be called for."""
+
+    to_release: Sequence[tuple[AccountId, str | None]]
+    """Accounts whose runs may be ready now; with a conversation whose next turn may be."""
+    to_cancel: Sequence[RunKey]
+    """Queued runs that were cancelled by a process that has not ended them."""

@@ -1,0 +1,319 @@
+"""SQL of the queue of runs; what decides is in functions of the database (see the migration)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    Boolean,
+    Integer,
+    Interval,
+    Text,
+    Uuid,
+    and_,
+    any_,
+    bindparam,
+    case,
+    cast,
+    column,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    true,
+    update,
+)
+from sqlalchemy.dialects import postgresql
+
+from app.db import Json, Reader, Transaction, UtcDateTime
+from app.ids import AccountId, RunId, RunKey
+from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
+from app.runs.dispatch.records import DueWork, QueuedCommand, Worker, Workers
+from app.runs.records import NewRun, RunRecord
+from app.runs.repository import RUN_COLUMNS, record_of, run_of
+from app.runs.tables import queued_commands, runs, workers
+
+_commands = queued_commands.c
+
+
+async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) -> RunRecord | None:
+    """Insert a run: as running if it may start at once in its process, else as queued.
+
+    None if its id is taken, so exactly one caller may start it. Raises `QueueFull`.
+    """
+    conversation = run.conversation
+    values = {
+        **_limit_values(limits),
+        "account_id": run.key.account_id,
+        "run_id": run.key.run_id,
+        "api_key_id": run.api_key_id,
+        "graph_id": run.graph_id,
+        "model": run.model,
+        "request": run.request,
+        "question": run.question,
+        "request_hash": run.request_hash,
+        "request_id": run.request_id,
+        "process_id": run.process_id,
+        "state_key": None if conversation is None else conversation.state_key,
+        "turn": None if conversation is None else conversation.turns,
+        "starts_at_once": run.starts_at_once,
+        "start_after": run.start_after,
+        "priority": run.priority,
+        "max_waiting": limits.queued,
+        "kept_for": limits.kept_for,
+    }
+    columns = (await tx.execute(_INSERT, values)).one()._asdict()
+    if columns.pop("is_full"):
+        raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=limits.queued)
+    return None if columns["run_id"] is None else record_of(columns)
+
+
+async def claim_runs(
+    tx: Transaction, process_id: UUID, *, count: int, graphs: Sequence[str]
+) -> list[RunRecord]:
+    """Assign up to so many ready runs of these graphs to a process; their status is then running."""
+    parameters = {"process": process_id, "count": count, "graphs": graphs}
+    return [run_of(row) for row in await tx.execute(_CLAIM, parameters)]
+
+
+async def release_runs(
+    tx: Transaction,
+    account_id: AccountId,
+    *,
+    limits: DispatchLimits,
+    conversation: str | None = None,
+    process_id: UUID | None = None,
+) -> int:
+    """Make runs of an account ready as far as its limits allow; returns how many.
+
+    `conversation` is that of a run that has ended in this process. Locks the dispatching of the account until
+    the transaction ends: before the credit of the account is touched.
+    """
+    parameters = {
+        **_limit_values(limits),
+        "account_id": account_id,
+        "conversation": conversation,
+        "process": process_id,
+    }
+    released: int = (await tx.execute(_RELEASE, parameters)).scalar_one()
+    return released
+
+
+async def record_worker(tx: Transaction, worker: Worker) -> None:
+    """Insert or update the row of a worker; its heartbeat is now."""
+    await tx.execute(_RECORD_WORKER, asdict(worker))
+
+
+async def delete_worker(tx: Transaction, process_id: UUID) -> None:
+    """A worker has ended, and executes no run any more."""
+    await tx.execute(delete(workers).where(workers.c.process_id == process_id))
+
+
+async def live_workers(reader: Reader) -> Workers:
+    """The workers whose heartbeat counts."""
+    row = (await reader.execute(_LIVE_WORKERS)).one()
+    return Workers(row.live, row.with_free_places, row.first)
+
+
+async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
+    """Accounts with runs to release, and queued runs that were cancelled."""
+    rows = (await reader.execute(_DUE, {"per_account": limits.per_account})).all()
+    return DueWork(
+        to_release=[(AccountId(row.account_id), row.state_key) for row in rows if row.run_id is None],
+        to_cancel=[
+            RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in rows if row.run_id is not None
+        ],
+    )
+
+
+async def lock_queued_run(tx: Transaction, key: RunKey) -> RunRecord | None:
+    """The run if it is queued, locked so that no worker starts it before the transaction ends."""
+    row = (await tx.execute(_LOCK_QUEUED, key._asdict())).one_or_none()
+    return None if row is None else run_of(row)
+
+
+async def queued_commands_of(reader: Reader, run: RunKey) -> tuple[int, int]:
+    """How many commands wait for the run's start, and their size in bytes."""
+    row = (await reader.execute(_WAITING_SIZE, run._asdict())).one()
+    return row.commands, row.size
+
+
+async def insert_queued_command(tx: Transaction, waiting: QueuedCommand) -> None:
+    """Store a command for a run that has not started."""
+    values = {**waiting.run._asdict(), "command": waiting.command}
+    await tx.execute(insert(queued_commands).values(values))
+
+
+async def take_queued_commands(tx: Transaction, run: RunKey) -> list[dict[str, Any]]:
+    """The commands that waited for the run's start, in order; they are deleted."""
+    is_run = (_commands.account_id == run.account_id) & (_commands.run_id == run.run_id)
+    statement = delete(queued_commands).where(is_run).returning(_commands.id, _commands.command)
+    rows = (await tx.execute(statement)).all()
+    return [row.command for row in sorted(rows, key=lambda row: int(row.id))]
+
+
+def _limit_values(limits: DispatchLimits) -> dict[str, Any]:
+    return {
+        "per_account": limits.per_account,
+        "per_key": limits.per_key,
+        "offered_for": limits.offered_for,
+    }
+
+
+_admission = func.admission(
+    *(
+        cast(bindparam(name), type_)
+        for name, type_ in (
+            ("account_id", Uuid),
+            ("api_key_id", Uuid),
+            ("state_key", Text),
+            ("turn", Integer),
+            ("start_after", UtcDateTime),
+            ("starts_at_once", Boolean),
+            ("per_account", Integer),
+            ("per_key", Integer),
+            ("max_waiting", Integer),
+            ("process_id", Uuid),
+            ("kept_for", Interval),
+        )
+    )
+).table_valued(
+    column("held_for", Text),
+    column("rank", Integer),
+    column("queued_position", Integer),
+    column("is_started", Boolean),
+    column("offered_to", Uuid),
+    column("is_full", Boolean),
+)
+_admitted = select(*_admission.c).cte("admitted")
+_VALUES = {
+    **{
+        name: cast(bindparam(name), runs.c[name].type)
+        for name in (
+            *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
+            *("request_id", "state_key", "turn", "start_after", "priority"),
+        )
+    },
+    "request": cast(cast(bindparam("request"), Text), Json),
+    "created_at": func.now(),
+    "status": case((_admitted.c.is_started, "running"), else_="queued"),
+    "process_id": case((_admitted.c.is_started, cast(bindparam("process_id"), Uuid))),
+    "started_at": case((_admitted.c.is_started, func.now())),
+    "held_for": _admitted.c.held_for,
+    "rank": _admitted.c.rank,
+    "ready_at": case((_admitted.c.held_for.is_(None), func.now())),
+    "offered_to": _admitted.c.offered_to,
+    "offered_until": case(
+        (_admitted.c.offered_to.is_not(None), func.now() + cast(bindparam("offered_for"), Interval))
+    ),
+    "queued_position": _admitted.c.queued_position,
+}
+_inserted = (
+    postgresql.insert(runs)
+    .from_select(list(_VALUES), select(*_VALUES.values()).where(~_admitted.c.is_full))
+    .on_conflict_do_nothing()
+    .returning(*RUN_COLUMNS)
+    .cte("inserted")
+)
+_INSERT = select(_admitted.c.is_full, *_inserted.c).select_from(_admitted.outerjoin(_inserted, true()))
+
+_is_ready = and_(runs.c.status == "queued", runs.c.held_for.is_(None))
+_is_offered = or_(
+    runs.c.offered_to.is_(None),
+    runs.c.offered_to == bindparam("process", type_=Uuid),
+    runs.c.offered_until <= func.now(),
+)
+_is_known = or_(
+    runs.c.graph_id == any_(cast(bindparam("graphs"), ARRAY(Text))),
+    # A graph that no worker knows fails in one that does not.
+    runs.c.ready_at < func.now() - timedelta(minutes=1),
+)
+_next = (
+    select(runs.c.account_id, runs.c.run_id)
+    .where(_is_ready, runs.c.interruption.is_(None), _is_offered, _is_known)
+    .order_by(runs.c.rank, runs.c.ready_at)
+    .limit(bindparam("count", type_=Integer))
+    .with_for_update(skip_locked=True)
+    .cte("next")
+)
+_CLAIM = (
+    update(runs)
+    .where(runs.c.account_id == _next.c.account_id, runs.c.run_id == _next.c.run_id)
+    .values(
+        status="running",
+        process_id=bindparam("process", type_=Uuid),
+        # The deadline counts from the first attempt.
+        started_at=func.coalesce(runs.c.started_at, func.now()),
+        offered_to=None,
+        offered_until=None,
+    )
+    .returning(*RUN_COLUMNS)
+)
+
+_LOCK_QUEUED = (
+    select(*RUN_COLUMNS)
+    .where(
+        runs.c.account_id == bindparam("account_id"),
+        runs.c.run_id == bindparam("run_id"),
+        runs.c.status == "queued",
+    )
+    .with_for_update()
+)
+
+_RELEASE = text(
+    """
+    SELECT release_runs(
+        CAST(:account_id AS uuid), CAST(:conversation AS text), CAST(:process AS uuid),
+        CAST(:per_account AS int), CAST(:per_key AS int), CAST(:offered_for AS interval))
+    """
+)
+
+_RECORD_WORKER = text(
+    """
+    INSERT INTO workers (process_id, version, places, taken, draining, lease_s, started_at, seen_at)
+    VALUES (:process_id, :version, :places, :taken, :draining, :lease_s, now(), now())
+    ON CONFLICT (process_id) DO UPDATE
+       SET places = excluded.places, taken = excluded.taken, draining = excluded.draining, seen_at = now()
+    """
+)
+
+_LIVE_WORKERS = text(
+    """
+    SELECT count(*) AS live, count(*) FILTER (WHERE taken < places AND NOT draining) AS with_free_places,
+           (array_agg(process_id ORDER BY started_at, process_id))[1] AS first
+      FROM workers WHERE seen_at > now() - make_interval(secs => lease_s)
+    """
+)
+
+_DUE = text(
+    """
+    SELECT account_id, CAST(NULL AS text) AS state_key, CAST(NULL AS text) AS run_id
+      FROM runs WHERE held_for = 'start_time' AND start_after <= now()
+    UNION
+    SELECT account_id, NULL, NULL FROM (SELECT DISTINCT account_id FROM runs WHERE held_for = 'limit') AS held
+     WHERE active_runs(account_id) < active_limit(CAST(:per_account AS int))
+    UNION
+    SELECT account_id, state_key, NULL FROM runs AS held
+     WHERE held_for = 'turn' AND NOT EXISTS (
+           SELECT FROM runs AS earlier
+            WHERE earlier.account_id = held.account_id AND earlier.state_key = held.state_key
+              AND earlier.turn < held.turn AND earlier.status IN ('queued', 'running'))
+    UNION
+    SELECT account_id, NULL, run_id FROM runs WHERE held_for IS NOT NULL AND interruption IS NOT NULL
+    UNION
+    SELECT account_id, NULL, run_id FROM runs
+     WHERE status = 'queued' AND held_for IS NULL AND interruption IS NOT NULL
+    """
+)
+
+_WAITING_SIZE = text(
+    """
+    SELECT count(*) AS commands, coalesce(sum(bytes), 0)::bigint AS size FROM queued_commands
+     WHERE account_id = :account_id AND run_id = :run_id
+    """
+)

@@ -1,0 +1,148 @@
+"""RunStarter: starts the runs that this process has claimed, from what the database has of them."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from anyio.abc import TaskGroup
+
+from app.background import LONGEST_BACKOFF_S
+from app.billing.receipts.open_message_delivery import recover_receipts
+from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reports.service import BillingReports
+from app.clock.lease import Lease
+from app.conversations.repository import find_conversation
+from app.db import Database, StatementFailed
+from app.errors import AppError, Unavailable
+from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
+from app.ids import RunKey
+from app.requests import GraphRunRequest
+from app.runs.closing import RunCloser, RunEnd
+from app.runs.commands.queued import apply_queued
+from app.runs.dispatch.places import Places
+from app.runs.dispatch.repository import take_queued_commands
+from app.runs.planner import RunPlanner
+from app.runs.records import RunRecord
+from app.runs.repository import stored_request
+from app.runs.requests.codec import RequestCodec
+from app.runs.supervisor import RunSupervisor
+
+log = structlog.get_logger(__name__)
+
+_RECEIPTS_WAIT_S = 2.0
+"""How long a resumed run waits for the receipts of its earlier attempts."""
+
+
+class RunStarter:
+    """Plans claimed runs anew; one that cannot be planned any more ends with `internal`."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        planner: RunPlanner,
+        supervisor: RunSupervisor,
+        closer: RunCloser,
+        receipts: ReceiptQueue,
+        reports: BillingReports,
+        codec: RequestCodec,
+        places: Places,
+        lease: Lease,
+        tasks: TaskGroup,
+    ) -> None:
+        self._database = database
+        self._planner = planner
+        self._supervisor = supervisor
+        self._closer = closer
+        self._receipts = receipts
+        self._reports = reports
+        self._codec = codec
+        self._places = places
+        self._lease = lease
+        self._tasks = tasks
+        self._starting: dict[RunKey, int] = {}
+
+    def start(self, run: RunRecord) -> None:
+        """Start a run that this process has claimed, and that holds a place."""
+        self._starting[run.key] = run.attempt
+        self._tasks.start_soon(self._start, run)
+
+    def attempts(self) -> dict[RunKey, int]:
+        """The attempts of the runs of this process."""
+        return {**self._starting, **self._supervisor.active_attempts()}
+
+    async def _start(self, run: RunRecord) -> None:
+        has_started = False
+        try:
+            with structlog.contextvars.bound_contextvars(run_id=run.key.run_id, request_id=run.request_id):
+                has_started = await self._start_or_end(run)
+        finally:
+            del self._starting[run.key]
+            if not has_started:
+                self._places.give_back()
+
+    async def _start_or_end(self, run: RunRecord) -> bool:
+        """Repeat it until the database answers; returns whether the run has started."""
+        while not self._lease.is_lost(run.key):
+            try:
+                return await self._start_once(run)
+            except (Unavailable, StatementFailed) as error:
+                log.warning("run.start_delayed", reason=str(error))
+            await asyncio.sleep(LONGEST_BACKOFF_S)
+        self._lease.forget(run.key)
+        return False
+
+    async def _start_once(self, run: RunRecord) -> bool:
+        try:
+            plan, request = await self._plan(run)
+        except (Unavailable, StatementFailed):
+            raise
+        except Exception as error:
+            if isinstance(error, AppError):
+                # Such as a graph, model or tool that is no longer available.
+                log.error("run.not_startable", reason=error.detail)  # noqa: TRY400
+            else:
+                log.exception("run.not_startable")
+            end = RunEnd(run, INTERNAL, attempt=run.attempt)
+            async with self._database.transaction() as tx:
+                has_ended = await self._closer.store(tx, end)
+            if has_ended:
+                await self._closer.publish(end)
+            return False
+        async with self._database.write() as tx:
+            commands = await take_queued_commands(tx, run.key)
+        if run.attempt > FIRST_ATTEMPT:
+            log.warning("run.recovered", resumed=True, attempt=run.attempt)
+        apply_queued(self._supervisor.start(plan, request), commands)
+        return True
+
+    async def _plan(self, run: RunRecord) -> tuple[RunPlan, GraphRunRequest]:
+        async with self._database.read() as reader:
+            text = await stored_request(reader, run.key)
+        request = await self._codec.decode(text)
+        plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
+        plan = replace(plan, attempt=run.attempt, timeout=_remaining(plan, run))
+        if run.state_key is not None:
+            async with self._database.read() as reader:
+                conversation = await find_conversation(reader, run.key.account_id, run.state_key)
+            if conversation is not None:
+                conversation = replace(conversation, turns=run.turn or conversation.turns)
+                plan = replace(plan, conversation=conversation)
+        if run.attempt == FIRST_ATTEMPT:
+            plan = replace(plan, queued_position=run.queued_position)
+        else:
+            async with self._database.read() as reader:
+                await recover_receipts(reader, self._receipts, run.key, attempt=run.attempt - 1)
+            await self._receipts.flush(run.key, within_s=_RECEIPTS_WAIT_S)
+            plan = replace(plan, spent=await self._reports.spent(run.key))
+        return plan, request
+
+
+def _remaining(plan: RunPlan, run: RunRecord) -> timedelta:
+    """The time that the run has left: the deadline counts from its first attempt."""
+    if run.attempt == FIRST_ATTEMPT:
+        return plan.timeout
+    started_at = run.started_at or datetime.now(UTC)
+    # The clocks of two machines: a run never gets more time than it had.
+    return min(plan.timeout, max(timedelta(), plan.timeout - (datetime.now(UTC) - started_at)))

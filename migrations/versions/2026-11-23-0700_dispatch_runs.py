@@ -1,0 +1,273 @@
+"""dispatch runs: the rows of runs are the queue, and processes send one heartbeat for all their runs."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "c3a97d52e816"
+down_revision: str | None = "8d41c7f20b9e"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+_COLUMNS = (
+    sa.Column("held_for", sa.Text(), comment="What a queued run waits for; null: for a worker"),
+    sa.Column("priority", sa.SmallInteger(), nullable=False, server_default="3", comment="1 is the highest"),
+    sa.Column(
+        "rank",
+        sa.Integer(),
+        nullable=False,
+        server_default="0",
+        comment="How many runs of its account were active when it became ready",
+    ),
+    sa.Column("ready_at", sa.DateTime(timezone=True), comment="Since when it waits for a worker"),
+    sa.Column("offered_to", sa.Uuid(), comment="The process that keeps its conversation's agent"),
+    sa.Column("offered_until", sa.DateTime(timezone=True), comment="When any worker may start it"),
+    sa.Column("start_after", sa.DateTime(timezone=True)),
+    sa.Column("queued_position", sa.Integer(), comment="Of its event `queued`; null: it was started at once"),
+)
+
+_INDEXES = (
+    """
+    CREATE INDEX ix_runs_active ON runs (account_id, api_key_id)
+     WHERE status IN ('queued', 'running') AND held_for IS NULL
+    """,
+    "CREATE INDEX ix_runs_ready ON runs (rank, ready_at) WHERE status = 'queued' AND held_for IS NULL",
+    """
+    CREATE INDEX ix_runs_held ON runs (account_id, held_for, api_key_id, priority, created_at, run_id)
+     WHERE held_for IS NOT NULL
+    """,
+    "CREATE INDEX ix_runs_start_after ON runs (start_after) WHERE held_for = 'start_time'",
+    "CREATE INDEX ix_runs_running ON runs (process_id) WHERE status = 'running'",
+)
+
+_FUNCTIONS = (
+    """
+    -- Decisions about an account's runs are made one after the other. Always before its row is locked.
+    CREATE FUNCTION lock_dispatch(account uuid) RETURNS void LANGUAGE sql AS $$
+        SELECT pg_advisory_xact_lock(hashtextextended('runtally.dispatch ' || account, 0))
+    $$
+    """,
+    """
+    CREATE FUNCTION live_places() RETURNS int LANGUAGE sql STABLE AS $$
+        SELECT coalesce(sum(places), 0)::int FROM workers
+         WHERE NOT draining AND seen_at > now() - make_interval(secs => 2 * lease_s)
+    $$
+    """,
+    """
+    -- How many runs of one account may be active: as configured, or its share. A run that executes cannot be
+    -- suspended, so as soon as there are several accounts a quarter of the places is kept for the others.
+    CREATE FUNCTION active_limit(configured int) RETURNS int LANGUAGE plpgsql STABLE AS $$
+    DECLARE
+        places int;
+    BEGIN
+        IF configured IS NOT NULL THEN
+            RETURN configured;
+        END IF;
+        places := live_places();
+        IF (SELECT count(*) FROM (SELECT FROM accounts LIMIT 2) AS several) > 1 THEN
+            places := places * 3 / 4;
+        END IF;
+        RETURN greatest(1, places);
+    END
+    $$
+    """,
+    """
+    CREATE FUNCTION active_runs(account uuid) RETURNS int LANGUAGE sql STABLE AS $$
+        SELECT count(*)::int FROM runs
+         WHERE account_id = account AND status IN ('queued', 'running') AND held_for IS NULL
+    $$
+    """,
+    """
+    -- The worker that has executed the conversation's previous turn, and so may keep its agent.
+    CREATE FUNCTION worker_of_conversation(account uuid, conversation text, next_turn int, within interval)
+    RETURNS uuid LANGUAGE sql STABLE AS $$
+        SELECT process_id
+          FROM (SELECT process_id, ended_at FROM runs
+                 WHERE account_id = account AND state_key = conversation AND turn < next_turn
+                 ORDER BY turn DESC LIMIT 1) AS previous
+          JOIN workers USING (process_id)
+         WHERE ended_at > now() - within AND NOT draining
+           AND seen_at > now() - make_interval(secs => lease_s)
+    $$
+    """,
+    """
+    -- What becomes of a new run. Also wakes a worker for a run that is ready.
+    CREATE FUNCTION admission(
+        account uuid, key uuid, conversation text, at_turn int, starts_after timestamptz, starts_at_once bool,
+        per_account int, per_key int, max_waiting int, process uuid, kept_for interval
+    ) RETURNS TABLE (
+        held_for text, rank int, queued_position int, is_started bool, offered_to uuid, is_full bool
+    ) LANGUAGE plpgsql AS $$
+    DECLARE
+        account_limit int;
+        waiting int;
+        earlier int := 0;
+    BEGIN
+        PERFORM lock_dispatch(account);
+        account_limit := active_limit(per_account);
+        rank := active_runs(account);
+        waiting := (SELECT count(*) FROM (SELECT FROM runs WHERE runs.held_for IS NOT NULL
+                                           LIMIT max_waiting) AS held)
+                 + (SELECT count(*) FROM (SELECT FROM runs WHERE status = 'queued' AND runs.held_for IS NULL
+                                           LIMIT max_waiting) AS ready);
+        is_full := waiting >= max_waiting
+               AND waiting + (SELECT count(*) FROM runs WHERE status = 'running')
+                   >= max_waiting + live_places();
+        IF NOT is_full AND waiting >= (max_waiting + 1) / 2 THEN
+            -- Half of the queue, so that others have room.
+            is_full := account_limit + (max_waiting + 1) / 2 <= rank
+                + (SELECT count(*) FROM runs WHERE account_id = account AND runs.held_for IS NOT NULL);
+        END IF;
+        IF conversation IS NOT NULL THEN
+            earlier := (SELECT count(*) FROM runs WHERE account_id = account AND state_key = conversation
+                           AND turn < at_turn AND status IN ('queued', 'running'));
+        END IF;
+        held_for := CASE
+            WHEN starts_after > now() THEN 'start_time'
+            WHEN earlier > 0 THEN 'turn'
+            WHEN rank >= account_limit OR per_key IS NOT NULL AND per_key <=
+                 (SELECT count(*) FROM runs WHERE account_id = account AND api_key_id = key
+                     AND status IN ('queued', 'running') AND runs.held_for IS NULL) THEN 'limit'
+        END;
+        IF held_for IS NULL AND conversation IS NOT NULL THEN
+            offered_to := worker_of_conversation(account, conversation, at_turn, kept_for);
+        END IF;
+        is_started := starts_at_once AND held_for IS NULL AND coalesce(offered_to = process, true);
+        IF is_started THEN
+            offered_to := NULL;
+        ELSE
+            queued_position := CASE WHEN held_for = 'turn' THEN earlier ELSE waiting + 1 END;
+            IF held_for IS NULL AND NOT is_full THEN
+                PERFORM pg_notify('runtally_runs_ready', coalesce(offered_to::text, ''));
+            END IF;
+        END IF;
+        RETURN NEXT;
+    END
+    $$
+    """,
+    """
+    -- Make an account's runs ready as far as its limits allow; returns how many. `conversation` is that of a
+    -- run that has ended: its next turn is offered to the process that has executed that run.
+    CREATE FUNCTION release_runs(
+        account uuid, conversation text, process uuid, per_account int, per_key int, offered_for interval
+    ) RETURNS int LANGUAGE plpgsql AS $$
+    DECLARE
+        account_limit int;
+        active int;
+        next_run text;
+        offered uuid;
+        released int := 0;
+    BEGIN
+        PERFORM lock_dispatch(account);
+        UPDATE runs SET held_for = 'limit'
+         WHERE account_id = account AND held_for = 'start_time' AND start_after <= now();
+        IF conversation IS NOT NULL THEN
+            SELECT run_id INTO next_run FROM runs
+             WHERE account_id = account AND state_key = conversation AND status IN ('queued', 'running')
+             ORDER BY turn LIMIT 1;
+            -- Whoever has locked the row ends the run, and releases the next one.
+            UPDATE runs SET held_for = 'limit', offered_to = process
+             WHERE (account_id, run_id) IN (
+                   SELECT account_id, run_id FROM runs
+                    WHERE account_id = account AND run_id = next_run AND held_for = 'turn'
+                      FOR UPDATE SKIP LOCKED);
+        END IF;
+        IF NOT EXISTS (SELECT FROM runs WHERE account_id = account AND held_for = 'limit') THEN
+            RETURN 0;
+        END IF;
+        account_limit := active_limit(per_account);
+        active := active_runs(account);
+        WHILE active < account_limit LOOP
+            next_run := next_held_run(account, per_key);
+            UPDATE runs
+               SET held_for = NULL, rank = active, ready_at = clock_timestamp(),
+                   offered_until = CASE WHEN offered_to IS NOT NULL THEN clock_timestamp() + offered_for END
+             WHERE (account_id, run_id) IN (
+                   SELECT account_id, run_id FROM runs
+                    WHERE account_id = account AND run_id = next_run FOR UPDATE SKIP LOCKED)
+            RETURNING offered_to INTO offered;
+            EXIT WHEN NOT FOUND;
+            PERFORM pg_notify('runtally_runs_ready', coalesce(offered::text, ''));
+            active := active + 1;
+            released := released + 1;
+        END LOOP;
+        RETURN released;
+    END
+    $$
+    """,
+    """
+    -- By priority; then of the key with the fewest active runs; then the oldest.
+    CREATE FUNCTION next_held_run(account uuid, per_key int) RETURNS text LANGUAGE sql STABLE AS $$
+        WITH RECURSIVE first_of_key AS (
+            (SELECT api_key_id, priority, created_at, run_id FROM runs
+              WHERE account_id = account AND held_for = 'limit'
+              ORDER BY api_key_id, priority, created_at, run_id LIMIT 1)
+            UNION ALL
+            SELECT next.* FROM first_of_key AS previous, LATERAL (
+                SELECT api_key_id, priority, created_at, run_id FROM runs
+                 WHERE account_id = account AND held_for = 'limit' AND api_key_id > previous.api_key_id
+                 ORDER BY api_key_id, priority, created_at, run_id LIMIT 1) AS next
+        ), active AS (
+            SELECT api_key_id, count(*) AS runs FROM runs
+             WHERE account_id = account AND status IN ('queued', 'running') AND held_for IS NULL
+             GROUP BY api_key_id
+        )
+        SELECT run_id FROM first_of_key LEFT JOIN active USING (api_key_id)
+         WHERE per_key IS NULL OR coalesce(runs, 0) < per_key
+         ORDER BY priority, coalesce(runs, 0), created_at, run_id LIMIT 1
+    $$
+    """,
+)
+
+
+def upgrade() -> None:
+    """Apply while no older server runs: those do not know that a queued run may be in no process."""
+    op.execute("SET LOCAL lock_timeout = '5s'")
+    op.create_table(
+        "workers",
+        sa.Column("process_id", sa.Uuid(), nullable=False),
+        sa.Column("version", sa.Text(), nullable=False),
+        sa.Column("places", sa.Integer(), nullable=False, comment="How many runs it executes at once"),
+        sa.Column("taken", sa.Integer(), nullable=False, comment="How many of them are taken"),
+        sa.Column("draining", sa.Boolean(), nullable=False, comment="Whether it takes no more runs"),
+        sa.Column("lease_s", sa.Double(), nullable=False, comment="For how long each heartbeat counts"),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("seen_at", sa.DateTime(timezone=True), nullable=False, comment="Its last heartbeat"),
+        sa.PrimaryKeyConstraint("process_id", name=op.f("pk_workers")),
+        postgresql_with={"fillfactor": "50"},
+    )
+    op.create_table(
+        "queued_commands",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
+        sa.Column("account_id", sa.Uuid(), nullable=False),
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("command", sa.JSON(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), sa.Computed("octet_length(command::text)", persisted=True)),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_queued_commands")),
+        sa.ForeignKeyConstraint(
+            ["account_id", "run_id"],
+            ["runs.account_id", "runs.run_id"],
+            ondelete="CASCADE",
+            name=op.f("fk_queued_commands_account_id_run_id"),
+        ),
+    )
+    op.create_index(
+        op.f("ix_queued_commands_account_id_run_id"), "queued_commands", ["account_id", "run_id"]
+    )
+    for column in _COLUMNS:
+        op.add_column("runs", column)
+    op.create_check_constraint(
+        op.f("ck_runs_held_for"),
+        "runs",
+        "held_for IS NULL OR held_for IN ('turn', 'limit', 'start_time') AND status = 'queued'",
+    )
+    # Those of before were in a process that has ended.
+    op.execute("UPDATE runs SET status = 'running' WHERE status = 'queued'")
+    op.alter_column(
+        "runs", "process_id", nullable=True, comment="The process that executes it, or was the last"
+    )
+    op.drop_index("ix_runs_unfinished", "runs")
+    op.drop_column("runs", "heartbeat_at")
+    for statement in (*_INDEXES, *_FUNCTIONS):
+        op.execute(statement)
