@@ -155,6 +155,7 @@ class Database:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._listening = 0
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int = POOL_SIZE, process_id: UUID | None = None) -> Self:
@@ -224,6 +225,7 @@ class Database:
         with _translate_errors():
             async with self._autocommit.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
+                self._listening += 1
                 driver.add_termination_listener(lambda _: lost.set())
                 await driver.add_listener(channel, lambda *notification: notify(notification[-1]))
                 # Earlier ones may have been missed.
@@ -234,6 +236,7 @@ class Database:
                         # The network may have dropped the connection silently.
                         await connection.execute(text("SELECT 1"))
                 finally:
+                    self._listening -= 1
                     # In the pool it would go on to listen.
                     await connection.invalidate()
 
@@ -249,9 +252,9 @@ class Database:
             return moment
 
     def connections_in_use(self) -> int:
-        """How many connections are in use."""
+        """How many connections are in use, besides those that listen."""
         pool: Any = self._engine.pool
-        return int(pool.checkedout())
+        return int(pool.checkedout()) - self._listening
 
     async def migrate(self) -> None:
         """Run every missing migration."""
