@@ -9,6 +9,8 @@ from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.messages import open_history
 from app.executors.aggregator import ExecutorAggregator
 from app.runs.acceptance import RunAcceptance
+from app.runs.commands.receiver import CommandReceiver
+from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatcher import Capacity, RunDispatcher
@@ -51,7 +53,7 @@ async def open_runs(
         message_limits=message_limits(settings),
         lease=infra.lease,
     )
-    commands = RunCommands(database, supervisor, process_id=infra.process_id, limits=message_limits(settings))
+    commands = _open_commands(infra, stack, supervisor)
     conversations = _open_conversations(infra)
     runs = RunService(
         database,
@@ -70,11 +72,25 @@ async def open_runs(
     )
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
     await _start_recovery(infra, dispatcher, supervisor, codec=codec)
-    infra.tasks.start_soon(commands.watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
     return runs, commands, conversations
+
+
+def _open_commands(infra: Infrastructure, stack: AsyncExitStack, supervisor: RunSupervisor) -> RunCommands:
+    sender = None
+    if infra.channel is not None:
+        receiver = CommandReceiver(infra.channel, supervisor, offload=infra.offload, memory=infra.memory)
+        stack.push_async_callback(receiver.aclose)
+        sender = CommandSender(infra.channel, infra.offload)
+    return RunCommands(
+        infra.database,
+        supervisor,
+        process_id=infra.process_id,
+        limits=message_limits(infra.settings),
+        sender=sender,
+    )
 
 
 def _open_acceptance(

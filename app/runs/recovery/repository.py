@@ -39,6 +39,18 @@ async def lost_runs(tx: Transaction, attempts: Mapping[RunKey, int]) -> list[Run
     return [RunKey(row.account_id, row.run_id) for row in await tx.execute(_LOST, parameters)]
 
 
+async def cancelled_runs(tx: Transaction, process_id: UUID) -> list[RunKey]:
+    """The runs of a process whose cancellation was stored, and has not been noticed by it."""
+    interruption = runs.c.interruption
+    statement = select(runs.c.account_id, runs.c.run_id).where(
+        runs.c.process_id == process_id,
+        runs.c.status.in_(UNFINISHED),
+        interruption["kind"].as_string() == "cancel",
+        interruption["state"].as_string() == "requested",
+    )
+    return [RunKey(row.account_id, row.run_id) for row in await tx.execute(statement)]
+
+
 async def processes_without_heartbeat(
     reader: Reader, *, timeout_s: float, besides: Sequence[RunKey]
 ) -> list[UUID]:

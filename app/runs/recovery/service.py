@@ -24,7 +24,7 @@ from app.conversations.repository import find_conversation
 from app.db import Database, StatementFailed, Transaction
 from app.errors import AppError, Unavailable
 from app.events import Done, RunError
-from app.executors.port import RunPlan
+from app.executors.port import ABORTED, INTERNAL, RunPlan
 from app.ids import RunKey
 from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatcher import RunDispatcher
@@ -34,6 +34,7 @@ from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
 from app.runs.recovery.peers import Peers
 from app.runs.recovery.repository import (
+    cancelled_runs,
     claim_run,
     end_connections,
     lost_runs,
@@ -67,7 +68,10 @@ _RECEIPTS_WAIT_S = 2.0
 
 
 class RunRecovery:
-    """Resumes runs whose process died if the graph has `retry: true`; ends the others with `internal`."""
+    """Resumes runs whose process died if the graph has `retry: true`; ends the others with `internal`.
+
+    Those that were cancelled end with `aborted`.
+    """
 
     def __init__(
         self,
@@ -152,14 +156,17 @@ class RunRecovery:
         return len(orphans)
 
     async def send_heartbeat(self) -> None:
-        """Set the heartbeat of this process's runs, stop those that are lost, and renew the lease."""
+        """Set the heartbeat of this process's runs, stop lost and cancelled ones, and renew the lease."""
         began = boot_time()
         async with self._database.transaction() as tx:
             now = await record_heartbeat(tx, self._process_id, self._own_runs())
             lost = await lost_runs(tx, self._supervisor.active_attempts())
+            cancelled = await cancelled_runs(tx, self._process_id)
         # This process stood still for too long: what they do now would come twice.
         self._supervisor.lose(lost)
         self._lease.renew(since=began)
+        # The relay may have been away, or this process too busy.
+        self._supervisor.cancel(cancelled)
         has_jumped = self._jumps.has_jumped(now)
         if has_jumped:
             log.critical("clock.jumped", clock="database", reading=now)
@@ -290,12 +297,13 @@ class RunRecovery:
 
 
 def _failed_final(run: RunRecord) -> GraphFinal:
+    outcome = ABORTED if run.is_cancelled else INTERNAL
     return GraphFinal(
         ok=False,
         run_id=run.key.run_id,
         request_id=run.request_id,
         content="",
-        error="internal",
-        finish_reason="error",
+        error=outcome.error,
+        finish_reason=outcome.finish_reason,
         usage=FinalUsage(),
     )
