@@ -13,6 +13,9 @@ from app.bootstrap.messages import open_history
 from app.executors.aggregator import ExecutorAggregator
 from app.runs.acceptance import RunAcceptance
 from app.runs.closing import RunCloser
+from app.runs.commands.queued import QueuedRuns
+from app.runs.commands.receiver import CommandReceiver
+from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatch.dispatcher import RunDispatcher
@@ -21,7 +24,6 @@ from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
-from app.runs.queued import QueuedRuns
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import ProcessPeers
 from app.runs.recovery.service import RunRecovery
@@ -54,10 +56,8 @@ async def open_runs(
     """Open the services of runs, and recover the runs of processes that died."""
     settings, database, log_ = infra.settings, infra.database, infra.log
     execution = _open_execution(infra, executor)
-    queued = QueuedRuns(database, execution.closer)
-    commands = RunCommands(
-        database, execution.supervisor, process_id=infra.process_id, limits=message_limits(settings)
-    )
+    queued = QueuedRuns(database, execution.closer, infra.planner.graphs, message_limits(settings))
+    commands = _open_commands(infra, stack, execution.supervisor, queued)
     conversations = _open_conversations(infra)
     runs = RunService(
         database,
@@ -79,7 +79,6 @@ async def open_runs(
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
     infra.tasks.start_soon(execution.dispatcher.work)
     infra.tasks.start_soon(QueueMaintenance(execution.queue, execution.dispatcher, queued.stop).watch)
-    infra.tasks.start_soon(commands.watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
@@ -130,6 +129,24 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         require_ready=infra.require_ready,
     )
     return _Execution(queue, codec, closer, supervisor, starter, dispatcher)
+
+
+def _open_commands(
+    infra: Infrastructure, stack: AsyncExitStack, supervisor: RunSupervisor, queued: QueuedRuns
+) -> RunCommands:
+    sender = None
+    if infra.channel is not None:
+        receiver = CommandReceiver(infra.channel, supervisor, offload=infra.offload, memory=infra.memory)
+        stack.push_async_callback(receiver.aclose)
+        sender = CommandSender(infra.channel, infra.offload)
+    return RunCommands(
+        infra.database,
+        supervisor,
+        process_id=infra.process_id,
+        queued=queued,
+        limits=message_limits(infra.settings),
+        sender=sender,
+    )
 
 
 def _open_acceptance(

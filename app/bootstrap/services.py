@@ -113,7 +113,9 @@ async def open_services(
             accounts=accounts,
             browser_sessions=BrowserSessions(infra.database, accounts),
             credentials=credentials,
-            key_revocation=KeyRevocation(infra.database, accounts.revoke_key),
+            key_revocation=KeyRevocation(
+                infra.database, accounts.revoke_key, deliver_cancels=commands.deliver_cancels
+            ),
             runs=runs,
             commands=commands,
             conversations=conversations,

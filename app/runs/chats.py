@@ -12,7 +12,8 @@ from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey
 from app.principal import Principal
 from app.requests import GraphRunRequest
-from app.runs.commands.service import Decide, RunCommands, RunNotFound
+from app.runs.commands.records import Decide
+from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationService
 from app.runs.records import RunRecord
 from app.runs.service import RunIdTaken, RunService

@@ -31,7 +31,7 @@ class RunRecord:
     state_key: str | None
     turn: int | None
     interruption: dict[str, Any] | None
-    """The last `interrupted` event, and its time."""
+    """The last `interrupted` event, or a cancellation that is to become one, and its time."""
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -53,6 +53,11 @@ class RunRecord:
     def finished(self) -> bool:
         """Whether it has ended, with or without an answer."""
         return self.status not in UNFINISHED
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was requested to end."""
+        return self.interruption is not None and self.interruption["kind"] == "cancel"
 
 
 @dataclass(frozen=True, slots=True)

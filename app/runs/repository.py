@@ -108,9 +108,14 @@ async def unfinished_turns(
 async def store_interruption(
     tx: Transaction, key: RunKey, interruption: dict[str, Any], *, attempt: int
 ) -> None:
-    """Store the state of the request to stop the run, unless it is at another attempt."""
+    """Store the state of the request to stop the run, unless it is at another attempt.
+
+    A cancellation that another process has stored meanwhile remains.
+    """
     at_attempt = and_(_is(key), runs.c.attempt == attempt)
-    await tx.execute(update(runs).where(at_attempt).values(interruption=interruption))
+    of_run = runs.c.interruption["kind"].as_string()
+    is_later = of_run.is_distinct_from("cancel") if interruption["kind"] == "interrupt" else true()
+    await tx.execute(update(runs).where(at_attempt, is_later).values(interruption=interruption))
 
 
 async def finish_run(

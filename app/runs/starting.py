@@ -19,7 +19,7 @@ from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
 from app.ids import RunKey
 from app.requests import GraphRunRequest
 from app.runs.closing import RunCloser, RunEnd
-from app.runs.commands.queued import apply_queued
+from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.repository import take_queued_commands
 from app.runs.planner import RunPlanner

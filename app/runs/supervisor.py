@@ -34,6 +34,16 @@ class ActiveRun:
     publisher: RunEventPublisher
     final: GraphFinal | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    is_lost: bool = False
+    """Whether another process has taken it over, as far as this one knows."""
+
+    async def cancel(self) -> None:
+        """Stop the run. Never raises: that would end every other run."""
+        try:
+            await self.control.cancel()
+        except Exception:
+            # It is stopped; readers may not see that it was requested.
+            log.exception("run.cancel_not_published", run_id=self.plan.run.run_id)
 
 
 class RunSupervisor:
@@ -86,10 +96,18 @@ class RunSupervisor:
         lost = [run for key in runs if (run := self._active.get(key)) is not None]
         self._lease.lose(run.plan.run for run in lost)
         for run in lost:
+            run.is_lost = True
             self._log.abandon(run.plan.run)
             if not run.control.stop.is_set():
                 log.warning("run.lost", run_id=run.plan.run.run_id)
                 run.control.stop.set()
+
+    def cancel(self, runs: Iterable[RunKey]) -> None:
+        """Stop runs whose cancellation is stored, unless they are stopping."""
+        for key in runs:
+            if (run := self.find(key)) is not None and not run.control.stop.is_set():
+                log.info("run.cancelled_late", run_id=key.run_id)
+                Context().run(self._tasks.start_soon, run.cancel)
 
     def is_active(self, run: RunKey) -> bool:
         """Whether this process executes the run and has not lost it."""

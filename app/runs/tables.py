@@ -129,25 +129,6 @@ Index(
     postgresql_where=text("state_key IS NOT NULL"),
 )
 
-run_commands = Table(
-    "run_commands",
-    metadata,
-    Column("id", BigInteger, Identity(always=True), primary_key=True),
-    Column("account_id", Uuid, nullable=False),
-    Column("run_id", Text, nullable=False),
-    Column("command", Json, nullable=False),
-    Column("answer", Json(none_as_null=True), comment="What the process that carries the run said"),
-    Column("given_at", UtcDateTime, nullable=False, server_default=text("now()")),
-    ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
-)
-
-Index(
-    "ix_run_commands_unanswered",
-    run_commands.c.account_id,
-    run_commands.c.run_id,
-    postgresql_where=text("answer IS NULL"),
-)
-
 workers = Table(
     "workers",
     metadata,

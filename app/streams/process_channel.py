@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -13,13 +13,18 @@ from pydantic import Field, TypeAdapter
 from app.errors import AppError
 from app.ids import new_uuid
 from app.requests import WireModel
+from app.streams.relay.attachments import Attachments
 from app.streams.relay.connection import EventLogUnavailable
 from app.streams.relay.server import Relay
 
-MAX_MESSAGE_BYTES = 2**22
-"""Larger messages are not parsed."""
+MAX_MESSAGE_BYTES = 2**17
+"""Larger messages are neither sent nor parsed: the event loop would stand still meanwhile, and the relay
+disconnects a receiver that is behind by 32 MB. Larger contents are `Attachments`."""
 MAX_HANDLERS = 256
-"""How many requests a process handles at once; more are refused."""
+"""How many requests a process handles at once, besides urgent ones; more are refused as `OVERLOADED`."""
+MAX_REFUSALS = 1024
+"""How many requests are refused at once; those beyond get no answer."""
+OVERLOADED = "overloaded"
 
 Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -37,6 +42,10 @@ class ProcessRefused(AppError):
         """`refusal` is the code of the error there."""
         super().__init__()
         self.refusal = refusal
+
+
+class MessageTooLarge(ValueError):
+    """A request or an answer has more than `MAX_MESSAGE_BYTES`."""
 
 
 class _Request(WireModel):
@@ -68,16 +77,27 @@ class ProcessChannel:
     def __init__(self, relay: Relay, process_id: UUID) -> None:
         """The relay is closed by its owner, after the channel."""
         self._relay = relay
+        self.attachments = Attachments(relay.connection)
+        """What is too large for a request."""
         self._process_id = process_id
         self._handlers: dict[str, Handler] = {}
+        self._urgent: set[str] = set()
         self._pending: dict[UUID, asyncio.Future[_Answer]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._handling_urgent: set[asyncio.Task[None]] = set()
+        self._handling: set[asyncio.Task[None]] = set()
+        self._refusing: set[asyncio.Task[None]] = set()
+        self._is_overloaded = False
         self._subscribed = asyncio.Event()
         relay.subscriptions.subscribe(_channel(process_id), self)
 
-    def serve(self, handlers: Mapping[str, Handler]) -> None:
-        """Answer requests of these kinds. A handler's `AppError` is answered with its code."""
+    def serve(self, handlers: Mapping[str, Handler], *, urgent: bool = False) -> None:
+        """Answer requests of these kinds. A handler's `AppError` is answered with its code.
+
+        Urgent ones are handled however many others there are: their handlers must be fast.
+        """
         self._handlers |= handlers
+        if urgent:
+            self._urgent |= set(handlers)
 
     async def request(
         self, process_id: UUID, kind: str, payload: dict[str, Any], *, timeout_s: float
@@ -86,7 +106,7 @@ class ProcessChannel:
 
         Raises `ProcessGone` if no process with this id is connected to the relay now, `TimeoutError` if it
         does not answer in time although this process receives its own messages, `EventLogUnavailable` if
-        that cannot be known, `ProcessRefused`.
+        that cannot be known, `ProcessRefused`, and `MessageTooLarge`.
         """
         message = _Request(request_id=new_uuid(), sender=self._process_id, kind=kind, payload=payload)
         # Sent to this process when the answer is late: distinguishes a silent process from a relay that
@@ -109,9 +129,10 @@ class ProcessChannel:
     async def aclose(self) -> None:
         """Answer no more requests."""
         self._relay.subscriptions.unsubscribe(_channel(self._process_id), self)
-        for task in self._tasks:
+        tasks = [*self._handling_urgent, *self._handling, *self._refusing]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def on_subscribed(self) -> None:
         """Answers can be received."""
@@ -120,25 +141,36 @@ class ProcessChannel:
     def on_message(self, payload: bytes) -> None:
         """Handle a request in a task of its own, or pass an answer to the request that waits for it."""
         if len(payload) > MAX_MESSAGE_BYTES:
-            _refuse("size")
+            _ignore("size")
             return
         try:
             # Not `validate_json`: it refuses half surrogate pairs, which text may contain.
             message = _MESSAGES.validate_python(json.loads(payload))
         except (ValueError, RecursionError):
-            _refuse("format")
+            _ignore("format")
             return
         if isinstance(message, _Answer):
             pending = self._pending.get(message.request_id)
             # Otherwise its request has timed out.
             if pending is not None and not pending.done():
                 pending.set_result(message)
-        elif len(self._tasks) >= MAX_HANDLERS:
-            _refuse("load")
-        else:
-            task = asyncio.create_task(self._handle(message))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        elif message.kind in self._urgent:
+            _start(self._handle(message), self._handling_urgent)
+        elif self._has_room():
+            _start(self._handle(message), self._handling)
+        elif len(self._refusing) < MAX_REFUSALS:
+            refusal = _Answer(request_id=message.request_id, refusal=OVERLOADED)
+            _start(self._send_answer(message.sender, _encode(refusal)), self._refusing)
+
+    def _has_room(self) -> bool:
+        """Whether another request may be handled; logs when there is none any more."""
+        if len(self._handling) < MAX_HANDLERS:
+            self._is_overloaded &= len(self._handling) > MAX_HANDLERS / 2
+            return True
+        if not self._is_overloaded:
+            self._is_overloaded = True
+            _ignore("load")
+        return False
 
     @contextmanager
     def _awaiting(self, message: "_Request | _Answer") -> Iterator[asyncio.Future[_Answer]]:
@@ -162,9 +194,11 @@ class ProcessChannel:
             raise ProcessGone if isinstance(message, _Request) else EventLogUnavailable
 
     async def _handle(self, request: _Request) -> None:
-        answer = await self._answer(request)
+        await self._send_answer(request.sender, await self._answer(request))
+
+    async def _send_answer(self, sender: UUID, answer: bytes) -> None:
         try:
-            await self._relay.connection.publish(_channel(request.sender), answer)
+            await self._relay.connection.publish(_channel(sender), answer)
         except EventLogUnavailable as error:
             log.warning("process_channel.answer_lost", reason=error.detail)
 
@@ -183,8 +217,17 @@ class ProcessChannel:
         return _encode(_Answer(request_id=request.request_id, refusal=refusal))
 
 
+def _start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
 def _encode(message: _Request | _Answer) -> bytes:
-    return json.dumps(message.model_dump(by_alias=True), default=_uuid_as_text).encode()
+    encoded = json.dumps(message.model_dump(by_alias=True), default=_uuid_as_text).encode()
+    if len(encoded) > MAX_MESSAGE_BYTES:
+        raise MessageTooLarge
+    return encoded
 
 
 def _uuid_as_text(value: object) -> str:
@@ -197,5 +240,5 @@ def _channel(process_id: UUID) -> str:
     return f"runtally:process:{process_id}"
 
 
-def _refuse(reason: str) -> None:
+def _ignore(reason: str) -> None:
     log.warning("process_channel.message_refused", reason=reason)

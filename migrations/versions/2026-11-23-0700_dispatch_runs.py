@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "c3a97d52e816"
-down_revision: str | None = "8d41c7f20b9e"
+down_revision: str | None = "2b7f60d9c3a1"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 

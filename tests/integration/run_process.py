@@ -21,9 +21,11 @@ from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
+from app.graphs.catalog import GraphCatalog
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphRunRequest, Message
 from app.runs.closing import RunCloser
+from app.runs.commands.queued import QueuedRuns
 from app.runs.commands.service import RunCommands
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.places import Places
@@ -142,7 +144,8 @@ async def a_process(
             message_limits=limits,
             lease=lease,
         )
-        commands = RunCommands(database, supervisor, process_id=process_id, limits=limits)
+        queued = QueuedRuns(database, closer, GraphCatalog([]), limits)
+        commands = RunCommands(database, supervisor, process_id=process_id, queued=queued, limits=limits)
         yield Process(
             process_id, queue, room, closer, supervisor, commands, log, receipts, ledger, codec, lease, tasks
         )

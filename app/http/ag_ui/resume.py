@@ -15,7 +15,7 @@ from app.http.ag_ui.interrupt import InterruptId
 from app.http.ag_ui.segment import RunSegment
 from app.ids import RunId, RunKey
 from app.principal import Principal
-from app.runs.commands.service import Decide
+from app.runs.commands.records import Decide
 from app.streams.port import LogEntry
 
 

@@ -24,7 +24,7 @@ from app.requests import (
     UploadedFile,
 )
 from app.runs.chats import Chat, ChatMessage
-from app.runs.commands.service import Decide
+from app.runs.commands.records import Decide
 from app.runs.planner import SystemMessageRefused
 
 _DATA_URL = re.compile(r"data:(?P<type>[a-z]+/[a-z0-9.+-]+);base64,(?P<data>.*)", re.DOTALL)

@@ -1,27 +1,117 @@
-"""Commands to a queued run: they are stored, and applied before it starts."""
+"""QueuedRuns: commands to runs that no process executes yet."""
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, assert_never
 
 import structlog
 
-from app.errors import AppError
-from app.requests import Message, SentMessage
-from app.runs.commands.service import _COMMANDS, ChangeMode, Send
-from app.runs.supervisor import ActiveRun
+from app.db import Database, Transaction
+from app.events import ClientEvent, Interrupted, Queued, StopKind, StopState
+from app.executors.approvals import PermissionNotFound
+from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
+from app.executors.port import ABORTED, FIRST_ATTEMPT
+from app.graphs.catalog import GraphCatalog
+from app.ids import RunKey
+from app.requests import PermissionMode
+from app.runs.closing import RunCloser, RunEnd
+from app.runs.commands.answers import NotApplied
+from app.runs.commands.application import check_mode
+from app.runs.commands.records import ChangeMode, Command, Decide, Send, Stop, size_of
+from app.runs.dispatch.records import QueuedCommand
+from app.runs.dispatch.repository import (
+    insert_queued_command,
+    lock_queued_run,
+    queued_commands_of,
+    take_queued_commands,
+)
+from app.runs.records import RunRecord
+from app.runs.repository import store_interruption
 
 log = structlog.get_logger(__name__)
 
+_STATES: tuple[StopState, ...] = ("requested", "acknowledged", "stopped")
 
-def apply_queued(run: ActiveRun, commands: Sequence[dict[str, Any]]) -> None:
-    """Apply the commands that a run got while it was queued; it has not begun yet."""
-    for stored in commands:
-        try:
-            match _COMMANDS.validate_python(stored):
-                case Send() as command:
-                    message = Message.model_validate({"role": "user", "content": command.content})
-                    run.control.send(SentMessage(command.message_id, message, command.priority))
-                case ChangeMode(mode=mode):
-                    run.control.approvals.mode = mode
-        except AppError as error:
-            log.warning("command.refused", run_id=run.plan.run.run_id, reason=error.code)
+
+@dataclass(frozen=True, slots=True)
+class QueuedRuns:
+    """Works on their rows: a worker that claims one meanwhile waits for it, or has been faster."""
+
+    database: Database
+    closer: RunCloser
+    graphs: GraphCatalog
+    limits: MessageLimits
+    """For the messages that wait for one run's start."""
+
+    async def apply(self, run: RunKey, command: Command) -> dict[str, Any]:
+        """End the run, or store the command for its start; returns the result.
+
+        Raises `NotApplied` if it is not queued any more, and what the command itself raises.
+        """
+        match command:
+            case Stop(kind=kind):
+                if not await self.stop(run, kind):
+                    raise NotApplied("not_here")
+            case Decide():
+                raise PermissionNotFound
+            case Send():
+                await self._store_message(run, command)
+                return {"position": None}
+            case ChangeMode():
+                await self._store_mode(run, command)
+            case _:
+                assert_never(command)
+        return {}
+
+    async def stop(self, run: RunKey, kind: StopKind) -> bool:
+        """End a queued run; False if it is not queued any more."""
+        async with self.database.transaction() as tx:
+            record = await lock_queued_run(tx, run)
+            if record is None:
+                return False
+            end = RunEnd(record, ABORTED, attempt=record.attempt, events=_events(record, kind))
+            state = {"kind": kind, "state": _STATES[-1], "at": datetime.now(UTC).isoformat()}
+            await store_interruption(tx, run, state, attempt=record.attempt)
+            await take_queued_commands(tx, run)
+            await self.closer.store(tx, end)
+        await self.closer.publish(end)
+        log.info("run.ended", run_id=run.run_id, error=end.final.error, finish_reason=end.final.finish_reason)
+        return True
+
+    async def _store_message(self, run: RunKey, command: Send) -> None:
+        async with self.database.transaction() as tx:
+            await self._lock(tx, run)
+            waiting = [each for each in await queued_commands_of(tx, run) if each.message_id is not None]
+            if any(each.message_id == command.message_id for each in waiting):
+                return
+            size = sum(each.size for each in waiting)
+            # A single message may always wait: the size of its request is limited.
+            if len(waiting) >= self.limits.count or (waiting and size + size_of(command) > self.limits.size):
+                raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)
+            await self._store(tx, run, command)
+
+    async def _store_mode(self, run: RunKey, command: ChangeMode) -> None:
+        async with self.database.transaction() as tx:
+            record = await self._lock(tx, run)
+            spec = self.graphs.get(record.graph_id)
+            modes: list[PermissionMode | None] = [each.mode for each in await queued_commands_of(tx, run)]
+            current = next((mode for mode in reversed(modes) if mode is not None), spec.permission_mode)
+            check_mode(command, spec, current=current)
+            await self._store(tx, run, command)
+
+    async def _lock(self, tx: Transaction, run: RunKey) -> RunRecord:
+        if (record := await lock_queued_run(tx, run)) is None:
+            raise NotApplied("not_here")
+        return record
+
+    async def _store(self, tx: Transaction, run: RunKey, command: Command) -> None:
+        stored = QueuedCommand(run, command.model_dump(mode="json", by_alias=True))
+        await insert_queued_command(tx, stored)
+
+
+def _events(run: RunRecord, kind: StopKind) -> list[ClientEvent]:
+    """What a worker would have published."""
+    stopped = [Interrupted(kind=kind, state=state) for state in _STATES]
+    if run.attempt > FIRST_ATTEMPT or run.queued_position is None:
+        return [*stopped]
+    return [Queued(position=run.queued_position), *stopped]

@@ -1,26 +1,63 @@
-"""The data of stored commands."""
+"""The commands that a running run accepts."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from app.ids import RunKey
+from pydantic import Field, TypeAdapter
 
-
-@dataclass(frozen=True, slots=True)
-class StoredCommand:
-    """A command that has no answer yet."""
-
-    id: int
-    run: RunKey
-    command: dict[str, Any]
+from app.concurrency.offload import SMALL_BYTES
+from app.requests import Content, Message, PermissionMode, Priority, WireModel
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCommands:
-    """The commands of a run that have no answer yet."""
+class Stop(WireModel):
+    """Stop the run (`cancel`) or only its turn (`interrupt`)."""
 
-    count: int
-    size: int
-    """In bytes."""
-    stops: dict[str, int]
-    """The ids of stop commands, by their kind."""
+    type: Literal["stop"] = "stop"
+    kind: Literal["interrupt", "cancel"]
+
+
+class Send(WireModel):
+    """Send a message to the agent."""
+
+    type: Literal["send"] = "send"
+    message_id: str
+    content: Content
+    priority: Priority
+
+    @property
+    def message(self) -> Message:
+        """The message of the user."""
+        return Message.of(role="user", content=self.content)
+
+
+class Decide(WireModel):
+    """Allow or deny a waiting tool call."""
+
+    type: Literal["decide"] = "decide"
+    request_id: str
+    decision: Literal["allow", "deny"]
+    args: dict[str, Any] | None = None
+    message: str | None = None
+
+
+class ChangeMode(WireModel):
+    """Change the permission mode."""
+
+    type: Literal["change_mode"] = "change_mode"
+    mode: PermissionMode
+    may_loosen: bool = False
+    """Whether the caller may approve tool calls, and so choose a less strict mode."""
+
+
+Command = Stop | Send | Decide | ChangeMode
+COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
+
+
+def size_of(command: Command) -> int:
+    """About how many bytes a command has; arguments of tools count as more than a few."""
+    match command:
+        case Send():
+            return command.message.size
+        case Decide(args=dict()):
+            return SMALL_BYTES + 1
+        case _:
+            return 0

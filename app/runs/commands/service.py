@@ -1,46 +1,39 @@
 """RunCommands: sends commands to running runs, in this process or in another one."""
 
 import asyncio
-from functools import partial
-from typing import Annotated, Any, Literal, assert_never
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from typing import Any, Literal
 from uuid import UUID
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup
-from pydantic import Field, TypeAdapter
 
-from app.background import forever
 from app.db import Database
-from app.errors import AppError, FieldError, Invalid, NotFound, Unavailable
-from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound, is_less_strict
-from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull, RunEnded
+from app.errors import AppError, NotFound, Unavailable
+from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
 from app.ids import RunKey
-from app.principal import ScopeMissing
-from app.requests import Message, PermissionMode, Priority, SentMessage, WireModel
-from app.runs.commands.records import StoredCommand
-from app.runs.commands.repository import (
-    answer_command,
-    command_answer,
-    commands_for,
-    insert_command,
-    pending_commands,
-)
+from app.runs.commands.answers import NotApplied
+from app.runs.commands.application import apply
+from app.runs.commands.queued import QueuedRuns
+from app.runs.commands.records import Command, Stop, size_of
+from app.runs.commands.remote import CommandSender, RemoteCommand
+from app.runs.commands.repository import request_cancel
+from app.runs.commands.waiting import WaitingCommands
 from app.runs.records import RunRecord
 from app.runs.repository import find_run
 from app.runs.supervisor import ActiveRun, RunSupervisor
 
 log = structlog.get_logger(__name__)
 
-POLL_S = 0.25
-"""How often a process that executes runs polls for commands that other processes received."""
-
-DELIVERY_WAIT_S = 2.0
-"""How long the sender of a message waits for the position at which it takes effect."""
-
-_COMMANDS_AT_ONCE = 100
-_ANSWER_S = 10.0
-_ANSWER_POLL_S = 0.1
+WITHIN_S = 10.0
+"""How long a command is sent again and again; the answer to it is remembered for longer."""
+CANCEL_WITHIN_S = 2.0
+"""The same for a cancellation, which is stored: the run's process also sees it with its next heartbeat."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+_CANCELS_AT_ONCE = 32
+_CANCEL = Stop(kind="cancel")
 
 
 class RunNotFound(NotFound):
@@ -55,79 +48,46 @@ class RunOnAnotherServer(Unavailable):
     code = "carried_elsewhere"
 
 
-class CommandFailed(AppError):
-    """The command failed with an internal error."""
-
-
-class Stop(WireModel):
-    """Stop the run (`cancel`) or only its turn (`interrupt`)."""
-
-    type: Literal["stop"] = "stop"
-    kind: Literal["interrupt", "cancel"]
-
-
-class Send(WireModel):
-    """Send a message to the agent."""
-
-    type: Literal["send"] = "send"
-    message_id: str
-    content: Any
-    priority: Priority
-
-
-class Decide(WireModel):
-    """Allow or deny a waiting tool call."""
-
-    type: Literal["decide"] = "decide"
-    request_id: str
-    decision: Literal["allow", "deny"]
-    args: dict[str, Any] | None = None
-    message: str | None = None
-
-
-class ChangeMode(WireModel):
-    """Change the permission mode."""
-
-    type: Literal["change_mode"] = "change_mode"
-    mode: PermissionMode
-    may_loosen: bool = False
-    """Whether the caller may approve tool calls, and so choose a less strict mode."""
-
-
-Command = Stop | Send | Decide | ChangeMode
-_COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
-
-_REFUSALS: dict[str, type[AppError]] = {
-    error.code: error
-    for error in (
-        *(RunEnded, MessageQueueFull, PermissionNotFound, PermissionDecided),
-        *(ScopeMissing, Invalid, CommandFailed),
-    )
-}
-"""The errors with which a run may refuse a command, by code."""
-
-
 class RunCommands:
-    """Applies commands to runs of this process directly, and sends others by way of the database."""
+    """Applies commands to runs of this process, and sends those for other runs to their processes."""
 
     def __init__(
-        self, database: Database, supervisor: RunSupervisor, *, process_id: UUID, limits: MessageLimits
+        self,
+        database: Database,
+        supervisor: RunSupervisor,
+        *,
+        process_id: UUID,
+        queued: QueuedRuns,
+        limits: MessageLimits,
+        sender: CommandSender | None = None,
+        within_s: float = WITHIN_S,
+        cancel_within_s: float = CANCEL_WITHIN_S,
     ) -> None:
-        """`limits` also apply to the commands that wait in the database for runs of other processes."""
+        """`limits` also apply to the commands to one run that wait here for an answer.
+
+        `sender` sends them to other processes; None: there are none.
+        """
         self._database = database
         self._supervisor = supervisor
         self._process_id = process_id
-        self._limits = limits
-        self._in_progress: set[int] = set()
+        self._queued = queued
+        self._sender = sender
+        self._within_s = within_s
+        self._cancel_within_s = cancel_within_s
+        self._waiting = WaitingCommands(limits)
 
     async def stop(self, run: RunKey, kind: Literal["interrupt", "cancel"]) -> RunRecord:
-        """Request a run to stop; one that has ended stays as it is. Raises `RunNotFound`."""
+        """Request a run to stop; one that has ended stays as it is.
+
+        A cancellation takes effect in any case: it is stored before it is sent to another process. Raises
+        `RunNotFound`; for an interrupt also `RunOnAnotherServer` and `MessageQueueFull`.
+        """
         record = await self._get(run)
-        command = Stop(kind=kind)
-        if (active := self._supervisor.find(run)) is not None:
-            await _apply(active, command)
-        elif not record.finished:
-            await self._enqueue(run, command)
+        if kind == "cancel":
+            await self._cancel(record)
+        else:
+            with suppress(RunEnded):
+                await self._deliver(record, Stop(kind=kind), within_s=self._within_s)
         return await self._get(run)
 
     async def submit(self, run: RunKey, command: Command) -> dict[str, Any]:
@@ -136,129 +96,95 @@ class RunCommands:
         Raises `RunNotFound`, `RunEnded`, what the command itself raises, and `RunOnAnotherServer` if
         the process that executes the run does not answer.
         """
-        record = await self._get(run)
-        if (active := self._supervisor.find(run)) is not None:
-            return await _apply(active, command)
-        if record.finished:
-            raise RunEnded
-        command_id = await self._enqueue(run, command)
-        try:
-            async with asyncio.timeout(_ANSWER_S):
-                return await self._wait_for_answer(run, command_id)
-        except TimeoutError:
-            raise RunOnAnotherServer(retry_after_s=1) from None
+        return await self._deliver(await self._get(run), command, within_s=self._within_s)
 
-    async def watch(self) -> None:
-        """Apply the commands that other processes received for runs of this one, until cancelled."""
-        async with anyio.create_task_group() as tasks:
-            await forever(partial(self._poll, tasks), POLL_S, name="run commands")
+    async def deliver_cancels(self, runs: Sequence[RunKey]) -> None:
+        """Stop runs whose cancellation is stored at once, as far as their processes answer."""
+        limiter = anyio.CapacityLimiter(_CANCELS_AT_ONCE)
 
-    async def _poll(self, tasks: TaskGroup) -> None:
-        # A copy: a command that is answered during the query may still be read as unanswered.
-        in_progress = frozenset(self._in_progress)
-        async with self._database.read() as reader:
-            waiting = await commands_for(
-                reader, self._process_id, besides=in_progress, limit=_COMMANDS_AT_ONCE
-            )
-        for stored in waiting:
-            self._in_progress.add(stored.id)
-            tasks.start_soon(self._process, stored)
+        async def deliver(run: RunKey) -> None:
+            async with limiter:
+                try:
+                    await self._deliver_cancel(await self._get(run))
+                except AppError as error:
+                    log.warning("command.not_answered", run_id=run.run_id, reason=error.code)
 
-    async def _process(self, stored: StoredCommand) -> None:
-        """Apply a command and store its answer. Never raises: that would end every other command."""
-        with structlog.contextvars.bound_contextvars(run_id=stored.run.run_id):
-            try:
-                answer = await _apply_stored(self._supervisor.find(stored.run), stored.command)
-                async with self._database.transaction() as tx:
-                    await answer_command(tx, stored.id, answer)
-            except Unavailable as error:
-                # The next poll applies it again, which has no further effect.
-                log.warning("command.answer_delayed", reason=error.detail)
-            except Exception:
-                log.exception("command.answer_failed")
-            finally:
-                self._in_progress.discard(stored.id)
+        with anyio.move_on_after(self._cancel_within_s):
+            async with anyio.create_task_group() as tasks:
+                for run in runs:
+                    tasks.start_soon(deliver, run)
+
+    async def _cancel(self, record: RunRecord) -> None:
+        if (active := self._find_here(record)) is not None:
+            with suppress(NotApplied):
+                await apply(active, _CANCEL)
+                return
+        if record.status == "queued" and await self._queued.stop(record.key, "cancel"):
+            return
+        if not record.finished:
+            async with self._database.write() as tx:
+                await request_cancel(tx, record.key)
+            await self._deliver_cancel(record)
+
+    async def _deliver_cancel(self, record: RunRecord) -> None:
+        # Where it is not delivered, the process that executes the run gets it with its next heartbeat.
+        with suppress(RunEnded, RunOnAnotherServer, MessageQueueFull):
+            await self._deliver(record, _CANCEL, within_s=self._cancel_within_s)
 
     async def _get(self, run: RunKey) -> RunRecord:
-        async with self._database.snapshot() as reader:
+        async with self._database.read() as reader:
             record = await find_run(reader, run)
         if record is None:
             raise RunNotFound
         return record
 
-    async def _enqueue(self, run: RunKey, command: Command) -> int:
-        plain = command.model_dump(mode="json", by_alias=True)
-        async with self._database.transaction() as tx:
-            pending = await pending_commands(tx, run)
-            if isinstance(command, Stop) and (same := pending.stops.get(command.kind)) is not None:
-                return same
-            if pending.count >= self._limits.count or pending.size >= self._limits.size:
-                raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)
-            return await insert_command(tx, run, plain)
+    def _find_here(self, record: RunRecord) -> ActiveRun | None:
+        # After standing still, this process may not know yet that another one has taken its run over.
+        return self._supervisor.find(record.key) if record.process_id == self._process_id else None
 
-    async def _wait_for_answer(self, run: RunKey, command_id: int) -> dict[str, Any]:
+    async def _deliver(self, record: RunRecord, command: Command, *, within_s: float) -> dict[str, Any]:
+        """Apply the command where the run is executed, wherever that is meanwhile."""
+        remote = None if self._sender is None else self._sender.prepare(record.key, command)
+        is_here = self._find_here(record) is not None
+        with nullcontext() if is_here else self._waiting.one_more(record.key, size_of(command)):
+            try:
+                return await self._repeat(record, command, remote, within_s=within_s)
+            finally:
+                if remote is not None:
+                    await remote.discard()
+
+    async def _repeat(
+        self, record: RunRecord, command: Command, remote: RemoteCommand | None, *, within_s: float
+    ) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        until, pause_s = loop.time() + within_s, _FIRST_PAUSE_S
         while True:
-            finished = (await self._get(run)).finished
-            async with self._database.snapshot() as reader:
-                answer = await command_answer(reader, command_id)
-            if answer is not None:
-                return _result_of(answer)
-            if finished:
-                raise RunEnded
-            await asyncio.sleep(_ANSWER_POLL_S)
+            try:
+                return await self._apply(record, command, remote, until=until)
+            except NotApplied as error:
+                reason = error.reason
+            if reason != "pending":
+                if loop.time() + pause_s > until:
+                    break
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            elif loop.time() > until:
+                break
+            record = await self._get(record.key)
+        log.warning("command.not_answered", run_id=record.key.run_id, reason=reason)
+        raise RunOnAnotherServer(retry_after_s=1)
 
-
-async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
-    control = run.control
-    match command:
-        case Stop(kind=kind):
-            await (control.cancel() if kind == "cancel" else control.interrupt())
-        case Send():
-            message = Message.model_validate({"role": "user", "content": command.content})
-            control.send(SentMessage(command.message_id, message, command.priority))
-            position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
-            return {"position": position}
-        case Decide():
-            decision = Decision(command.decision, command.args, command.message)
-            await control.approvals.decide(command.request_id, decision)
-        case ChangeMode(mode=mode, may_loosen=may_loosen):
-            _change_mode(run, mode, may_loosen=may_loosen)
-        case _:
-            assert_never(command)
-    return {}
-
-
-def _change_mode(run: ActiveRun, mode: PermissionMode, *, may_loosen: bool) -> None:
-    spec, approvals = run.plan.spec, run.control.approvals
-    if mode not in {spec.permission_mode, *spec.permission_modes}:
-        raise Invalid.field("permissionMode", f"the graph {spec.id} does not allow {mode!r}")
-    if not may_loosen and is_less_strict(mode, than=approvals.mode):
-        raise ScopeMissing.of("runs:approve")
-    approvals.mode = mode
-
-
-async def _apply_stored(run: ActiveRun | None, command: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a command: its result, or the error that refuses it."""
-    if run is None:
-        return _refusal(RunEnded())
-    try:
-        return {"done": await _apply(run, _COMMANDS.validate_python(command))}
-    except AppError as error:
-        return _refusal(error)
-    except Exception:
-        # Such as a command of a newer server. It must be answered, or every poll would read it again.
-        log.exception("command.failed")
-        return _refusal(CommandFailed())
-
-
-def _refusal(error: AppError) -> dict[str, Any]:
-    errors = [[fault.field, fault.message] for fault in error.errors]
-    return {"refused": {"code": error.code, "detail": error.detail, "errors": errors}}
-
-
-def _result_of(answer: dict[str, Any]) -> dict[str, Any]:
-    if (refused := answer.get("refused")) is None:
-        done: dict[str, Any] = answer["done"]
-        return done
-    errors = [FieldError(*fault) for fault in refused["errors"]]
-    raise _REFUSALS[refused["code"]](refused["detail"], errors=errors)
+    async def _apply(
+        self, record: RunRecord, command: Command, remote: RemoteCommand | None, *, until: float
+    ) -> dict[str, Any]:
+        """Try once; raises `NotApplied`."""
+        if (active := self._find_here(record)) is not None:
+            return await apply(active, command)
+        if record.finished:
+            raise RunEnded
+        if record.status == "queued":
+            return await self._queued.apply(record.key, command)
+        if remote is None or record.process_id is None or record.process_id == self._process_id:
+            # It is about to begin, or has just ended.
+            raise NotApplied("not_here")
+        return (await remote.send(record.process_id, until=until)).unpack()

@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-from sqlalchemy import and_, delete, func, null, select, tuple_, update
+from sqlalchemy import and_, delete, func, null, select, update
 
 from app.db import Transaction
 from app.ids import AccountId, RunId, RunKey
 from app.requests import GraphFinal
-from app.runs.tables import run_commands, run_events, runs
+from app.runs.tables import run_events, runs
 
 
 async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
@@ -34,7 +34,7 @@ async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) ->
 
 
 async def delete_contents(tx: Transaction, key: RunKey) -> None:
-    """Delete request, answer, events and commands of an ended run."""
+    """Delete request, answer and events of an ended run."""
     is_run = and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
     found = await tx.execute(select(runs.c.final).where(is_run))
     final = GraphFinal.model_validate(found.scalar_one())
@@ -46,6 +46,5 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
         "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
     }
     await tx.execute(update(runs).where(is_run).values(values))
-    for table in (run_events, run_commands):
-        of_run = tuple_(table.c.account_id, table.c.run_id) == tuple_(key.account_id, key.run_id)
-        await tx.execute(delete(table).where(of_run))
+    of_run = and_(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
+    await tx.execute(delete(run_events).where(of_run))

@@ -6,7 +6,6 @@ from app.background import forever
 from app.db import Database
 from app.errors import Conflict, Gone
 from app.ids import RunKey
-from app.runs.commands.repository import delete_old_commands
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.repository import delete_contents, lock_ended_run, lock_old_runs
 from app.storage.service import StorageQuota
@@ -14,7 +13,6 @@ from app.workspaces.service import Workspaces
 
 _EVERY_S = 60.0
 _RUNS_AT_ONCE = 20
-_COMMANDS_KEPT = timedelta(hours=1)
 
 
 class RunNotEnded(Conflict):
@@ -75,6 +73,4 @@ class RunDeletion:
     async def _sweep(self) -> None:
         while await self.delete_old() == _RUNS_AT_ONCE:
             pass
-        async with self._database.transaction() as tx:
-            await delete_old_commands(tx, older_than=_COMMANDS_KEPT)
         await self._storage.compact()

@@ -19,7 +19,7 @@ class DispatchLimits:
     """Limits of all processes together; see the function `admission` of the database."""
 
     queued: int
-    """How many runs may be queued beyond those that the workers have places for; of one account half of them."""
+    """How many runs may be queued beyond the places of all workers; half of them for one account."""
     per_account: int | None = None
     """How many runs of one account may be active: ready or running. None: three quarters of the places of all
     workers; all of them while there is only one account."""

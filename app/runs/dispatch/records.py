@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from app.ids import AccountId, RunKey
+from app.requests import PermissionMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,18 @@ class QueuedCommand:
 
     run: RunKey
     command: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCommand:
+    """A command that waits until its run starts, without its contents."""
+
+    message_id: str | None
+    """Of a message."""
+    mode: PermissionMode | None
+    """Of a change of the permission mode."""
+    size: int
+    """In bytes."""
 
 
 @dataclass(frozen=True, slots=True)

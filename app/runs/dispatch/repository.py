@@ -30,10 +30,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.db import Json, Reader, Transaction, UtcDateTime
+from app.db import Json, Reader, Transaction, UtcDateTime, json_text
 from app.ids import AccountId, RunId, RunKey
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
-from app.runs.dispatch.records import DueWork, QueuedCommand, Worker, Workers
+from app.runs.dispatch.records import DueWork, QueuedCommand, StoredCommand, Worker, Workers
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import RUN_COLUMNS, record_of, run_of
 from app.runs.tables import queued_commands, runs, workers
@@ -137,10 +137,18 @@ async def lock_queued_run(tx: Transaction, key: RunKey) -> RunRecord | None:
     return None if row is None else run_of(row)
 
 
-async def queued_commands_of(reader: Reader, run: RunKey) -> tuple[int, int]:
-    """How many commands wait for the run's start, and their size in bytes."""
-    row = (await reader.execute(_WAITING_SIZE, run._asdict())).one()
-    return row.commands, row.size
+async def queued_commands_of(reader: Reader, run: RunKey) -> list[StoredCommand]:
+    """The commands that wait for the run's start, in order, without their contents."""
+    statement = (
+        select(
+            json_text(_commands.command, "messageId").label("message_id"),
+            json_text(_commands.command, "mode").label("mode"),
+            _commands.bytes.label("size"),
+        )
+        .where(_commands.account_id == run.account_id, _commands.run_id == run.run_id)
+        .order_by(_commands.id)
+    )
+    return [StoredCommand(row.message_id, row.mode, row.size) for row in await reader.execute(statement)]
 
 
 async def insert_queued_command(tx: Transaction, waiting: QueuedCommand) -> None:
@@ -308,12 +316,5 @@ _DUE = text(
     UNION
     SELECT account_id, NULL, run_id FROM runs
      WHERE status = 'queued' AND held_for IS NULL AND interruption IS NOT NULL
-    """
-)
-
-_WAITING_SIZE = text(
-    """
-    SELECT count(*) AS commands, coalesce(sum(bytes), 0)::bigint AS size FROM queued_commands
-     WHERE account_id = :account_id AND run_id = :run_id
     """
 )

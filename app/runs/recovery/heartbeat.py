@@ -15,7 +15,7 @@ from app.ids import RunKey
 from app.runs.dispatch.dispatcher import RunDispatcher
 from app.runs.dispatch.records import Worker
 from app.runs.dispatch.repository import delete_worker, live_workers, record_worker
-from app.runs.recovery.repository import database_time, lost_runs, running_attempts
+from app.runs.recovery.repository import cancelled_runs, database_time, lost_runs, running_attempts
 from app.runs.supervisor import RunSupervisor
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ class Heartbeat:
         """Runs of this process in the database that it does not execute, and since when (boot time)."""
 
     async def send(self) -> None:
-        """Record the heartbeat, stop the runs that are lost, and renew the lease."""
+        """Record the heartbeat, stop the runs that are lost or cancelled, and renew the lease."""
         if self._has_ended:
             return
         began, places = boot_time(), self._dispatcher.places
@@ -67,11 +67,14 @@ class Heartbeat:
             attempts = self._attempts()
             lost = await lost_runs(tx, attempts)
             running = await running_attempts(tx, worker.process_id)
+            cancelled = await cancelled_runs(tx, worker.process_id)
             workers = await live_workers(tx)
             now = await database_time(tx)
         # This process stood still for too long: what they do now would come twice.
         self._supervisor.lose(lost)
         self._lease.renew(since=began)
+        # The relay may have been away, or this process too busy.
+        self._supervisor.cancel(cancelled)
         self._dispatcher.observe(workers)
         self._note_unconfirmed(running, besides=attempts)
         has_jumped = self._jumps.has_jumped(now)

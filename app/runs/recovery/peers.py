@@ -27,7 +27,8 @@ class ProcessPeers:
         """Answers the requests of other processes as well."""
         self._channel = channel
         self._lease = lease
-        channel.serve({_KIND: self._answer})
+        # A process that is busy is not dead.
+        channel.serve({_KIND: self._answer}, urgent=True)
 
     async def may_be_alive(self, process_id: UUID) -> bool:
         """See the protocol."""

@@ -17,6 +17,18 @@ _FORGOTTEN_S = 3600.0
 """After so long without a heartbeat the row of a process is deleted."""
 
 
+async def cancelled_runs(tx: Transaction, process_id: UUID) -> list[RunKey]:
+    """The runs of a process whose cancellation was stored, and has not been noticed by it."""
+    interruption = runs.c.interruption
+    statement = select(runs.c.account_id, runs.c.run_id).where(
+        runs.c.process_id == process_id,
+        runs.c.status == "running",
+        interruption["kind"].as_string() == "cancel",
+        interruption["state"].as_string() == "requested",
+    )
+    return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await tx.execute(statement)]
+
+
 async def database_time(tx: Transaction) -> datetime:
     """When the transaction began, by the database's clock."""
     now: datetime = (await tx.execute(select(func.now()))).scalar_one()

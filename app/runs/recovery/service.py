@@ -12,7 +12,7 @@ from app.background import forever
 from app.conversations.repository import find_conversation
 from app.db import Database, StatementFailed, Transaction
 from app.errors import Unavailable
-from app.executors.port import INTERNAL
+from app.executors.port import ABORTED, INTERNAL
 from app.graphs.catalog import GraphCatalog
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.records import RunRecord
@@ -39,7 +39,10 @@ MAX_ATTEMPTS = 3
 
 
 class RunRecovery:
-    """Resumes runs whose process died if the graph has `retry: true`; ends the others with `internal`."""
+    """Resumes runs whose process died if the graph has `retry: true`; ends the others with `internal`.
+
+    Those that were cancelled end with `aborted`.
+    """
 
     def __init__(
         self,
@@ -139,7 +142,7 @@ class RunRecovery:
 
     async def _end(self, run: RunRecord) -> None:
         # Each in a transaction of its own: those that lock the queues of several accounts could deadlock.
-        end = RunEnd(run, INTERNAL, attempt=run.attempt + 1)
+        end = RunEnd(run, ABORTED if run.is_cancelled else INTERNAL, attempt=run.attempt + 1)
         async with self._database.transaction() as tx:
             if not await lock_attempt(tx, run.key, run.attempt):
                 return

@@ -1,22 +1,23 @@
 """KeyRevocation: revokes an API key and, on request, stops its runs."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from app.db import Database
-from app.ids import ApiKeyId
-from app.runs.commands.repository import insert_command, pending_commands
-from app.runs.commands.service import Stop
+from app.ids import ApiKeyId, RunKey
+from app.runs.commands.repository import request_cancel
 from app.runs.revocation.repository import unfinished_runs_of
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRevocation:
-    """Works on the database alone: the processes that execute the runs read the stop commands there."""
+    """Cancels runs in the database: the processes that execute them see it with their next heartbeat."""
 
     database: Database
     revoke_key: Callable[[ApiKeyId], Awaitable[None]]
     """Has committed when it returns: from then on no run of the key is accepted."""
+    deliver_cancels: Callable[[Sequence[RunKey]], Awaitable[None]] | None = None
+    """Lets them see it at once."""
 
     async def revoke(self, key_id: ApiKeyId, *, stop_runs: bool) -> int:
         """Revoke a key; returns how many of its runs were requested to stop. Raises `KeyNotFound`.
@@ -26,10 +27,12 @@ class KeyRevocation:
         await self.revoke_key(key_id)
         if not stop_runs:
             return 0
-        stop = Stop(kind="cancel")
-        async with self.database.transaction() as tx:
-            runs = await unfinished_runs_of(tx, key_id)
-            for run in runs:
-                if stop.kind not in (await pending_commands(tx, run)).stops:
-                    await insert_command(tx, run, stop.model_dump(mode="json", by_alias=True))
+        async with self.database.read() as reader:
+            runs = await unfinished_runs_of(reader, key_id)
+        for run in runs:
+            # Each for itself: together they and a heartbeat could wait for each other's rows.
+            async with self.database.write() as tx:
+                await request_cancel(tx, run)
+        if self.deliver_cancels is not None:
+            await self.deliver_cancels(runs)
         return len(runs)

@@ -89,6 +89,22 @@ class RelayConnection:
             receivers: int = await self._redis.publish(channel, message)
         return receivers
 
+    async def store(self, key: str, value: bytes, *, expires_s: int) -> None:
+        """Store a value until it expires."""
+        async with self._reachable():
+            await self._redis.set(key, value, ex=expires_s)
+
+    async def load(self, key: str) -> bytes | None:
+        """A stored value; None if there is none."""
+        async with self._reachable():
+            value: Any = await self._redis.get(key)
+        return None if value is None else bytes(value)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Delete stored values."""
+        async with self._reachable():
+            await self._redis.delete(*keys)
+
     async def ping(self) -> None:
         """Succeed if the relay answers."""
         async with self._reachable():

@@ -17,7 +17,7 @@ from app.http.api.runs.command_schemas import (
 from app.http.api.runs.schemas import AcceptedRunResponse
 from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
 from app.ids import new_uuid
-from app.runs.commands.service import ChangeMode, Decide, Send
+from app.runs.commands.records import ChangeMode, Decide, Send
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs/{runId}", tags=["control"])
 
@@ -34,8 +34,7 @@ async def send_message(
     """
     # The same key always means the same message of the same run.
     message_id = str(new_uuid() if key is None else uuid5(caller.account_id, f"{run_id}/{key}"))
-    content = body.model_dump(mode="json", by_alias=True, include={"content"})["content"]
-    command = Send(message_id=message_id, content=content, priority=body.priority)
+    command = Send(message_id=message_id, content=body.content, priority=body.priority)
     run = await services.runs.get(run_key(caller, run_id))
     # The sender could ask the agent for what other keys have sent to it.
     caller.require_reading(run.api_key_id)

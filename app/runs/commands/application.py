@@ -1,0 +1,70 @@
+"""Applies commands to runs that this process executes."""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from app.errors import AppError, Invalid
+from app.executors.approvals import Decision, is_less_strict
+from app.graphs.spec import GraphSpec
+from app.principal import ScopeMissing
+from app.requests import PermissionMode, SentMessage
+from app.runs.commands.answers import NotApplied
+from app.runs.commands.records import COMMANDS, ChangeMode, Command, Decide, Send, Stop
+from app.runs.supervisor import ActiveRun
+
+DELIVERY_WAIT_S = 2.0
+"""How long the sender of a message waits for the position at which it takes effect."""
+
+
+async def apply(run: ActiveRun, command: Command) -> dict[str, Any]:
+    """Apply a command and return its result.
+
+    Raises what the command itself raises, and `NotApplied` if another process has taken the run over.
+    """
+    try:
+        result = await _apply(run, command)
+    except AppError:
+        if run.is_lost:
+            raise NotApplied("not_here") from None
+        raise
+    if run.is_lost:
+        raise NotApplied("not_here")
+    return result
+
+
+async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
+    control = run.control
+    match command:
+        case Stop(kind=kind):
+            await (control.cancel() if kind == "cancel" else control.interrupt())
+        case Send():
+            control.send(SentMessage(command.message_id, command.message, command.priority))
+            position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
+            return {"position": position}
+        case Decide():
+            decision = Decision(command.decision, command.args, command.message)
+            await control.approvals.decide(command.request_id, decision)
+        case ChangeMode(mode=mode):
+            check_mode(command, run.plan.spec, current=control.approvals.mode)
+            control.approvals.mode = mode
+        case _:
+            assert_never(command)
+    return {}
+
+
+def check_mode(command: ChangeMode, spec: GraphSpec, *, current: PermissionMode) -> None:
+    """Raise `Invalid` or `ScopeMissing` unless a run of this graph may change to the mode."""
+    if command.mode not in {spec.permission_mode, *spec.permission_modes}:
+        raise Invalid.field("permissionMode", f"the graph {spec.id} does not allow {command.mode!r}")
+    if not command.may_loosen and is_less_strict(command.mode, than=current):
+        raise ScopeMissing.of("runs:approve")
+
+
+def apply_queued(run: ActiveRun, commands: Sequence[dict[str, Any]]) -> None:
+    """Apply what a run got while it was queued, and which was checked then; it has not begun yet."""
+    for stored in commands:
+        match COMMANDS.validate_python(stored):
+            case Send() as command:
+                run.control.send(SentMessage(command.message_id, command.message, command.priority))
+            case ChangeMode(mode=mode):
+                run.control.approvals.mode = mode
