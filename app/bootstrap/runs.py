@@ -77,6 +77,7 @@ async def open_runs(
     heartbeat = await _start_recovery(infra, execution)
     stack.push_async_callback(heartbeat.end)
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+    await execution.dispatcher.claim()
     infra.tasks.start_soon(execution.dispatcher.work)
     infra.tasks.start_soon(QueueMaintenance(execution.queue, execution.dispatcher, queued.stop).watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
@@ -124,6 +125,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
     dispatcher = RunDispatcher(
         queue,
         places,
+        lease=infra.lease,
         graphs=[graph.id for graph in planner.graphs.all()],
         start=starter.start,
         require_ready=infra.require_ready,

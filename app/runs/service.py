@@ -108,7 +108,7 @@ class RunService:
             return _joined(existing, fingerprint, caller)
         plan = await self._plan(caller, run, request, request_id=request_id)
         # A large request may have to wait until it is stored: not with a place that others could use.
-        with self._dispatcher.places.claim(wanted=request.size <= SMALL_BYTES) as claim:
+        with self._dispatcher.claim_place(wanted=request.size <= SMALL_BYTES) as claim:
             accepted = await self._accept(
                 caller, request, plan, fingerprint=fingerprint, has_place=claim.has_place
             )

@@ -84,6 +84,7 @@ class RunStarter:
 
     async def _start_or_end(self, run: RunRecord) -> bool:
         """Repeat it until the database answers; returns whether the run has started."""
+        await self._supervisor.wait_ended(run.key)
         while not self._lease.is_lost(run.key):
             try:
                 return await self._start_once(run)

@@ -87,6 +87,11 @@ class RunSupervisor:
         """The run, if this process executes it and has not lost it."""
         return None if self._lease.is_lost(run) else self._active.get(run)
 
+    async def wait_ended(self, run: RunKey) -> None:
+        """Wait until this process does not execute the run: it may have lost an earlier attempt of it."""
+        if (active := self._active.get(run)) is not None:
+            await active.ended.wait()
+
     def active_attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs that this process executes."""
         return {key: run.plan.attempt for key, run in self._active.items()}

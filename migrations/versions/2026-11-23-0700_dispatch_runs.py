@@ -97,12 +97,13 @@ _FUNCTIONS = (
         account uuid, key uuid, conversation text, at_turn int, starts_after timestamptz, starts_at_once bool,
         per_account int, per_key int, max_waiting int, process uuid, kept_for interval
     ) RETURNS TABLE (
-        held_for text, rank int, queued_position int, is_started bool, offered_to uuid, is_full bool
+        held_for text, rank int, queued_position int, is_started bool, offered_to uuid, full_at int
     ) LANGUAGE plpgsql AS $$
     DECLARE
         account_limit int;
         waiting int;
         earlier int := 0;
+        is_full bool;
     BEGIN
         PERFORM lock_dispatch(account);
         account_limit := active_limit(per_account);
@@ -118,6 +119,9 @@ _FUNCTIONS = (
             -- Half of the queue, so that others have room.
             is_full := account_limit + (max_waiting + 1) / 2 <= rank
                 + (SELECT count(*) FROM runs WHERE account_id = account AND runs.held_for IS NOT NULL);
+        END IF;
+        IF is_full THEN
+            full_at := max_waiting + live_places();
         END IF;
         IF conversation IS NOT NULL THEN
             earlier := (SELECT count(*) FROM runs WHERE account_id = account AND state_key = conversation

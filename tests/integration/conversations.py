@@ -10,8 +10,9 @@ from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
 from app.runs.conversations.service import ConversationService
 from app.runs.records import NewRun
-from app.runs.repository import finish_run, insert_run
+from app.runs.repository import finish_run
 from app.storage.service import StorageQuota
+from tests.integration.run_process import insert
 
 KEY = "chat-1"
 
@@ -35,7 +36,7 @@ async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool
         conversation = await take_turn(tx, key.account_id, KEY, title=None, executor="claude_agents")
         graph, question = "claude_agents:assistant", f"question of {run_id}"
         new = NewRun(run, key.id, graph, "m", "{}", question, b"", None, new_uuid(), conversation)
-        await insert_run(tx, new)
+        await insert(tx, new)
     if ended:
         await end_run(database, run)
     return conversation

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import anyio
 from anyio.abc import TaskGroup
+from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import CreditLedger
@@ -16,7 +17,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
-from app.db import Database
+from app.db import Database, Transaction
 from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
@@ -30,9 +31,9 @@ from app.runs.commands.service import RunCommands
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
-from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import insert_run, record_worker
+from app.runs.dispatch.repository import insert_run
 from app.runs.records import NewRun, RunRecord
+from app.runs.recovery.repository import requeue_run
 from app.runs.repository import find_run
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
@@ -42,6 +43,7 @@ from app.streams.port import EventLog
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()
+UNLIMITED = DispatchLimits(10**6, per_account=10**6)
 GRAPH = "claude_agents:assistant"
 REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
@@ -49,19 +51,23 @@ REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", c
 async def a_run_elsewhere(database: Database, key: KeyRecord | None = None, *, name: str = "run-1") -> RunKey:
     key = key or await an_account(database)
     run = RunKey(key.account_id, RunId(name))
-    await insert_running(
-        database, NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
-    )
+    async with database.transaction() as tx:
+        await insert(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE))
     return run
 
 
-async def insert_running(database: Database, new: NewRun) -> None:
-    """Insert a run that the process has started at once."""
-    async with database.transaction() as tx:
-        await record_worker(tx, Worker(new.process_id, "1", 1000, 0, draining=False, lease_s=15.0))
-        record = await insert_run(tx, replace(new, starts_at_once=True), limits=DispatchLimits(1000))
+async def insert(tx: Transaction, new: NewRun, *, starts_at_once: bool = True) -> RunRecord:
+    """Insert a run that its process has started at once, or a queued one."""
+    record = await insert_run(tx, replace(new, starts_at_once=starts_at_once), limits=UNLIMITED)
     assert record is not None
-    assert record.status == "running"
+    return record
+
+
+async def begin_next_attempt(tx: Transaction, run: RunKey, process_id: UUID = ELSEWHERE) -> None:
+    """Another process resumes a run."""
+    await requeue_run(tx, run)
+    statement = "UPDATE runs SET status = 'running', process_id = :process WHERE run_id = :run_id"
+    await tx.execute(text(statement), {"process": process_id, "run_id": run.run_id})
 
 
 async def record_of(database: Database, run: RunKey) -> RunRecord:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from sqlalchemy import text
+
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.billing.prices.price_list import PriceList
@@ -38,7 +40,7 @@ from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
-from tests.integration.run_process import Process, a_process
+from tests.integration.run_process import ELSEWHERE, Process, a_process
 
 ONCE = GraphSpec(name="once", description="Is executed once.", system_prompt="p")
 RETRIED = GraphSpec(name="retried", description="Is resumed.", system_prompt="p", retry=True)
@@ -54,6 +56,7 @@ class Core:
     service: RunService
     dispatcher: RunDispatcher
     heartbeat: Heartbeat
+    starter: RunStarter
     recovery: RunRecovery
 
 
@@ -121,6 +124,7 @@ async def a_core(
         dispatcher = RunDispatcher(
             process.queue,
             process.places,
+            lease=process.lease,
             graphs=[graph.id for graph in planner.graphs.all()],
             start=starter.start,
             require_ready=process.receipts.require_ready,
@@ -158,9 +162,18 @@ async def a_core(
             peers=peers,
         )
         await heartbeat.send()
+        await dispatcher.claim()
         process.tasks.start_soon(dispatcher.work)
-        yield Core(process, planner, acceptance, service, dispatcher, heartbeat, recovery)
+        yield Core(process, planner, acceptance, service, dispatcher, heartbeat, starter, recovery)
         process.tasks.cancel_scope.cancel()
+
+
+async def move_elsewhere(database: Database) -> None:
+    """Running runs are those of a process that has died."""
+    async with database.write() as tx:
+        await tx.execute(
+            text("UPDATE runs SET process_id = :process WHERE status = 'running'"), {"process": ELSEWHERE}
+        )
 
 
 async def beat(core: Core) -> None:

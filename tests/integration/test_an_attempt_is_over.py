@@ -28,15 +28,15 @@ from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
 from app.db import AttemptOver, Database, require_attempt
 from app.ids import RunId, RunKey, new_uuid
 from app.runs.records import NewRun
-from app.runs.recovery.repository import claim_run, record_takeovers
-from app.runs.repository import find_run, insert_run, mark_running, store_interruption
+from app.runs.recovery.repository import record_takeovers, requeue_run
+from app.runs.repository import find_run, store_interruption
 from app.usage import TokenUsage, UsageFact
 from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 from tests.factories import a_fact, an_account
-from tests.integration.run_process import ELSEWHERE
+from tests.integration.run_process import ELSEWHERE, insert
 
 SPEC = WorkspaceSpec()
 
@@ -45,7 +45,7 @@ async def a_run(database: Database) -> tuple[KeyRecord, RunKey]:
     key = await an_account(database)
     run = RunKey(key.account_id, RunId("run-1"))
     async with database.transaction() as tx:
-        await insert_run(tx, NewRun(run, key.id, "a:b", "m", "{}", "", b"", None, ELSEWHERE))
+        await insert(tx, NewRun(run, key.id, "a:b", "m", "{}", "", b"", None, ELSEWHERE))
         await Workspaces(database, []).reserve(tx, run, SPEC, [])
     return key, run
 
@@ -56,7 +56,7 @@ async def take_over(database: Database, run: RunKey, *, is_resumed: bool = True)
         assert record is not None
         await record_takeovers(tx, [record])
         if is_resumed:
-            await claim_run(tx, run, process_id=new_uuid())
+            await requeue_run(tx, run)
 
 
 @dataclass
@@ -81,10 +81,6 @@ class Writer:
         workspace.populate(self.directory)
         await Workspaces(self.database, []).store_outputs(self.run, attempt, workspace=workspace)
 
-    async def of_start(self, attempt: int) -> None:
-        async with self.database.write() as tx:
-            await mark_running(tx, self.run, attempt=attempt)
-
     async def written(self) -> Sequence[object]:
         """Everything that an attempt could change."""
         tables = ("session_entries", "workspace_files", "workspaces", "runs")
@@ -102,18 +98,14 @@ def a_line() -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("write", "is_resumed"),
-    [
-        *product([Writer.of_cli, Writer.of_messages, Writer.of_files], [True, False]),
-        (Writer.of_start, True),
-    ],
+    list(product([Writer.of_cli, Writer.of_messages, Writer.of_files], [True, False])),
 )
 async def test_it_writes_nothing_more(
     database: Database, tmp_path: Path, write: Callable[[Writer, int], Awaitable[None]], *, is_resumed: bool
 ) -> None:
     _, run = await a_run(database)
     writer = Writer(database, run, tmp_path)
-    if write is not Writer.of_start:
-        await write(writer, 0)
+    await write(writer, 0)
     await take_over(database, run, is_resumed=is_resumed)
     before = await writer.written()
 

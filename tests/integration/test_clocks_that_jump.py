@@ -22,8 +22,11 @@ from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
+from app.runs.dispatch.records import Worker
+from app.runs.dispatch.repository import record_worker
 from app.usage import Attribution, TokenUsage
 from tests.factories import a_plan, an_account
+from tests.integration.run_process import ELSEWHERE
 from tests.integration.run_service import ONCE, a_core, beat
 from tests.integration.test_run_recovery import a_lost_run
 from tests.integration.webhook_seam import charge, payloads, register
@@ -127,9 +130,11 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
     """All heartbeats are from before it, until each process has sent another."""
     async with planted_time(database_url, timedelta()) as planted, a_core(planted, tmp_path) as core:
         run = await a_lost_run(planted, core, ONCE)
+        async with planted.write() as tx:
+            await record_worker(tx, Worker(ELSEWHERE, "1", 1, 1, draining=False, lease_s=15.0))
         await beat(core)
         # It has sent heartbeats for long enough.
-        core.recovery._recover_from = 0.0
+        core.heartbeat._continuous_since = 0.0
         await plant(database_url, jump)
         await beat(core)
         await beat(core)
@@ -138,7 +143,7 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
         await core.recovery.recover()
         found = (await core.service.get(run)).status
 
-    assert (waiting, found) == ("queued", "failed")
+    assert (waiting, found) == ("running", "failed")
 
 
 @pytest.mark.parametrize("jump", JUMPS)

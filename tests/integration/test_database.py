@@ -29,11 +29,11 @@ from app.db import (
     SchemaOutdated,
     SchemaUnknown,
     StatementFailed,
-    dump_json,
     metadata,
 )
 from app.embedded.postgres import EmbeddedPostgres
 from app.serialization.storable import storable
+from app.serialization.stored_json import dump_json
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT_AND_KEY = """

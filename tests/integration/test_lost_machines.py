@@ -1,6 +1,7 @@
 """A machine that is lost with its disk loses no bill, and a disk that returns charges nothing twice."""
 
 import asyncio
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from app.billing.receipts.correction import correct
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.db import Database
 from app.ids import RunId, RunKey
-from app.runs.recovery.repository import claim_run
+from app.runs.recovery.repository import requeue_run
 from app.usage import TokenUsage
 from tests.factories import a_fact, an_account
 from tests.integration.lost_machines import (
@@ -31,8 +32,8 @@ from tests.integration.lost_machines import (
     rows,
     used,
 )
-from tests.integration.run_process import ELSEWHERE, a_run_elsewhere
-from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
+from tests.integration.run_process import a_run_elsewhere
+from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of, move_elsewhere
 from tests.unit.billing.receipts.journals import JournalDirectory
 
 
@@ -48,7 +49,9 @@ async def a_run(core: Core, key: KeyRecord, **fields: Any) -> RunKey:
     graph = RETRIED if "state_key" in fields else ONCE
     request, run = a_request(graph, **fields), RunKey(key.account_id, RunId("run-1"))
     plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
-    assert await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"") is not None
+    accepted = await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"", has_place=True)
+    assert accepted is not None
+    await move_elsewhere(core.process.queue.database)
     return run
 
 
@@ -59,7 +62,7 @@ async def test_a_run_that_ends_is_charged_before_its_credit_is_released(
         run = await a_run(core, key)
         await lose_machine(database, tmp_path / "lost", used(100, key))
 
-        assert await core.recovery.recover(timeout_s=0) == 1
+        assert await core.recovery.recover() == 1
 
         # Nothing is delivered in this process: it was stored with the end of the run.
         (receipt,) = await receipts_of(database, run)
@@ -78,7 +81,7 @@ async def test_the_budget_of_the_next_attempt_counts_what_the_lost_machine_had_b
         record = await core.service.get(run)
         delivering = asyncio.create_task(ReceiptDelivery(database, core.process.receipts).work())
 
-        plan = await core.recovery._plan_next_attempt(record)
+        plan, _ = await core.starter._plan(replace(record, attempt=1))
 
         delivering.cancel()
         await asyncio.wait({delivering})
@@ -230,7 +233,7 @@ async def test_only_messages_of_runs_in_progress_stay(
         await here.sweep()
         running = await charged(database, run)
         async with database.transaction() as tx:
-            await claim_run(tx, run, process_id=ELSEWHERE)
+            await requeue_run(tx, run)
         await here.rows.sweep()
         recently_written = len(here.queue)
         await here.sweep()

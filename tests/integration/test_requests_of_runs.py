@@ -9,10 +9,11 @@ from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
 from app.runs.conversations.repository import find_turns
 from app.runs.records import NewRun
-from app.runs.repository import find_run, finish_run, insert_run, mark_running, stored_request
+from app.runs.repository import find_run, finish_run, stored_request
 from app.runs.requests.codec import RequestCodec
 from app.usage import Meters
 from tests.factories import an_account
+from tests.integration.run_process import insert
 
 ABORTED = GraphFinal(
     ok=False,
@@ -34,9 +35,7 @@ async def a_run(database: Database, *, began: bool, report: MeterReport | None) 
     request = '{"graphId": "claude_agents:assistant"}'
     new = NewRun(run, key.id, "claude_agents:assistant", "m", request, "what?", b"hash", None, new_uuid())
     async with database.transaction() as tx:
-        await insert_run(tx, new)
-        if began:
-            await mark_running(tx, run, attempt=0)
+        await insert(tx, new, starts_at_once=began)
         await finish_run(tx, run, attempt=0, final=ABORTED, report=report, events=[])
     async with database.snapshot() as reader:
         return run, await stored_request(reader, run) is not None

@@ -9,7 +9,6 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.clock.lease import Lease
-from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AssistantFinal, UsageReport
 from app.executors.metering import usage_fact
@@ -17,14 +16,15 @@ from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext, R
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.runs.dispatch.queue import RunQueue
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
-from app.runs.repository import finish_run, insert_run
-from app.runs.requests.codec import RequestCodec
+from app.runs.repository import finish_run
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution, TokenUsage
 from tests.factories import a_control, a_plan, an_account
+from tests.integration.run_process import UNLIMITED, insert
 
 GRAPH = "claude_agents:assistant"
 ENDED = GraphFinal(
@@ -81,7 +81,7 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
     await ledger.grant(key.account_id, 1000)
     run = RunKey(key.account_id, RunId("run-1"))
     async with database.transaction() as tx:
-        await insert_run(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
+        await insert(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
         assert await ledger.reserve(tx, run, 1000) == 1000
     journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
     receipts = ReceiptQueue(journal, PriceList())
@@ -91,7 +91,7 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
         log,
         receipts=receipts,
         ledger=ledger,
-        codec=RequestCodec(Offload()),
+        queue=RunQueue(database, new_uuid(), UNLIMITED),
         lease=Lease(),
         max_output_bytes=2**20,
     )
@@ -100,7 +100,7 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
     plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
     publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
     async with asyncio.timeout(20):
-        await worker.execute(plan, a_control(), publisher=publisher, request=request)
+        await worker.execute(plan, request, a_control(), publisher=publisher)
 
     credit = await ledger.balance(key.account_id)
     assert (credit.reserved, credit.spent) == (0, 300)
@@ -121,7 +121,7 @@ async def test_a_reservation_made_after_another_process_ended_the_run_is_release
     await ledger.grant(key.account_id, 1000)
     run = RunKey(key.account_id, RunId("run-1"))
     async with database.transaction() as tx:
-        await insert_run(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
+        await insert(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
         assert await ledger.reserve(tx, run, 100) == 100
     plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
     journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
@@ -131,7 +131,7 @@ async def test_a_reservation_made_after_another_process_ended_the_run_is_release
         log,
         receipts=ReceiptQueue(journal, PriceList()),
         ledger=ledger,
-        codec=RequestCodec(Offload()),
+        queue=RunQueue(database, new_uuid(), UNLIMITED),
         lease=Lease(),
         max_output_bytes=2**20,
     )
@@ -139,7 +139,7 @@ async def test_a_reservation_made_after_another_process_ended_the_run_is_release
 
     async with asyncio.timeout(20):
         publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
-        await worker.execute(plan, a_control(), publisher=publisher, request=request)
+        await worker.execute(plan, request, a_control(), publisher=publisher)
     journal.close()
 
     credit = await ledger.balance(key.account_id)

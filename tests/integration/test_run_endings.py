@@ -54,7 +54,7 @@ def counted_statements(database: Database) -> Iterator[list[str]]:
 
 
 async def read_all(reader: RunEventReader, run: RunKey) -> list[LogEntry]:
-    return [entry async for batch in reader.follow(run, after=0, finished=False) for entry in batch]
+    return [entry async for batch in reader.follow(run, None, after=0) for entry in batch]
 
 
 async def test_readers_get_the_stored_end_of_a_run_that_published_none(database: Database) -> None:

@@ -7,20 +7,20 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.clock.lease import Lease
-from app.concurrency.offload import Offload
 from app.db import Database
 from app.events import AssistantFinal, MeterReport, TextDelta, UsageReport
 from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphFinal, GraphRunRequest, Message
+from app.runs.dispatch.queue import RunQueue
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
-from app.runs.repository import find_run, insert_run, stored_events
-from app.runs.requests.codec import RequestCodec
+from app.runs.repository import find_run, stored_events
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution, Meters
 from tests.factories import a_control, a_fact, a_plan, an_account
+from tests.integration.run_process import UNLIMITED, insert
 
 MOST = 64 * 1024
 
@@ -53,7 +53,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     graph = "claude_agents:assistant"
     new = NewRun(run, key.id, graph, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid())
     async with database.transaction() as tx:
-        await insert_run(tx, new)
+        await insert(tx, new)
     plan = a_plan(run=run, attribution=Attribution(key.id, graph, None))
     journal, log = Journal(directory, new_uuid()), MemoryEventLog()
     receipts = ReceiptQueue(journal, PriceList())
@@ -63,13 +63,13 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         log,
         receipts=receipts,
         ledger=CreditLedger(database),
-        codec=RequestCodec(Offload()),
+        queue=RunQueue(database, new_uuid(), UNLIMITED),
         lease=Lease(),
         max_output_bytes=MOST,
     )
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
     publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
-    final = await worker.execute(plan, a_control(), publisher=publisher, request=request)
+    final = await worker.execute(plan, request, a_control(), publisher=publisher)
     pending = receipts.pending_credits(run).total
     journal.close()
     async with database.snapshot() as reader:

@@ -13,32 +13,48 @@ from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
 from app.clock.lease import Lease
-from app.db import AttemptOver, Database, DatabaseUnavailable, StatementFailed, require_attempt
+from app.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
 from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.requests import FinalUsage
-from app.runs.recovery.repository import claim_run
+from app.runs.dispatch.records import Worker
+from app.runs.dispatch.repository import record_worker
 from app.runs.recovery.service import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log
+from tests.e2e.stories import until
 from tests.factories import an_account
+from tests.integration.run_process import ELSEWHERE, begin_next_attempt
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
 
 
 async def a_lost_run(
-    database: Database, core: Core, graph: GraphSpec, state_key: str | None = None, *, name: str = "run-1"
+    database: Database,
+    core: Core,
+    graph: GraphSpec,
+    state_key: str | None = None,
+    *,
+    name: str = "run-1",
+    process_id: UUID = ELSEWHERE,
 ) -> RunKey:
-    """A run that was accepted, and whose process died before it was executed."""
+    """A run that was stored as running, and whose process died before it was executed."""
     key = await an_account(database)
     await core.process.ledger.grant(key.account_id, 10**9)
     await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId(name))
     plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
-    accepted = await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"")
+    accepted = await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"", has_place=True)
     assert accepted is not None
+    await move(database, run, process_id)
     return run
+
+
+async def move(database: Database, run: RunKey, process_id: UUID) -> None:
+    async with database.transaction() as tx:
+        statement = text("UPDATE runs SET process_id = :process WHERE run_id = :run_id")
+        await tx.execute(statement, {"process": process_id, "run_id": run.run_id})
 
 
 async def execute(database: Database, statement: str) -> None:
@@ -47,7 +63,7 @@ async def execute(database: Database, statement: str) -> None:
 
 
 async def without_heartbeat(database: Database) -> None:
-    await execute(database, "UPDATE runs SET heartbeat_at = now() - interval '1 hour'")
+    await execute(database, "UPDATE workers SET seen_at = now() - interval '1 hour'")
 
 
 async def require(database: Database, run: RunKey, *, attempt: int) -> None:
@@ -65,7 +81,7 @@ async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tm
         run = await a_lost_run(database, core, ONCE)
         before = await reserved(core, run)
 
-        assert await core.recovery.recover(timeout_s=0) == 1
+        assert await core.recovery.recover() == 1
 
         record, events = await core.service.get(run), await core.service.events(run)
         assert record.status == "failed"
@@ -74,7 +90,7 @@ async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tm
             Done(usage=FinalUsage(), finish_reason="error"),
         ]
         assert before > await reserved(core, run) == 0
-        assert await core.recovery.recover(timeout_s=0) == 0
+        assert await core.recovery.recover() == 0
         with pytest.raises(AttemptOver):
             await require(database, run, attempt=0)
 
@@ -82,9 +98,11 @@ async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tm
 async def test_a_run_with_a_recent_heartbeat_is_left_alone(database: Database, tmp_path: Path) -> None:
     async with a_core(database, tmp_path) as core:
         run = await a_lost_run(database, core, ONCE)
+        async with database.write() as tx:
+            await record_worker(tx, Worker(ELSEWHERE, "1", 1, 1, draining=False, lease_s=15.0))
 
         assert await core.recovery.recover() == 0
-        assert (await core.service.get(run)).status == "queued"
+        assert (await core.service.get(run)).status == "running"
 
 
 async def test_a_run_that_may_be_repeated_is_resumed_as_its_next_attempt(
@@ -93,7 +111,7 @@ async def test_a_run_that_may_be_repeated_is_resumed_as_its_next_attempt(
     async with a_core(database, tmp_path) as core:
         run = await a_lost_run(database, core, RETRIED, "chat-1")
 
-        assert await core.recovery.recover(timeout_s=0) == 1
+        assert await core.recovery.recover() == 1
 
         final = await core.service.wait(run)
         assert (final.ok, final.content) == (True, "Good morning.")
@@ -107,7 +125,7 @@ async def test_a_run_without_a_conversation_is_not_repeated(database: Database, 
     async with a_core(database, tmp_path) as core:
         run = await a_lost_run(database, core, RETRIED)
 
-        await core.recovery.recover(timeout_s=0)
+        await core.recovery.recover()
 
         record = await core.service.get(run)
         assert (record.status, record.attempt) == ("failed", 0)
@@ -119,11 +137,11 @@ async def test_a_claimed_run_is_resumed_once_the_database_answers_again(
     async with a_core(database, tmp_path) as core:
         run = await a_lost_run(database, core, RETRIED, "chat-1")
         await execute(database, "ALTER TABLE open_messages RENAME TO unavailable")
-        with pytest.raises(StatementFailed):
-            await core.recovery.recover(timeout_s=0)
+        assert await core.recovery.recover() == 1
+        await until(lambda: run in core.starter.attempts())
         await execute(database, "ALTER TABLE unavailable RENAME TO open_messages")
         # It is no orphan any more.
-        assert await core.recovery.recover(timeout_s=0) == 0
+        assert await core.recovery.recover() == 0
 
         assert (await core.service.wait(run)).content == "Good morning."
 
@@ -165,9 +183,9 @@ async def test_what_crashes_every_process_is_given_up(database: Database, tmp_pa
         run = await a_lost_run(database, core, RETRIED, "chat-1")
         async with database.transaction() as tx:
             for _ in range(MAX_ATTEMPTS - 1):
-                await claim_run(tx, run, process_id=core.process.process_id)
+                await begin_next_attempt(tx, run)
 
-        assert await core.recovery.recover(timeout_s=0) == 1
+        assert await core.recovery.recover() == 1
 
         record = await core.service.get(run)
         assert (record.status, record.attempt) == ("failed", MAX_ATTEMPTS - 1)
@@ -181,7 +199,7 @@ async def test_a_process_does_not_recover_its_own_runs(database: Database, tmp_p
         assert pause.reached is not None
         await pause.reached.wait()
 
-        recovered = await core.recovery.recover(timeout_s=0)
+        recovered = await core.recovery.recover(is_alone=True)
         pause.until.set()
 
         assert recovered == 0
@@ -200,7 +218,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
         resumed = await frozen.service.start(caller, a_request(RETRIED, state_key="k"), request_id=None)
         ended = await frozen.service.start(caller, a_request(), request_id=None)
         await beat(frozen)
-        supervisor = frozen.recovery._supervisor
+        supervisor = frozen.process.supervisor
         assert list(supervisor.active_attempts()) == [resumed.key, ended.key]
         await without_heartbeat(database)
         assert await other.recovery.recover() == 2
@@ -265,8 +283,8 @@ async def test_runs_of_a_process_that_answers_are_left_to_it(database: Database,
         a_core(database, tmp_path / "judge", peers=peers) as judge,
     ):
         kept, lost = (
-            await a_lost_run(database, cut_off, ONCE),
-            await a_lost_run(database, died, ONCE, name="2"),
+            await a_lost_run(database, cut_off, ONCE, process_id=cut_off.process.process_id),
+            await a_lost_run(database, died, ONCE, name="2", process_id=died.process.process_id),
         )
         await without_heartbeat(database)
         peers.processes = {cut_off.process.process_id}
@@ -275,19 +293,24 @@ async def test_runs_of_a_process_that_answers_are_left_to_it(database: Database,
         peers.processes.clear()
         assert await judge.recovery.recover() == 1
 
-    assert statuses == ["queued", "failed"]
+    assert statuses == ["running", "failed"]
 
 
 async def test_a_run_of_this_process_that_was_not_confirmed_needs_no_witness(
     database: Database, tmp_path: Path
 ) -> None:
     peers = Alive(set())
-    async with a_core(database, tmp_path, peers=peers) as core:
-        peers.processes = {core.process.process_id}
-        await a_lost_run(database, core, ONCE)
-        await without_heartbeat(database)
+    async with a_core(database, tmp_path, peers=peers, lease=Lease(0.6)) as core:
+        own = core.process.process_id
+        peers.processes = {own}
+        run = await a_lost_run(database, core, ONCE, process_id=own)
+        await beat(core)
+        assert (await core.service.get(run)).status == "running"
 
-        assert await core.recovery.recover() == 1
+        async def has_ended() -> bool:
+            return (await core.service.get(run)).status == "failed"
+
+        await beats(core, has_ended)
 
 
 async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
@@ -310,7 +333,7 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
         await beat(frozen)
         pause.until.set()
         final = await other.service.wait(run.key)
-        supervisor = frozen.recovery._supervisor
+        supervisor = frozen.process.supervisor
         async with asyncio.timeout(20):
             while supervisor.active_attempts():
                 await asyncio.sleep(0.01)
@@ -325,7 +348,7 @@ async def test_the_transactions_of_a_process_that_stands_still_are_ended(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
     async with a_core(database, tmp_path / "frozen") as frozen, a_core(database, tmp_path / "other") as other:
-        run = await a_lost_run(database, frozen, ONCE)
+        run = await a_lost_run(database, frozen, ONCE, process_id=frozen.process.process_id)
         await without_heartbeat(database)
         of_frozen = await Database.open(database_url, process_id=frozen.process.process_id)
 

@@ -14,11 +14,17 @@ from app.executors.port import Preview, RunContext, RunPlan
 from app.ids import RunKey
 from app.requests import GraphRunRequest
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
-from app.runs.recovery.repository import claim_run
 from app.runs.repository import stored_events
 from app.streams.memory import MemoryEventLog
 from tests.factories import a_plan
-from tests.integration.run_process import ELSEWHERE, REQUEST, Executing, a_process, a_run_elsewhere, record_of
+from tests.integration.run_process import (
+    REQUEST,
+    Executing,
+    a_process,
+    a_run_elsewhere,
+    begin_next_attempt,
+    record_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,6 @@ async def test_a_run_is_stored_before_readers_see_its_end(database: Database, tm
     executor.may_answer.set()
 
     async with a_process(database, tmp_path, executor=executor, log=log) as process:
-        process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run), REQUEST)
 
     assert log.stored_before_end == [True]
@@ -72,15 +77,14 @@ async def test_a_process_presumed_dead_stores_nothing_of_an_earlier_attempt(
     executor = Answering(asyncio.Event(), asyncio.Event())
 
     async with a_process(database, tmp_path, executor=executor, log=log) as process:
-        process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run), REQUEST)
         await executor.began.wait()
         async with database.transaction() as tx:
-            await claim_run(tx, run, process_id=ELSEWHERE)
+            await begin_next_attempt(tx, run)
         executor.may_answer.set()
 
     record = await record_of(database, run)
-    assert (record.status, record.attempt, record.final) == ("queued", 1, None)
+    assert (record.status, record.attempt, record.final) == ("running", 1, None)
     async with database.snapshot() as reader:
         assert await stored_events(reader, run) == []
     assert log.stored_before_end == []
@@ -97,7 +101,6 @@ async def test_a_run_that_crashes_fails_alone(database: Database, tmp_path: Path
         raise KeyError(run.run_id)
 
     async with a_process(database, tmp_path, executor=Executing(crash)) as process:
-        process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run), REQUEST)
 
     record = await record_of(database, run)
@@ -131,7 +134,6 @@ async def test_a_run_that_could_not_be_stored_is_stored_later(database: Database
 
     executor, log = Executing(make_unavailable), RestoringLog(database)
     async with a_process(database, tmp_path, executor=executor, log=log) as process:
-        process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run), REQUEST)
 
     assert (await record_of(database, run)).status == "succeeded"
@@ -161,7 +163,6 @@ async def test_without_a_lease_readers_get_the_end_only_once_it_is_stored(
     async with a_process(
         database, tmp_path, executor=Executing(lose_database), log=log, lease=lease
     ) as process:
-        process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run), REQUEST)
         await asyncio.sleep(0.2)
         assert log.stored_before_end == []
@@ -180,7 +181,6 @@ async def test_the_credit_reserved_for_a_run_is_released_at_its_end(
         reserved = await ledger.reserve(tx, run, 300)
 
     async with a_process(database, tmp_path, executor=Executing(do_nothing)) as process:
-        process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run), REQUEST)
 
     assert (reserved, (await ledger.balance(run.account_id)).reserved) == (300, 0)
@@ -191,10 +191,9 @@ async def test_a_later_attempt_without_the_earlier_events_begins_after_their_pos
 ) -> None:
     run = await a_run_elsewhere(database)
     async with database.transaction() as tx:
-        await claim_run(tx, run, process_id=ELSEWHERE)
+        await begin_next_attempt(tx, run)
 
     async with a_process(database, tmp_path, executor=Executing(do_nothing)) as process:
-        process.dispatcher.admit(run.account_id)
         process.supervisor.start(a_plan(run=run, attempt=1), REQUEST)
 
     async with database.snapshot() as reader:

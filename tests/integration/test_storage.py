@@ -17,13 +17,14 @@ from app.runs.deletion.service import RunDeletion, RunNotEnded
 from app.runs.events.codec import encode_events
 from app.runs.events.terminal import with_positions
 from app.runs.records import NewRun
-from app.runs.repository import find_run, finish_run, insert_run, mark_running, stored_events
+from app.runs.repository import find_run, finish_run, stored_events
 from app.storage.repository import stored_bytes
 from app.storage.service import StorageFull, StorageQuota
 from app.workspaces.records import Upload
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from tests.factories import an_account
+from tests.integration.run_process import insert
 
 KB = 1024
 
@@ -39,8 +40,7 @@ async def an_accepted_run(database: Database, *, size: int = 0, run_id: str = "r
     request = '{"text": "' + "x" * size + '"}'
     new = NewRun(run, key.id, "claude_agents:assistant", "m", request, "what?", b"", None, new_uuid())
     async with database.transaction() as tx:
-        await insert_run(tx, new)
-        await mark_running(tx, run, attempt=0)
+        await insert(tx, new)
     return run
 
 

@@ -20,8 +20,9 @@ from app.db import Database
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
 from app.runs.records import NewRun
-from app.runs.repository import finish_run, insert_run, mark_running
+from app.runs.repository import finish_run
 from tests.factories import a_fact, an_account
+from tests.integration.run_process import insert
 from tests.integration.webhook_seam import (
     charge,
     charge_within,
@@ -42,9 +43,7 @@ async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_i
     run = RunKey(key.account_id, RunId(run_id))
     new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-6", "{}", "", b"", None, new_uuid())
     async with database.transaction() as tx:
-        await insert_run(tx, new)
-    async with database.transaction() as tx:
-        await mark_running(tx, run, attempt=0)
+        await insert(tx, new)
     ended = {"ok": True, "run_id": run_id, "request_id": None, "content": "", "finish_reason": "stop"}
     for _ in range(2):
         async with database.transaction() as tx:

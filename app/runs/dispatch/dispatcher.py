@@ -3,14 +3,16 @@
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 
 import anyio
 import structlog
 
 from app.background import first_of, forever
+from app.clock.lease import Lease
 from app.errors import AppError
-from app.runs.dispatch.places import Places
+from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Workers
 from app.runs.records import RunRecord
@@ -41,6 +43,7 @@ class RunDispatcher:
         queue: RunQueue,
         places: Places,
         *,
+        lease: Lease,
         graphs: Sequence[str],
         start: Callable[[RunRecord], None],
         require_ready: Callable[[], None],
@@ -51,6 +54,7 @@ class RunDispatcher:
         """
         self._queue = queue
         self._places = places
+        self._lease = lease
         self._graphs = graphs
         self._start = start
         self._require_ready = require_ready
@@ -67,6 +71,10 @@ class RunDispatcher:
     def is_first(self) -> bool:
         """Whether this is the worker that does what has to be done once for all."""
         return self._workers.first == self._queue.process_id
+
+    def claim_place(self, *, wanted: bool) -> AbstractContextManager[PlaceClaim]:
+        """Take a place for a run that this process stores as its own, if it is wanted and free."""
+        return self._places.claim(wanted=wanted and self._lease.is_held and not self.is_draining)
 
     def drain(self) -> None:
         """Take no more runs: those that wait are for other workers, or for this one when it is back."""
@@ -89,7 +97,10 @@ class RunDispatcher:
             name="notifications of ready runs",
         )
 
-    def _on_ready(self, offered_to: str) -> None:
+    def _on_ready(self, offered_to: str | None) -> None:
+        if offered_to is None:
+            self._due.set()
+            return
         self._places.may_have_backlog = True
         if not self._places.free or self.is_draining:
             return
@@ -133,6 +144,9 @@ class RunDispatcher:
             places.may_have_backlog = True
 
     def _is_ready(self) -> bool:
+        if not self._lease.is_held:
+            # Another process may be taking over a run that this one has not stopped yet.
+            return False
         try:
             self._require_ready()
         except AppError as error:

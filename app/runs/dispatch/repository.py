@@ -68,8 +68,8 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
         "kept_for": limits.kept_for,
     }
     columns = (await tx.execute(_INSERT, values)).one()._asdict()
-    if columns.pop("is_full"):
-        raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=limits.queued)
+    if (full_at := columns.pop("full_at")) is not None:
+        raise QueueFull(retry_after_s=RETRY_AFTER_S, limit=full_at)
     return None if columns["run_id"] is None else record_of(columns)
 
 
@@ -196,7 +196,7 @@ _admission = func.admission(
     column("queued_position", Integer),
     column("is_started", Boolean),
     column("offered_to", Uuid),
-    column("is_full", Boolean),
+    column("full_at", Integer),
 )
 _admitted = select(*_admission.c).cte("admitted")
 _VALUES = {
@@ -223,12 +223,12 @@ _VALUES = {
 }
 _inserted = (
     postgresql.insert(runs)
-    .from_select(list(_VALUES), select(*_VALUES.values()).where(~_admitted.c.is_full))
+    .from_select(list(_VALUES), select(*_VALUES.values()).where(_admitted.c.full_at.is_(None)))
     .on_conflict_do_nothing()
     .returning(*RUN_COLUMNS)
     .cte("inserted")
 )
-_INSERT = select(_admitted.c.is_full, *_inserted.c).select_from(_admitted.outerjoin(_inserted, true()))
+_INSERT = select(_admitted.c.full_at, *_inserted.c).select_from(_admitted.outerjoin(_inserted, true()))
 
 _is_ready = and_(runs.c.status == "queued", runs.c.held_for.is_(None))
 _is_offered = or_(
