@@ -219,11 +219,8 @@ class Database:
                 )
                 yield Snapshot(connection)
 
-    async def listen(self, channel: str, notify: Callable[[str | None], None]) -> NoReturn:
-        """Pass on the payloads of a channel; keeps a connection, and raises when that is lost.
-
-        First None: earlier ones may have been missed.
-        """
+    async def listen(self, channel: str, notify: Callable[[str], None]) -> NoReturn:
+        """Pass on the payloads of a channel; keeps a connection, and raises when that is lost."""
         lost = asyncio.Event()
         with _translate_errors():
             async with self._autocommit.connect() as connection:
@@ -231,7 +228,6 @@ class Database:
                 self._listening += 1
                 driver.add_termination_listener(lambda _: lost.set())
                 await driver.add_listener(channel, lambda *notification: notify(notification[-1]))
-                notify(None)
                 try:
                     while True:
                         await first_of(lost.wait(), timeout_s=_LISTEN_CHECK_S)

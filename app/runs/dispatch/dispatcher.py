@@ -97,10 +97,7 @@ class RunDispatcher:
             name="notifications of ready runs",
         )
 
-    def _on_ready(self, offered_to: str | None) -> None:
-        if offered_to is None:
-            self._due.set()
-            return
+    def _on_ready(self, offered_to: str) -> None:
         self._places.may_have_backlog = True
         if not self._places.free or self.is_draining:
             return
@@ -116,10 +113,12 @@ class RunDispatcher:
 
     async def step(self) -> None:
         """Wait until runs may be ready and a place is free, and claim them."""
-        await first_of(self._due.wait(), self._places.freed.wait(), timeout_s=POLL_S)
+        woken = await first_of(self._due.wait(), self._places.freed.wait(), timeout_s=POLL_S)
         self._due.clear()
         self._places.freed.clear()
-        await self.claim()
+        # A claim keeps places from runs that are posted meanwhile.
+        if woken is not None or (self._places.free and await self._queue.has_ready()):
+            await self.claim()
 
     async def claim(self) -> None:
         """Claim ready runs for the free places."""

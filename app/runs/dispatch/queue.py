@@ -8,7 +8,13 @@ from app.db import Database, Transaction
 from app.ids import AccountId, RunKey
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import DueWork
-from app.runs.dispatch.repository import claim_runs, due_work, insert_run, release_runs
+from app.runs.dispatch.repository import (
+    claim_runs,
+    due_work,
+    has_ready_runs,
+    insert_run,
+    release_runs,
+)
 from app.runs.records import NewRun, RunRecord
 
 
@@ -41,6 +47,11 @@ class RunQueue:
         """Assign up to so many ready runs of these graphs to this process."""
         async with self.database.write() as tx:
             return await claim_runs(tx, self.process_id, count=count, graphs=graphs)
+
+    async def has_ready(self) -> bool:
+        """Whether runs wait for a worker."""
+        async with self.database.read() as reader:
+            return await has_ready_runs(reader)
 
     async def due(self) -> DueWork:
         """Runs that may be released although no run has ended, and queued runs to cancel."""

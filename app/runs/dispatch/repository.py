@@ -20,6 +20,7 @@ from sqlalchemy import (
     cast,
     column,
     delete,
+    exists,
     func,
     insert,
     or_,
@@ -79,6 +80,12 @@ async def claim_runs(
     """Assign up to so many ready runs of these graphs to a process; their status is then running."""
     parameters = {"process": process_id, "count": count, "graphs": graphs}
     return [run_of(row) for row in await tx.execute(_CLAIM, parameters)]
+
+
+async def has_ready_runs(reader: Reader) -> bool:
+    """Whether runs wait for a worker."""
+    has: bool = (await reader.execute(select(exists().where(_is_ready)))).scalar_one()
+    return has
 
 
 async def release_runs(
