@@ -1,0 +1,127 @@
+"""The queue of runs on PostgreSQL, with workers that are rows only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+
+from app.auth.records import KeyRecord
+from app.conversations.repository import take_turn
+from app.db import Database
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.requests import FinalUsage, GraphFinal
+from app.runs.dispatch.limits import DispatchLimits
+from app.runs.dispatch.queue import RunQueue
+from app.runs.dispatch.records import Worker
+from app.runs.dispatch.repository import record_worker
+from app.runs.records import NewRun, RunRecord
+from app.runs.repository import find_run, finish_run
+from tests.factories import an_account
+
+GRAPH = "claude_agents:assistant"
+
+
+@dataclass
+class Queue:
+    """One worker's view of the queue; the keys are those of accounts by name."""
+
+    database: Database
+    limits: DispatchLimits = field(default_factory=lambda: DispatchLimits(1000))
+    process_id: UUID = field(default_factory=new_uuid)
+
+    @property
+    def queue(self) -> RunQueue:
+        return RunQueue(self.database, self.process_id, self.limits)
+
+    def another(self) -> "Queue":
+        """The same queue in another process."""
+        return Queue(self.database, self.limits)
+
+    async def join(self, places: int, **fields: Any) -> None:
+        """Become a worker."""
+        worker = Worker(self.process_id, "1", places, 0, draining=False, lease_s=15.0)
+        async with self.database.write() as tx:
+            await record_worker(tx, Worker(**{**_fields(worker), **fields}))
+
+    async def post(
+        self,
+        key: KeyRecord,
+        run_id: str,
+        *,
+        chat: str | None = None,
+        at_once: bool = False,
+        priority: int = 3,
+        start_after: datetime | None = None,
+        graph: str = GRAPH,
+    ) -> RunRecord:
+        """Accept a run."""
+        async with self.database.transaction() as tx:
+            conversation = None
+            if chat is not None:
+                conversation = await take_turn(tx, key.account_id, chat, title=None, executor="claude_agents")
+            new = NewRun(
+                key=RunKey(key.account_id, RunId(run_id)),
+                api_key_id=key.id,
+                graph_id=graph,
+                model="m",
+                request="{}",
+                question="",
+                request_hash=b"",
+                request_id=None,
+                process_id=self.process_id,
+                conversation=conversation,
+                starts_at_once=at_once,
+                priority=priority,
+                start_after=start_after,
+            )
+            record = await self.queue.insert(tx, new)
+        assert record is not None
+        return record
+
+    async def claim(self, count: int = 100, *graphs: str) -> list[str]:
+        """Run ids that this worker claims."""
+        return [run.key.run_id for run in await self.queue.claim(count, graphs=graphs or [GRAPH])]
+
+    async def end(self, key: KeyRecord, run_id: str) -> None:
+        """A run of this worker ends."""
+        run = RunKey(key.account_id, RunId(run_id))
+        final = GraphFinal(
+            ok=True, run_id=run.run_id, request_id=None, content="", finish_reason="stop", usage=FinalUsage()
+        )
+        async with self.database.transaction() as tx:
+            record = await find_run(tx, run)
+            assert record is not None
+            assert await finish_run(tx, run, attempt=record.attempt, final=final, report=None, events=[])
+            await self.queue.release_after(tx, run, record.state_key)
+
+    async def held(self) -> dict[str, str | None]:
+        """What each queued run waits for."""
+        rows = await self.rows("SELECT run_id, held_for FROM runs WHERE status = 'queued' ORDER BY run_id")
+        return {row.run_id: row.held_for for row in rows}
+
+    async def active(self, account_id: AccountId) -> int:
+        """How many runs of an account are ready or running."""
+        (row,) = await self.rows("SELECT active_runs(:account) AS runs", account=account_id)
+        runs: int = row.runs
+        return runs
+
+    async def rows(self, statement: str, **parameters: object) -> Sequence[Any]:
+        """Rows of a statement."""
+        async with self.database.read() as reader:
+            return (await reader.execute(text(statement), parameters)).all()
+
+    async def execute(self, statement: str, **parameters: object) -> None:
+        """A statement that changes something."""
+        async with self.database.write() as tx:
+            await tx.execute(text(statement), parameters)
+
+    async def an_account(self, name: str) -> KeyRecord:
+        """The first key of a new account."""
+        return await an_account(self.database, name=name)
+
+
+def _fields(worker: Worker) -> dict[str, Any]:
+    return {name: getattr(worker, name) for name in Worker.__dataclass_fields__}
