@@ -100,6 +100,7 @@ class Process:
     places: Places
     closer: RunCloser
     supervisor: RunSupervisor
+    queued: QueuedRuns
     commands: RunCommands
     log: EventLog
     receipts: ReceiptQueue
@@ -127,7 +128,7 @@ async def a_process(
     lease = lease or Lease()
     limits, process_id = limits or MessageLimits(), process_id or new_uuid()
     ledger, codec = CreditLedger(database), RequestCodec(Offload())
-    queue, room = RunQueue(database, process_id, dispatch or DispatchLimits(1)), Places(places)
+    queue, room = RunQueue(database, process_id, dispatch or DispatchLimits(100)), Places(places)
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger)
     async with anyio.create_task_group() as tasks:
         worker = RunWorker(
@@ -153,6 +154,18 @@ async def a_process(
         queued = QueuedRuns(database, closer, GraphCatalog([]), limits)
         commands = RunCommands(database, supervisor, process_id=process_id, queued=queued, limits=limits)
         yield Process(
-            process_id, queue, room, closer, supervisor, commands, log, receipts, ledger, codec, lease, tasks
+            process_id,
+            queue,
+            room,
+            closer,
+            supervisor,
+            queued,
+            commands,
+            log,
+            receipts,
+            ledger,
+            codec,
+            lease,
+            tasks,
         )
     journal.close()

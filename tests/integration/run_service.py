@@ -26,6 +26,7 @@ from app.requests import GraphRunRequest, Message
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.records import Worker
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
@@ -164,6 +165,7 @@ async def a_core(
         await heartbeat.send()
         await dispatcher.claim()
         process.tasks.start_soon(dispatcher.work)
+        process.tasks.start_soon(QueueMaintenance(process.queue, dispatcher, process.queued.stop).watch)
         yield Core(process, planner, acceptance, service, dispatcher, heartbeat, starter, recovery)
         process.tasks.cancel_scope.cancel()
 

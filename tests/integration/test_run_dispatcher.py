@@ -1,0 +1,191 @@
+"""Runs that wait for a place, in one process and in several."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import text
+
+from app.billing.credit.ledger import AccountTerms
+from app.db import Database
+from app.events import ClientEvent, Done, Interrupted, Queued, RunError
+from app.executors.scripted import WaitFor, WriteMessage
+from app.graphs.spec import GraphSpec
+from app.ids import RunKey
+from app.requests import FinalUsage
+from app.runs.commands.records import Send
+from app.streams.port import LogEntry
+from tests.e2e.stories import until
+from tests.factories import an_account
+from tests.integration.run_service import ONCE, Core, a_core, a_request, caller_of
+
+STOPPED: list[ClientEvent] = [
+    *(Interrupted(kind="cancel", state=state) for state in ("requested", "acknowledged", "stopped")),
+    RunError(error="aborted"),
+    Done(usage=FinalUsage(), finish_reason="aborted"),
+]
+
+
+async def followed(core: Core, run: RunKey, after: int = 0) -> list[LogEntry]:
+    """What a reader gets of a run until its end."""
+    async with asyncio.timeout(20):
+        return [entry async for batch in core.service.follow(run, after=after) for entry in batch]
+
+
+async def statuses(core: Core, runs: Sequence[RunKey]) -> Counter[str]:
+    return Counter([(await core.service.get(run)).status for run in runs])
+
+
+async def test_runs_that_one_process_has_no_place_for_are_executed_by_another(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+    script = [WaitFor(go_on), WriteMessage("Hi.")]
+    async with (
+        a_core(database, tmp_path / "a", lambda _: script, places=4) as one,
+        a_core(database, tmp_path / "b", lambda _: script, places=4) as two,
+    ):
+        caller = caller_of(await an_account(database))
+        runs = [(await one.service.start(caller, a_request(), request_id=None)).key for _ in range(16)]
+        await until(lambda: len(one.starter.attempts()) == len(two.starter.attempts()) == 4)
+        assert await statuses(one, runs) == {"running": 8, "queued": 8}
+        go_on.set()
+
+        async with asyncio.timeout(20):
+            while (await statuses(one, runs)) != {"succeeded": 16}:
+                await asyncio.sleep(0.02)
+        await until(lambda: one.process.places.taken == two.process.places.taken == 0)
+
+
+async def test_a_queued_run_begins_with_its_position(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
+        caller = caller_of(await an_account(database))
+        first, second, third = [
+            await core.service.start(caller, a_request(), request_id=None) for _ in range(3)
+        ]
+        early = [asyncio.create_task(followed(core, run.key)) for run in (second, third)]
+        await until(lambda: len(core.process.log) == 3)  # type: ignore[arg-type]
+        so_far = [await core.service.events(run.key) for run in (second, third)]
+        go_on.set()
+        events = [await task for task in early]
+        late = [await followed(core, run.key) for run in (second, third)]
+
+    assert first.queued_position is None
+    assert so_far == [(LogEntry(1, Queued(position=1)),), (LogEntry(1, Queued(position=2)),)] or [
+        list(each) for each in so_far
+    ] == [[LogEntry(1, Queued(position=1))], [LogEntry(1, Queued(position=2))]]
+    assert [each[0] for each in events] == [each[0] for each in so_far]
+    assert events == late
+    assert [entry.position for entry in events[0]] == list(range(1, len(events[0]) + 1))
+
+
+async def test_a_queued_run_can_be_cancelled(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
+        key = await an_account(database)
+        await core.process.ledger.grant(key.account_id, 10**9)
+        await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+        first, second, third = [
+            await core.service.start(caller_of(key), a_request(state_key="chat"), request_id=None)
+            for _ in range(3)
+        ]
+        reading = asyncio.create_task(followed(core, second.key))
+        await asyncio.sleep(0)
+
+        record = await core.process.commands.stop(second.key, "cancel")
+
+        assert (record.status, record.started_at) == ("cancelled", None)
+        assert record.interruption is not None
+        assert record.interruption["state"] == "stopped"
+        assert (await core.process.commands.stop(second.key, "cancel")).status == "cancelled"
+        expected = [LogEntry(n, event) for n, event in enumerate([Queued(position=1), *STOPPED], 1)]
+        assert await reading == await followed(core, second.key) == expected
+        assert (await core.service.wait(second.key)).error == "aborted"
+        go_on.set()
+        assert (await core.service.wait(third.key)).ok
+        assert (await core.service.wait(first.key)).ok
+        assert (await core.process.ledger.balance(key.account_id)).reserved == 0
+
+
+async def test_messages_to_a_queued_run_reach_its_agent(database: Database, tmp_path: Path) -> None:
+    go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
+    scripts = [[WaitFor(go_on), WriteMessage("Hi.")], [WriteMessage("Late.", before_end=pause)]]
+    async with a_core(database, tmp_path, lambda _: scripts.pop(0), places=1) as core:
+        caller = caller_of(await an_account(database))
+        _, second = [await core.service.start(caller, a_request(), request_id=None) for _ in range(2)]
+        messages = [Send(message_id=f"m{n}", content=f"more {n}", priority="next") for n in (1, 2)]
+        for message in (*messages, messages[0]):
+            assert await core.process.commands.submit(second.key, message) == {"position": None}
+        go_on.set()
+        assert pause.reached is not None
+        await pause.reached.wait()
+        active = core.process.supervisor.find(second.key)
+        assert active is not None
+        assert [message.message_id in active.control.inbox for message in messages] == [True, True]
+        pause.until.set()
+        await core.service.wait(second.key)
+        async with database.read() as reader:
+            assert (await reader.execute(text("SELECT * FROM queued_commands"))).all() == []
+
+
+async def test_a_process_that_drains_leaves_its_queued_runs_to_others(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+    script = [WaitFor(go_on), WriteMessage("Hi.")]
+    async with a_core(database, tmp_path / "a", lambda _: script, places=1) as one:
+        caller = caller_of(await an_account(database))
+        running, queued = [await one.service.start(caller, a_request(), request_id=None) for _ in range(2)]
+        draining = asyncio.create_task(one.service.drain(within_s=10))
+        await until(lambda: one.dispatcher.is_draining)
+        async with a_core(database, tmp_path / "b", lambda _: script, places=1) as two:
+            await until(lambda: list(two.starter.attempts()) == [queued.key])
+            go_on.set()
+            await draining
+            assert (await two.service.wait(queued.key)).ok
+            assert (await two.service.wait(running.key)).ok
+
+
+async def test_without_notifications_ready_runs_are_found_all_the_same(
+    database: Database, tmp_path: Path
+) -> None:
+    """Some connection poolers pass none on."""
+    async with a_core(database, tmp_path) as core:
+        caller = caller_of(await an_account(database))
+        async with database.write() as tx:
+            await tx.execute(
+                text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+            )
+        for _ in range(core.process.places.total):
+            core.process.places.take()
+        record = await core.service.start(caller, a_request(), request_id=None)
+        assert record.status == "queued"
+        core.process.places.may_have_backlog = False
+        core.process.places.give_back(core.process.places.total)
+
+        assert (await core.service.wait(record.key)).ok
+
+
+async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_place(
+    database: Database, tmp_path: Path
+) -> None:
+    removed = GraphSpec(name="removed", description="Is removed.", system_prompt="p")
+    go_on = asyncio.Event()
+    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
+        caller = caller_of(await an_account(database))
+        await core.service.start(caller, a_request(), request_id=None)
+        gone, unreadable, last = [
+            await core.service.start(caller, a_request(ONCE), request_id=None) for _ in range(3)
+        ]
+        changed = "UPDATE runs SET request = CAST(:request AS json) WHERE run_id = :run_id"
+        for run, request in ((gone, a_request(removed)), (unreadable, None)):
+            text_ = "{}" if request is None else await core.process.codec.encode(request)
+            async with database.write() as tx:
+                await tx.execute(text(changed), {"request": text_, "run_id": run.key.run_id})
+        go_on.set()
+        ends = [await core.service.wait(run.key) for run in (gone, unreadable, last)]
+
+        assert [end.error for end in ends] == ["internal", "internal", None]
+        await until(lambda: core.process.places.taken == 0)
