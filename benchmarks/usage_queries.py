@@ -89,11 +89,11 @@ SELECT uuidv7(), 'benchmark', 'run-' || run || '/0/msg_' || n, 'run-' || run, 0,
 # One run in a thousand whose meters disagreed.
 _FILL_RUNS = """
 INSERT INTO runs (account_id, run_id, api_key_id, graph_id, model, status, request, request_hash, meters,
-                  process_id, heartbeat_at, created_at, started_at, ended_at)
+                  process_id, created_at, started_at, ended_at)
 SELECT account_id, run_id, min(api_key_id::text)::uuid, min(graph_id), min(model), 'succeeded', '{}', '',
        json_build_object('sdk', count(*), 'gateway', count(*),
                          'drift', CASE WHEN hashtext(run_id) % 1000 = 0 THEN 1 ELSE 0 END),
-       uuidv7(), max(used_at), min(used_at), min(used_at), max(used_at)
+       uuidv7(), min(used_at), min(used_at), max(used_at)
   FROM charge_receipts GROUP BY account_id, run_id
 """
 

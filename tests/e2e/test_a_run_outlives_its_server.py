@@ -9,13 +9,13 @@ from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.db import Database
 from app.ids import RunId, RunKey
 from app.runs.records import NewRun
-from app.runs.repository import insert_run
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
 from tests.e2e.agents import every_agent, named
 from tests.e2e.office import TASK, WORKER, office, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
+from tests.integration.run_process import insert
 
 LEASE_S = 5
 WITHIN_S = 2 * LEASE_S
@@ -126,11 +126,6 @@ async def _until_said(world: World, key: str, kind: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _no_heartbeat_for_a_minute(database: Database) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text("UPDATE runs SET heartbeat_at = now() - interval '1 minute'"))
-
-
 async def _followed(world: World, run_id: str) -> list[tuple[str, str | None]]:
     return [(event.type, event.data.get("error")) async for event in world.follow(run_id)]
 
@@ -152,9 +147,8 @@ async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_it
     async with database.transaction() as tx:
         (process_id, key_id) = (await tx.execute(text("SELECT process_id, api_key_id FROM runs"))).one()
         new = NewRun(lost, key_id, ASSISTANT, "claude-sonnet-4-6", "{}", "", b"", None, process_id)
-        await insert_run(tx, new)
+        await insert(tx, new)
         await ledger.reserve(tx, lost, 10**6)
-    await _no_heartbeat_for_a_minute(database)
     ended = await world.ended("lost")
     carried = (await world.http.get("/v1/runs/carried")).json()
     hold.until.set()

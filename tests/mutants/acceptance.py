@@ -4,10 +4,10 @@ from tests.mutants.mutant import Mutant
 
 ACCEPTANCE = (
     Mutant(
-        "a slot that was claimed in vain stays taken",
-        "app/runs/dispatcher.py",
-        "if claim.has_slot and not claim.is_used:",
-        "if claim.has_slot and claim.is_used:",
+        "a place that was claimed in vain stays taken",
+        "app/runs/dispatch/places.py",
+        "if claim.has_place and not claim.is_used:",
+        "if claim.has_place and claim.is_used:",
     ),
     Mutant(
         "a run counts on an old answer of the ledger",

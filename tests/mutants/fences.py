@@ -8,6 +8,7 @@ WORKER = ("tests/integration/test_run_worker.py",)
 
 _MIGRATION = "migrations/versions/2026-11-23-0400_fence_attempts.py"
 _RECOVERY = "app/runs/recovery/service.py"
+_HEARTBEAT = "app/runs/recovery/heartbeat.py"
 
 FENCES = (
     Mutant(
@@ -36,13 +37,6 @@ FENCES = (
         "app/workspaces/service.py",
         "            await require_attempt(tx, run, attempt)\n",
         "",
-        OVER,
-    ),
-    Mutant(
-        "an attempt that is over starts",
-        "app/runs/repository.py",
-        " AND attempt = :attempt AND status = 'queued'\n",
-        " AND :attempt >= 0 AND status = 'queued'\n",
         OVER,
     ),
     Mutant(
@@ -98,22 +92,22 @@ FENCES = (
     ),
     Mutant(
         "the lease is renewed before lost runs are stopped",
-        _RECOVERY,
+        _HEARTBEAT,
         "        self._supervisor.lose(lost)\n        self._lease.renew(since=began)\n",
         "        self._lease.renew(since=began)\n",
         RECOVERY,
     ),
     Mutant(
         "a process takes over runs as soon as the database is back",
-        _RECOVERY,
-        "if has_jumped or began - self._last_beat > self._takeover_s / 2:",
+        _HEARTBEAT,
+        "if has_jumped or began - self._last > self._lease.term_s * 2 / HEARTBEATS:",
         "if has_jumped:",
         RECOVERY,
     ),
     Mutant(
         "runs of a process that answers are taken over",
         _RECOVERY,
-        "return await self._peers.may_be_alive(process_id)",
+        "return self._peers is not None and await self._peers.may_be_alive(process_id)",
         "return False",
         RECOVERY,
     ),
@@ -134,8 +128,22 @@ FENCES = (
     Mutant(
         "a takeover is not recorded",
         _RECOVERY,
-        "            await record_takeovers(tx, orphans)\n",
+        "            await record_takeovers(tx, resumed)\n",
         "",
+        RECOVERY,
+    ),
+    Mutant(
+        "the takeover of a run that ends is not recorded",
+        _RECOVERY,
+        "            await record_takeovers(tx, [run])\n",
+        "",
+        RECOVERY,
+    ),
+    Mutant(
+        "a run whose start was never confirmed stays for ever",
+        _HEARTBEAT,
+        "for (run, attempt), first in self._unconfirmed.items() if first <= since",
+        "for (run, attempt), first in self._unconfirmed.items() if first < since - 10**6",
         RECOVERY,
     ),
     Mutant(

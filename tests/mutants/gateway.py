@@ -44,15 +44,15 @@ GATEWAY = (
     Mutant(
         "a jump of the database ends runs of living processes",
         "app/runs/recovery/service.py",
-        "return now < self._recover_from or now - self._last_beat > self._takeover_s / 2",
+        "return self._heartbeat.continuous_s < self._takeover_s",
         "return False",
         JUMPS,
     ),
     Mutant(
         "a run whose last heartbeat is in the future lives for ever",
         "app/runs/recovery/repository.py",
-        "or_(runs.c.heartbeat_at <= func.now() - timeout, runs.c.heartbeat_at > func.now() + timeout)",
-        "runs.c.heartbeat_at <= func.now() - timeout",
+        "and_(workers.c.seen_at > func.now() - term, workers.c.seen_at <= func.now() + term)",
+        "workers.c.seen_at > func.now() - term",
         JUMPS,
     ),
     # Messages that are reported twice.

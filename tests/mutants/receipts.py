@@ -82,7 +82,7 @@ RECEIPTS = (
     ),
     Mutant(
         "what a lost machine had begun is charged after the credit is released",
-        "app/runs/recovery/service.py",
+        "app/runs/closing.py",
         "await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)",
         "self._receipts.recover()",
         OPEN_MESSAGES,

@@ -2,6 +2,7 @@
 
 from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
+from tests.mutants.dispatch import DISPATCH
 from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
 from tests.mutants.gateway import GATEWAY
@@ -20,6 +21,7 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
     *ACCEPTANCE,
+    *DISPATCH,
     *CHAIN,
     *EVENT_LOG,
     *FENCES,
@@ -131,12 +133,6 @@ MUTANTS = (
         "return True",
     ),
     Mutant(
-        "no slot is reserved for other accounts",
-        "app/runs/dispatcher.py",
-        "return free > (capacity.reserved if held else 0)",
-        "return free > 0",
-    ),
-    Mutant(
         "the graph's limits do not count",
         "app/runs/planner.py",
         "limits = request.limits.tightest(spec.limits)",
@@ -168,24 +164,10 @@ MUTANTS = (
         "            task.cancel()",
     ),
     Mutant(
-        "a run does not wait for the earlier turns of its conversation",
-        "app/runs/supervisor.py",
-        "if not earlier:",
-        "if True:",
-        SUPERVISOR,
-    ),
-    Mutant(
-        "an ended run keeps its place among the account's runs",
-        "app/runs/supervisor.py",
-        "self._dispatcher.release(plan.run.account_id)",
-        "pass",
-        SUPERVISOR,
-    ),
-    Mutant(
         "a run keeps the variables of the request that started it",
         "app/runs/supervisor.py",
-        "Context().run(self._tasks.start_soon, self._execute, run, request, is_started)",
-        "self._tasks.start_soon(self._execute, run, request, is_started)",
+        "Context().run(self._tasks.start_soon, self._execute, run, request)",
+        "self._tasks.start_soon(self._execute, run, request)",
         SUPERVISOR,
     ),
     Mutant(

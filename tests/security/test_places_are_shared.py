@@ -14,7 +14,7 @@ from tests.security.conftest import OpenTarget
 from tests.security.tenant import LONGEST_S, Outcome, ran
 
 HANGING = 2
-"""Of three places; see `Capacity.of`."""
+"""Of three places; see the function `active_limit` of the database."""
 WAITING = 4
 THREE_PLACES = {
     "RUNTALLY_MAX_CONCURRENT_RUNS": "3",

@@ -42,10 +42,8 @@ def _held(door: Door) -> Iterator[Any]:
     runs, events = door.services.runs, door.services.log
     yield from runs._supervisor._active
     yield from door.run_folders()
-    yield from runs._dispatcher._admitted.elements()
-    yield from runs._dispatcher._running.elements()
-    yield from runs._dispatcher._waiting
-    yield from door.services.commands._in_progress
+    if taken := runs._dispatcher.places.taken:
+        yield f"{taken} places"
     if isinstance(events, MemoryEventLog) and len(events) > 0:
         yield f"{len(events)} event logs"
 

@@ -33,14 +33,14 @@ def a_reader(log: MemoryEventLog) -> RunEventReader:
 async def test_the_events_so_far_are_read_from_the_log() -> None:
     log = await a_log(EVENTS[:2])
 
-    assert list(await a_reader(log).read(RUN, finished=False)) == [
+    assert list(await a_reader(log).read(A_RECORD)) == [
         LogEntry(1, EVENTS[0]),
         LogEntry(2, EVENTS[1]),
     ]
 
 
 async def test_a_follower_gets_what_follows_its_position_and_ends_with_done() -> None:
-    batches = a_reader(log := await a_log(EVENTS[:2])).follow(RUN, after=1, finished=False)
+    batches = a_reader(log := await a_log(EVENTS[:2])).follow(RUN, None, after=1)
 
     first = await anext(batches)
     for event in EVENTS[2:]:
