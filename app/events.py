@@ -38,7 +38,7 @@ class RunStarted(_Event):
 class Queued(_Event):
     """The run has to wait. Always the first event.
 
-    `position` counts the runs that wait for a slot, itself included, or the earlier runs of its conversation.
+    `position` counts the runs that wait, itself included, or the earlier runs of its conversation.
     """
 
     type: Literal["queued"] = "queued"
