@@ -1,6 +1,7 @@
 """Plain functions with defaults that make what tests need."""
 
 import asyncio
+from dataclasses import fields as dataclass_fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.executors.scripted import Action, ScriptedExecutor, WaitFor
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.requests import RunLimits
+from app.runs.records import RunRecord
 from app.usage import Attribution, TokenUsage, UsageFact
 
 REACHED_S = 60.0
@@ -28,6 +30,14 @@ async def an_account(database: Database, name: str = "acme") -> KeyRecord:
     scopes = ["runs:write", "runs:read", "runs:approve", "receipts:read"]
     record, _ = await Accounts(database).create_key(name, scopes)
     return record
+
+
+def a_record(run: RunKey, **fields: Any) -> RunRecord:
+    """The row of a run."""
+    defaults: dict[str, Any] = dict.fromkeys(each.name for each in dataclass_fields(RunRecord))
+    given = {"api_key_id": ApiKeyId(new_uuid()), "graph_id": "claude_agents:assistant", "model": "m"}
+    rest = {"status": "running", "attempt": 0, "request_hash": b"", "created_at": datetime.now(UTC)}
+    return RunRecord(**{**defaults, **given, **rest, "key": run, "priority": 3, **fields})
 
 
 def a_fact(key: KeyRecord, message: str = "msg_1", run: str = "run-1", **fields: Any) -> UsageFact:

@@ -56,7 +56,9 @@ async def open_runs(
     """Open the services of runs, and recover the runs of processes that died."""
     settings, database, log_ = infra.settings, infra.database, infra.log
     execution = _open_execution(infra, executor)
-    queued = QueuedRuns(database, execution.closer, infra.planner.graphs, message_limits(settings))
+    queued = QueuedRuns(
+        database, execution.closer, infra.planner.graphs, infra.storage, message_limits(settings)
+    )
     commands = _open_commands(infra, stack, execution.supervisor, queued)
     conversations = _open_conversations(infra)
     runs = RunService(

@@ -27,6 +27,31 @@ _COLUMNS = (
     sa.Column("queued_position", sa.Integer(), comment="Of its event `queued`; null: it was started at once"),
 )
 
+_STORAGE = (
+    """
+    CREATE FUNCTION storage_follows_queued_commands() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF TG_OP = 'INSERT' THEN
+            INSERT INTO storage_changes (owner, bytes)
+            SELECT account_id::text, sum(bytes) FROM changed GROUP BY 1 HAVING sum(bytes) <> 0;
+        ELSE
+            INSERT INTO storage_changes (owner, bytes)
+            SELECT account_id::text, -sum(bytes) FROM changed GROUP BY 1 HAVING sum(bytes) <> 0;
+        END IF;
+        RETURN NULL;
+    END
+    $$
+    """,
+    *(
+        f"""
+        CREATE TRIGGER storage_follows_{operation}
+        AFTER {operation} ON queued_commands REFERENCING {rows} TABLE AS changed
+        FOR EACH STATEMENT EXECUTE FUNCTION storage_follows_queued_commands()
+        """
+        for operation, rows in (("insert", "NEW"), ("delete", "OLD"))
+    ),
+)
+
 _INDEXES = (
     """
     CREATE INDEX ix_runs_active ON runs (account_id, api_key_id)
@@ -256,9 +281,7 @@ def upgrade() -> None:
             name=op.f("fk_queued_commands_account_id_run_id"),
         ),
     )
-    op.create_index(
-        op.f("ix_queued_commands_account_id_run_id"), "queued_commands", ["account_id", "run_id"]
-    )
+    op.create_index(op.f("ix_queued_commands_account_id_run_id"), "queued_commands", ["account_id", "run_id"])
     for column in _COLUMNS:
         op.add_column("runs", column)
     op.create_check_constraint(
@@ -273,5 +296,5 @@ def upgrade() -> None:
     )
     op.drop_index("ix_runs_unfinished", "runs")
     op.drop_column("runs", "heartbeat_at")
-    for statement in (*_INDEXES, *_FUNCTIONS):
+    for statement in (*_STORAGE, *_INDEXES, *_FUNCTIONS):
         op.execute(statement)

@@ -1,6 +1,6 @@
 """The parts of a server process that execute runs, without the HTTP API."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphCatalog
+from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphRunRequest, Message
 from app.runs.closing import RunCloser
@@ -38,6 +39,7 @@ from app.runs.repository import find_run
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
+from app.storage.service import StorageQuota
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from tests.factories import an_account
@@ -122,6 +124,8 @@ async def a_process(
     lease: Lease | None = None,
     dispatch: DispatchLimits | None = None,
     places: int = 1,
+    graphs: Sequence[GraphSpec] = (),
+    max_bytes: int | None = None,
 ) -> AsyncIterator[Process]:
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
@@ -151,7 +155,7 @@ async def a_process(
             message_limits=limits,
             lease=lease,
         )
-        queued = QueuedRuns(database, closer, GraphCatalog([]), limits)
+        queued = QueuedRuns(database, closer, GraphCatalog(graphs), StorageQuota(database, max_bytes), limits)
         commands = RunCommands(database, supervisor, process_id=process_id, queued=queued, limits=limits)
         yield Process(
             process_id,

@@ -16,6 +16,7 @@ from app.clock.lease import Lease
 from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
+from app.executors.inbox import MessageLimits
 from app.executors.scripted import Script, ScriptedExecutor, WriteMessage
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
@@ -43,7 +44,7 @@ from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.integration.run_process import ELSEWHERE, Process, a_process
 
-ONCE = GraphSpec(name="once", description="Is executed once.", system_prompt="p")
+ONCE = GraphSpec(name="once", description="Is executed once.", system_prompt="p", permission_modes=["plan"])
 RETRIED = GraphSpec(name="retried", description="Is resumed.", system_prompt="p", retry=True)
 
 
@@ -87,6 +88,8 @@ async def a_core(
     peers: Peers | None = None,
     log: EventLog | None = None,
     places: int = 4,
+    max_bytes: int | None = None,
+    messages: MessageLimits | None = None,
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
     planner, accounts = _a_planner(), Accounts(database)
@@ -96,7 +99,15 @@ async def a_core(
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
         a_process(
-            database, directory, executor=ScriptedExecutor(script), lease=lease, log=log, places=places
+            database,
+            directory,
+            executor=ScriptedExecutor(script),
+            lease=lease,
+            log=log,
+            places=places,
+            graphs=[ONCE, RETRIED],
+            max_bytes=max_bytes,
+            limits=messages,
         ) as process,
     ):
         acceptance = RunAcceptance(

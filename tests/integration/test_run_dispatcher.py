@@ -5,20 +5,27 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
 from app.db import Database
+from app.errors import Invalid
 from app.events import ClientEvent, Done, Interrupted, Queued, RunError
-from app.executors.scripted import WaitFor, WriteMessage
+from app.executors.approvals import PermissionNotFound
+from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
+from app.executors.scripted import Action, WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
+from app.principal import ScopeMissing
 from app.requests import FinalUsage
-from app.runs.commands.records import Send
+from app.runs.commands.records import ChangeMode, Decide, Send
+from app.storage.service import StorageFull
 from app.streams.port import LogEntry
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import ONCE, Core, a_core, a_request, caller_of
+from tests.integration.test_storage import kept
 
 STOPPED: list[ClientEvent] = [
     *(Interrupted(kind="cancel", state=state) for state in ("requested", "acknowledged", "stopped")),
@@ -41,7 +48,7 @@ async def test_runs_that_one_process_has_no_place_for_are_executed_by_another(
     database: Database, tmp_path: Path
 ) -> None:
     go_on = asyncio.Event()
-    script = [WaitFor(go_on), WriteMessage("Hi.")]
+    script: list[Action] = [WaitFor(go_on), WriteMessage("Hi.")]
     async with (
         a_core(database, tmp_path / "a", lambda _: script, places=4) as one,
         a_core(database, tmp_path / "b", lambda _: script, places=4) as two,
@@ -73,9 +80,7 @@ async def test_a_queued_run_begins_with_its_position(database: Database, tmp_pat
         late = [await followed(core, run.key) for run in (second, third)]
 
     assert first.queued_position is None
-    assert so_far == [(LogEntry(1, Queued(position=1)),), (LogEntry(1, Queued(position=2)),)] or [
-        list(each) for each in so_far
-    ] == [[LogEntry(1, Queued(position=1))], [LogEntry(1, Queued(position=2))]]
+    assert [list(each) for each in so_far] == [[LogEntry(1, Queued(position=n))] for n in (1, 2)]
     assert [each[0] for each in events] == [each[0] for each in so_far]
     assert events == late
     assert [entry.position for entry in events[0]] == list(range(1, len(events[0]) + 1))
@@ -111,7 +116,10 @@ async def test_a_queued_run_can_be_cancelled(database: Database, tmp_path: Path)
 
 async def test_messages_to_a_queued_run_reach_its_agent(database: Database, tmp_path: Path) -> None:
     go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
-    scripts = [[WaitFor(go_on), WriteMessage("Hi.")], [WriteMessage("Late.", before_end=pause)]]
+    scripts: list[list[Action]] = [
+        [WaitFor(go_on), WriteMessage("Hi.")],
+        [WriteMessage("Late.", before_end=pause)],
+    ]
     async with a_core(database, tmp_path, lambda _: scripts.pop(0), places=1) as core:
         caller = caller_of(await an_account(database))
         _, second = [await core.service.start(caller, a_request(), request_id=None) for _ in range(2)]
@@ -130,11 +138,65 @@ async def test_messages_to_a_queued_run_reach_its_agent(database: Database, tmp_
             assert (await reader.execute(text("SELECT * FROM queued_commands"))).all() == []
 
 
+async def a_queued_run(core: Core) -> RunKey:
+    """A run of a process with one place, which another one has."""
+    caller = caller_of(await an_account(core.process.queue.database))
+    runs = [await core.service.start(caller, a_request(), request_id=None) for _ in range(2)]
+    assert runs[1].status == "queued"
+    return runs[1].key
+
+
+async def test_messages_to_a_queued_run_are_limited_and_stored_by_quota(
+    database: Database, tmp_path: Path
+) -> None:
+    hangs = [WaitFor(asyncio.Event())]
+    limits = MessageLimits(count=2, size=10**6)
+    async with a_core(database, tmp_path, lambda _: hangs, places=1, max_bytes=1000, messages=limits) as core:
+        submit, run = core.process.commands.submit, await a_queued_run(core)
+        with pytest.raises(StorageFull):
+            await submit(run, Send(message_id="m0", content="x" * 1000, priority="next"))
+        for number in range(2):
+            await submit(run, Send(message_id=f"m{number}", content="more", priority="next"))
+        with pytest.raises(MessageQueueFull):
+            await submit(run, Send(message_id="m2", content="more", priority="next"))
+        await submit(run, Send(message_id="m1", content="more", priority="next"))
+        before = await kept(database, run.account_id)
+        await core.process.commands.stop(run, "cancel")
+        assert await kept(database, run.account_id) < before
+        with pytest.raises(RunEnded):
+            await submit(run, Send(message_id="m3", content="more", priority="next"))
+
+
+async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
+    late = WriteMessage("Late.", before_end=pause)
+    scripts: list[list[Action]] = [[WaitFor(go_on), WriteMessage("Hi.")], [late]]
+    async with a_core(database, tmp_path, lambda _: scripts.pop(0), places=1) as core:
+        submit, run = core.process.commands.submit, await a_queued_run(core)
+        with pytest.raises(Invalid):
+            await submit(run, ChangeMode(mode="acceptEdits", may_loosen=True))
+        await submit(run, ChangeMode(mode="plan"))
+        with pytest.raises(ScopeMissing):
+            await submit(run, ChangeMode(mode="default"))
+        with pytest.raises(PermissionNotFound):
+            await submit(run, Decide(request_id="r", decision="allow"))
+        go_on.set()
+        assert pause.reached is not None
+        await pause.reached.wait()
+        active = core.process.supervisor.find(run)
+        assert active is not None
+        assert active.control.approvals.mode == "plan"
+        pause.until.set()
+        await core.service.wait(run)
+
+
 async def test_a_process_that_drains_leaves_its_queued_runs_to_others(
     database: Database, tmp_path: Path
 ) -> None:
     go_on = asyncio.Event()
-    script = [WaitFor(go_on), WriteMessage("Hi.")]
+    script: list[Action] = [WaitFor(go_on), WriteMessage("Hi.")]
     async with a_core(database, tmp_path / "a", lambda _: script, places=1) as one:
         caller = caller_of(await an_account(database))
         running, queued = [await one.service.start(caller, a_request(), request_id=None) for _ in range(2)]

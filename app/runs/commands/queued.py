@@ -27,6 +27,7 @@ from app.runs.dispatch.repository import (
 )
 from app.runs.records import RunRecord
 from app.runs.repository import store_interruption
+from app.storage.service import StorageQuota
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +41,7 @@ class QueuedRuns:
     database: Database
     closer: RunCloser
     graphs: GraphCatalog
+    storage: StorageQuota
     limits: MessageLimits
     """For the messages that wait for one run's start."""
 
@@ -106,6 +108,7 @@ class QueuedRuns:
 
     async def _store(self, tx: Transaction, run: RunKey, command: Command) -> None:
         stored = QueuedCommand(run, command.model_dump(mode="json", by_alias=True))
+        await self.storage.require_room(tx, run.account_id, size_of(command))
         await insert_queued_command(tx, stored)
 
 

@@ -9,7 +9,7 @@ from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
-from tests.factories import an_unused_database
+from tests.factories import a_record, an_unused_database
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
 EVENTS: list[ClientEvent] = [
@@ -33,7 +33,7 @@ def a_reader(log: MemoryEventLog) -> RunEventReader:
 async def test_the_events_so_far_are_read_from_the_log() -> None:
     log = await a_log(EVENTS[:2])
 
-    assert list(await a_reader(log).read(A_RECORD)) == [
+    assert list(await a_reader(log).read(a_record(RUN))) == [
         LogEntry(1, EVENTS[0]),
         LogEntry(2, EVENTS[1]),
     ]
