@@ -1,7 +1,7 @@
 """The parts of a server process that execute runs, without the HTTP API."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -22,15 +22,20 @@ from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphRunRequest, Message
-from app.runs.commands.service import RunCommands
+from app.runs.commands.receiver import CommandReceiver
+from app.runs.commands.remote import CommandSender
+from app.runs.commands.service import CANCEL_WITHIN_S, WITHIN_S, RunCommands
 from app.runs.dispatcher import Capacity, RunDispatcher
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import find_run, insert_run
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
+from app.server.memory import MemoryCeiling
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
+from app.streams.process_channel import ProcessChannel
+from app.streams.relay.server import Relay
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()
@@ -38,10 +43,12 @@ GRAPH = "claude_agents:assistant"
 REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
 
-async def a_run_elsewhere(database: Database, key: KeyRecord | None = None, *, name: str = "run-1") -> RunKey:
+async def a_run_elsewhere(
+    database: Database, key: KeyRecord | None = None, *, name: str = "run-1", process_id: UUID = ELSEWHERE
+) -> RunKey:
     key = key or await an_account(database)
     run = RunKey(key.account_id, RunId(name))
-    new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE)
+    new = NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, process_id)
     async with database.transaction() as tx:
         await insert_run(tx, new)
     return run
@@ -81,6 +88,7 @@ class Process:
     ledger: CreditLedger
     codec: RequestCodec
     lease: Lease
+    channel: ProcessChannel | None
 
 
 @asynccontextmanager
@@ -93,13 +101,17 @@ async def a_process(
     process_id: UUID | None = None,
     log: EventLog | None = None,
     lease: Lease | None = None,
+    relay: Relay | None = None,
+    within_s: float = WITHIN_S,
+    memory: MemoryCeiling | None = None,
 ) -> AsyncIterator[Process]:
+    """`relay` leads to other processes; `within_s`: how long its commands to them are repeated."""
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
     lease = lease or Lease()
     limits, process_id = limits or MessageLimits(), process_id or new_uuid()
     ledger, codec = CreditLedger(database), RequestCodec(Offload())
-    async with anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         worker = RunWorker(
             database,
             executor or ExecutorAggregator({}),
@@ -121,6 +133,25 @@ async def a_process(
             message_limits=limits,
             lease=lease,
         )
-        commands = RunCommands(database, supervisor, process_id=process_id, limits=limits)
-        yield Process(process_id, dispatcher, supervisor, commands, log, receipts, ledger, codec, lease)
+        sender, channel = None, None
+        if relay is not None:
+            channel, offload = ProcessChannel(relay, process_id), Offload()
+            stack.push_async_callback(channel.aclose)
+            receiver = CommandReceiver(
+                channel, supervisor, offload=offload, memory=memory or MemoryCeiling(2**40)
+            )
+            stack.push_async_callback(receiver.aclose)
+            sender = CommandSender(channel, offload)
+        commands = RunCommands(
+            database,
+            supervisor,
+            process_id=process_id,
+            limits=limits,
+            sender=sender,
+            within_s=within_s,
+            cancel_within_s=min(within_s, CANCEL_WITHIN_S),
+        )
+        yield Process(
+            process_id, dispatcher, supervisor, commands, log, receipts, ledger, codec, lease, channel
+        )
     journal.close()

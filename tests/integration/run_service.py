@@ -14,6 +14,7 @@ from app.clock.lease import Lease
 from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
+from app.executors.port import GraphExecutor
 from app.executors.scripted import Script, ScriptedExecutor, WriteMessage
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
@@ -32,6 +33,7 @@ from app.runs.service import RunService
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
+from app.streams.relay.server import Relay
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.integration.run_process import Process, a_process
@@ -76,15 +78,27 @@ async def a_core(
     lease: Lease | None = None,
     peers: Peers | None = None,
     log: EventLog | None = None,
+    relay: Relay | None = None,
+    executor: GraphExecutor | None = None,
 ) -> AsyncIterator[Core]:
-    """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
+    """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI.
+
+    `executor` replaces the one that plays `script`.
+    """
     planner, accounts = _a_planner(), Accounts(database)
     storage = StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_process(database, directory, executor=ScriptedExecutor(script), lease=lease, log=log) as process,
+        a_process(
+            database,
+            directory,
+            executor=executor or ScriptedExecutor(script),
+            lease=lease,
+            log=log,
+            relay=relay,
+        ) as process,
     ):
         acceptance = RunAcceptance(
             database,

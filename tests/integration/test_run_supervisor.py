@@ -92,7 +92,7 @@ async def test_an_ended_run_takes_no_place_in_the_queue(database: Database, tmp_
         await active.ended.wait()
 
         with process.dispatcher.admission(run.account_id), process.dispatcher.admission(run.account_id):
-            assert process.supervisor.is_idle()
+            assert not process.supervisor.active_attempts()
 
 
 async def test_a_run_that_is_stopped_before_it_starts_is_not_executed(

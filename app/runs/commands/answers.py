@@ -9,8 +9,10 @@ from app.principal import ScopeMissing
 from app.requests import WireModel
 
 MAX_FIELD_ERRORS = 20
-_MAX_CHARS = 500
-"""Of each text of a refusal: it may quote what the client has sent."""
+_FIELD_CHARS = 200
+_DETAIL_CHARS = 500
+"""Of each text of a refusal, which may quote what the client has sent: with twelve bytes for each character
+a refusal is still smaller than `MAX_MESSAGE_BYTES`."""
 
 WhyNotApplied = Literal[
     "not_here", "pending", "content_missing", "overloaded", "process_gone", "timeout", "relay_unavailable"
@@ -53,10 +55,10 @@ class Refusal(WireModel):
         if error.code not in _REFUSALS:
             error = Unavailable() if isinstance(error, Unavailable) else CommandFailed()
         faults = [
-            (fault.field[:_MAX_CHARS], fault.message[:_MAX_CHARS])
+            (fault.field[:_FIELD_CHARS], fault.message[:_FIELD_CHARS])
             for fault in error.errors[:MAX_FIELD_ERRORS]
         ]
-        detail = error.detail[:_MAX_CHARS]
+        detail = error.detail[:_DETAIL_CHARS]
         return cls(code=error.code, detail=detail, errors=tuple(faults), retry_after_s=error.retry_after_s)
 
     def error(self) -> AppError:

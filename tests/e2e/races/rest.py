@@ -45,7 +45,7 @@ def _held(door: Door) -> Iterator[Any]:
     yield from runs._dispatcher._admitted.elements()
     yield from runs._dispatcher._running.elements()
     yield from runs._dispatcher._waiting
-    yield from door.services.commands._in_progress
+    yield from door.services.commands._waiting._sizes
     if isinstance(events, MemoryEventLog) and len(events) > 0:
         yield f"{len(events)} event logs"
 
