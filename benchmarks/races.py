@@ -1,9 +1,9 @@
 """Runs many race tests: random programs of all operations on runs, at random moments.
 
-Each program starts runs on two server processes with one database, sends messages, stops them, decides,
-reads and disconnects, while the scripted model answers, calls tools, fails and breaks off. In the end
-everything must be idle, reported once and charged once: see `tests/e2e/races/verdict.py`. The same seed
-generates the same programs; their timing depends on the machine.
+Each program starts runs on one server process, or on two with one database and a relay (`--redis`), sends
+messages, stops them, decides, reads and disconnects, while the scripted model answers, calls tools, fails and
+breaks off. In the end everything must be idle, reported once and charged once: see
+`tests/e2e/races/verdict.py`. The same seed generates the same programs; their timing depends on the machine.
 
     .venv/bin/python -m benchmarks.races --programs 200 --seed 7
 """

@@ -104,6 +104,7 @@ async def a_process(
     relay: Relay | None = None,
     within_s: float = WITHIN_S,
     memory: MemoryCeiling | None = None,
+    slots: int = 1,
 ) -> AsyncIterator[Process]:
     """`relay` leads to other processes; `within_s`: how long its commands to them are repeated."""
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
@@ -123,7 +124,7 @@ async def a_process(
             store_retry_s=0.01,
             lease=lease,
         )
-        dispatcher = RunDispatcher(Capacity.of(1, 1))
+        dispatcher = RunDispatcher(Capacity.of(slots, slots))
         supervisor = RunSupervisor(
             database,
             worker,
@@ -133,15 +134,8 @@ async def a_process(
             message_limits=limits,
             lease=lease,
         )
-        sender, channel = None, None
-        if relay is not None:
-            channel, offload = ProcessChannel(relay, process_id), Offload()
-            stack.push_async_callback(channel.aclose)
-            receiver = CommandReceiver(
-                channel, supervisor, offload=offload, memory=memory or MemoryCeiling(2**40)
-            )
-            stack.push_async_callback(receiver.aclose)
-            sender = CommandSender(channel, offload)
+        channel = None if relay is None else ProcessChannel(relay, process_id)
+        sender = None if channel is None else _open_commands(channel, supervisor, memory, stack)
         commands = RunCommands(
             database,
             supervisor,
@@ -155,3 +149,13 @@ async def a_process(
             process_id, dispatcher, supervisor, commands, log, receipts, ledger, codec, lease, channel
         )
     journal.close()
+
+
+def _open_commands(
+    channel: ProcessChannel, supervisor: RunSupervisor, memory: MemoryCeiling | None, stack: AsyncExitStack
+) -> CommandSender:
+    offload = Offload()
+    stack.push_async_callback(channel.aclose)
+    receiver = CommandReceiver(channel, supervisor, offload=offload, memory=memory or MemoryCeiling(2**40))
+    stack.push_async_callback(receiver.aclose)
+    return CommandSender(channel, offload)

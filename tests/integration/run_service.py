@@ -85,20 +85,14 @@ async def a_core(
 
     `executor` replaces the one that plays `script`.
     """
+    executor = executor or ScriptedExecutor(script)
     planner, accounts = _a_planner(), Accounts(database)
     storage = StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_process(
-            database,
-            directory,
-            executor=executor or ScriptedExecutor(script),
-            lease=lease,
-            log=log,
-            relay=relay,
-        ) as process,
+        a_process(database, directory, executor=executor, lease=lease, log=log, relay=relay) as process,
     ):
         acceptance = RunAcceptance(
             database,
@@ -126,21 +120,27 @@ async def a_core(
             memory=MemoryCeiling(2**40),
             require_sandbox=_no_sandbox,
         )
-        recovery = RunRecovery(
-            database,
-            process.log,
-            planner=planner,
-            dispatcher=process.dispatcher,
-            supervisor=process.supervisor,
-            ledger=process.ledger,
-            receipts=process.receipts,
-            reports=BillingReports(database),
-            codec=process.codec,
-            lease=process.lease,
-            process_id=process.process_id,
-            peers=peers,
-        )
+        recovery = _a_recovery(database, process, planner, peers)
         yield Core(process, planner, acceptance, service, recovery)
+
+
+def _a_recovery(
+    database: Database, process: Process, planner: RunPlanner, peers: Peers | None
+) -> RunRecovery:
+    return RunRecovery(
+        database,
+        process.log,
+        planner=planner,
+        dispatcher=process.dispatcher,
+        supervisor=process.supervisor,
+        ledger=process.ledger,
+        receipts=process.receipts,
+        reports=BillingReports(database),
+        codec=process.codec,
+        lease=process.lease,
+        process_id=process.process_id,
+        peers=peers,
+    )
 
 
 async def beat(core: Core) -> None:

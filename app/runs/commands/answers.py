@@ -41,7 +41,7 @@ _REFUSALS: dict[str, type[AppError]] = {
 """The errors with which a run may refuse a command, by code."""
 
 
-class Refusal(WireModel):
+class CommandRefusal(WireModel):
     """The error with which a run refuses a command."""
 
     code: str
@@ -50,7 +50,7 @@ class Refusal(WireModel):
     retry_after_s: int | None = None
 
     @classmethod
-    def of(cls, error: AppError) -> "Refusal":
+    def of(cls, error: AppError) -> "CommandRefusal":
         """Of bounded size, whatever the error quotes."""
         if error.code not in _REFUSALS:
             error = Unavailable() if isinstance(error, Unavailable) else CommandFailed()
@@ -72,7 +72,7 @@ class Answer(WireModel):
     """What became of a command: one of these is set."""
 
     result: dict[str, Any] | None = None
-    refusal: Refusal | None = None
+    refusal: CommandRefusal | None = None
     not_applied: WhyNotApplied | None = None
 
     def unpack(self) -> dict[str, Any]:

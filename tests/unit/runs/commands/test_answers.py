@@ -8,7 +8,7 @@ from app.errors import AppError, FieldError, Invalid, Unavailable
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import MessageQueueFull, RunEnded
 from app.principal import ScopeMissing
-from app.runs.commands.answers import MAX_FIELD_ERRORS, Answer, CommandFailed, NotApplied, Refusal
+from app.runs.commands.answers import MAX_FIELD_ERRORS, Answer, CommandFailed, CommandRefusal, NotApplied
 from app.server.memory import Overloaded
 from app.storage.service import StorageFull
 from app.streams.process_channel import MAX_MESSAGE_BYTES
@@ -16,7 +16,7 @@ from app.streams.process_channel import MAX_MESSAGE_BYTES
 
 def received(error: AppError) -> AppError:
     """The error that another process raises for it."""
-    sent = Answer(refusal=Refusal.of(error)).model_dump(mode="json", by_alias=True, exclude_none=True)
+    sent = Answer(refusal=CommandRefusal.of(error)).model_dump(mode="json", by_alias=True, exclude_none=True)
     with pytest.raises(AppError) as raised:
         Answer.model_validate(sent).unpack()
     return raised.value
@@ -56,7 +56,7 @@ def test_other_errors_have_no_text_of_theirs(error: AppError, expected: type[App
 
 def test_a_refusal_is_small_whatever_it_quotes() -> None:
     text = "\N{GRINNING FACE}" * 10**6
-    answer = Answer(refusal=Refusal.of(Invalid(text, errors=[FieldError(text, text)] * 1000)))
+    answer = Answer(refusal=CommandRefusal.of(Invalid(text, errors=[FieldError(text, text)] * 1000)))
 
     assert len(json.dumps(answer.model_dump())) < 0.9 * MAX_MESSAGE_BYTES
     assert answer.refusal is not None
@@ -65,7 +65,7 @@ def test_a_refusal_is_small_whatever_it_quotes() -> None:
 
 def test_a_code_of_a_newer_server_is_an_internal_error() -> None:
     with pytest.raises(CommandFailed):
-        Answer(refusal=Refusal(code="new", detail="")).unpack()
+        Answer(refusal=CommandRefusal(code="new", detail="")).unpack()
 
 
 def test_a_command_that_was_not_applied_has_a_reason_and_no_result() -> None:
