@@ -1,9 +1,9 @@
 """Runs many race tests: random programs of all operations on runs, at random moments.
 
-Each program starts runs on two server processes with one database, sends messages, stops them, decides,
-reads and disconnects, while the scripted model answers, calls tools, fails and breaks off. In the end
-everything must be idle, reported once and charged once: see `tests/e2e/races/verdict.py`. The same seed
-generates the same programs; their timing depends on the machine.
+Each program starts runs on one server process, or on two with one database and a relay (`--redis`), sends
+messages, stops them, decides, reads and disconnects, while the scripted model answers, calls tools, fails and
+breaks off. In the end everything must be idle, reported once and charged once: see
+`tests/e2e/races/verdict.py`. The same seed generates the same programs; their timing depends on the machine.
 
     .venv/bin/python -m benchmarks.races --programs 200 --seed 7
 """
@@ -46,7 +46,10 @@ def meet(
     so_far = Meeting()
     with ExitStack() as stack:
         redis_url = stack.enter_context(_valkey(directory)).connection_url if redis else None
-        arena = an_open_arena(directory, database_url, doors=2, redis_url=redis_url, idle=idle, agent=agent)
+        doors = 2 if redis else 1
+        arena = an_open_arena(
+            directory, database_url, doors=doors, redis_url=redis_url, idle=idle, agent=agent
+        )
         hold = stack.enter_context(arena)
 
         def check(program: Program) -> None:
@@ -86,7 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
-    parser.add_argument("--redis", action="store_true", help="let the processes share an event log")
+    parser.add_argument("--redis", action="store_true", help="two server processes with a relay")
     parser.add_argument("--idle", type=int, default=0, help="idle CLI processes of each server process")
     parser.add_argument(
         "--agent", choices=[CLAUDE, MESSAGES], default=CLAUDE, help="the executor of the runs"

@@ -52,17 +52,22 @@ class RunControl:
     async def interrupt(self) -> None:
         """Stop the current turn; before an agent is running, stop the run."""
         (self.stop_turn if self.inbox.is_open else self.stop).set()
-        await self._request("interrupt")
+        await self._published(self._request("interrupt"))
 
     async def cancel(self) -> None:
         """Stop the run."""
         self.stop.set()
-        await self._request("cancel")
+        await self._published(self._request("cancel"))
+
+    def cancel_stored(self) -> None:
+        """Stop the run, which is stored as cancelled: its readers get to know it later."""
+        self.stop.set()
+        self._request("cancel")
 
     async def acknowledge(self) -> None:
         """The agent has received the request to stop."""
         if self._state == "requested":
-            await self._advance("acknowledged")
+            await self._published(self._advance("acknowledged"))
 
     async def mark_stopped(self) -> None:
         """The agent has stopped; a later request to stop starts anew."""
@@ -71,7 +76,7 @@ class RunControl:
         self.stop_turn.clear()
         # A cancel may have been requested meanwhile, and is still pending.
         if kind is not None and self._requested == kind:
-            await self._advance("stopped")
+            await self._published(self._advance("stopped"))
 
     async def end(self) -> None:
         """The run is over: deny waiting tool calls, release senders, publish the remaining events."""
@@ -83,24 +88,30 @@ class RunControl:
         if self._publishing:
             await asyncio.wait(self._publishing)
 
-    async def _request(self, kind: StopKind) -> None:
+    def _request(self, kind: StopKind) -> "asyncio.Task[None] | None":
         # A repeated request changes nothing, except a cancel after an interrupt.
         if not self._ended and self._requested not in {kind, "cancel"}:
             self._requested = kind
-            await self._advance("requested")
+            return self._advance("requested")
+        return None
 
-    async def _advance(self, state: StopState) -> None:
+    def _advance(self, state: StopState) -> "asyncio.Task[None] | None":
+        """Publish the next state of the request."""
         kind, self._state = self._requested, state
         if kind is None:
-            return
+            return None
         if state == "stopped":
             # Before the event is published: a request during that is a new one.
             self._requested = self._state = None
         publishing = asyncio.create_task(self._publish_state(Interrupted(kind=kind, state=state)))
         self._publishing.add(publishing)
         publishing.add_done_callback(self._publishing.discard)
-        # The caller may be cancelled before the event is published.
-        await asyncio.shield(publishing)
+        return publishing
+
+    async def _published(self, publishing: "asyncio.Task[None] | None") -> None:
+        if publishing is not None:
+            # The caller may be cancelled before the event is published.
+            await asyncio.shield(publishing)
 
     async def _publish_state(self, event: Interrupted) -> None:
         try:
@@ -108,3 +119,6 @@ class RunControl:
         except AppError as error:
             # The request counts, whether or not readers see it.
             log.warning("run.interruption_not_published", state=event.state, reason=error.detail)
+        except Exception:
+            # Perhaps nothing waits for it.
+            log.exception("run.interruption_failed", state=event.state)

@@ -37,14 +37,6 @@ class ActiveRun:
     is_lost: bool = False
     """Whether another process has taken it over, as far as this one knows."""
 
-    async def cancel(self) -> None:
-        """Stop the run. Never raises: that would end every other run."""
-        try:
-            await self.control.cancel()
-        except Exception:
-            # It is stopped; readers may not see that it was requested.
-            log.exception("run.cancel_not_published", run_id=self.plan.run.run_id)
-
 
 class RunSupervisor:
     """Executes runs in tasks that are independent of the requests that started them."""
@@ -111,8 +103,9 @@ class RunSupervisor:
         """Stop runs whose cancellation is stored, unless they are stopping."""
         for key in runs:
             if (run := self.find(key)) is not None and not run.control.stop.is_set():
-                log.info("run.cancelled_late", run_id=key.run_id)
-                Context().run(self._tasks.start_soon, run.cancel)
+                with structlog.contextvars.bound_contextvars(run_id=key.run_id):
+                    log.info("run.cancelled_late")
+                    run.control.cancel_stored()
 
     def is_active(self, run: RunKey) -> bool:
         """Whether this process executes the run and has not lost it."""

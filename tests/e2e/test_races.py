@@ -17,23 +17,24 @@ SEED = int(os.environ.get("RACES_SEED", "1"))
 
 
 @pytest.mark.parametrize(
-    ("shared_log", "idle", "agent"),
-    [(False, 0, CLAUDE), (True, 3, CLAUDE), (True, 0, MESSAGES)],
-    ids=["memory, fresh", "redis, parked", "redis, messages"],
+    ("doors", "idle", "agent"),
+    [(1, 0, CLAUDE), (2, 3, CLAUDE), (2, 0, MESSAGES)],
+    ids=["one server, fresh", "two, parked", "two, messages"],
 )
 def test_whatever_happens_at_once_every_run_is_told_once_and_paid_once(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     database_url: str,
     *,
-    shared_log: bool,
+    doors: int,
     idle: int,
     agent: str,
 ) -> None:
     redis: ValkeyServer = redis_server(tmp_path_factory)
     redis.start()
-    redis_url = redis.connection_url if shared_log else None
-    with an_open_arena(tmp_path, database_url, doors=2, redis_url=redis_url, idle=idle, agent=agent) as hold:
+    redis_url = redis.connection_url if doors > 1 else None
+    arena = an_open_arena(tmp_path, database_url, doors=doors, redis_url=redis_url, idle=idle, agent=agent)
+    with arena as hold:
 
         def check(program: Program) -> None:
             assert hold(program) == []

@@ -1,7 +1,7 @@
 """The parts of a server process that execute runs, without the HTTP API."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -28,7 +28,9 @@ from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphRunRequest, Message
 from app.runs.closing import RunCloser
 from app.runs.commands.queued import QueuedRuns
-from app.runs.commands.service import RunCommands
+from app.runs.commands.receiver import CommandReceiver
+from app.runs.commands.remote import CommandSender
+from app.runs.commands.service import CANCEL_WITHIN_S, WITHIN_S, RunCommands
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
@@ -39,9 +41,12 @@ from app.runs.repository import find_run
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
+from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
+from app.streams.process_channel import ProcessChannel
+from app.streams.relay.server import Relay
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()
@@ -50,11 +55,13 @@ GRAPH = "claude_agents:assistant"
 REQUEST = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
 
-async def a_run_elsewhere(database: Database, key: KeyRecord | None = None, *, name: str = "run-1") -> RunKey:
+async def a_run_elsewhere(
+    database: Database, key: KeyRecord | None = None, *, name: str = "run-1", process_id: UUID = ELSEWHERE
+) -> RunKey:
     key = key or await an_account(database)
     run = RunKey(key.account_id, RunId(name))
     async with database.transaction() as tx:
-        await insert(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, ELSEWHERE))
+        await insert(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-5", "{}", "", b"", None, process_id))
     return run
 
 
@@ -110,6 +117,7 @@ class Process:
     codec: RequestCodec
     lease: Lease
     tasks: TaskGroup
+    channel: ProcessChannel | None
 
 
 @asynccontextmanager
@@ -126,7 +134,11 @@ async def a_process(
     places: int = 1,
     graphs: Sequence[GraphSpec] = (),
     max_bytes: int | None = None,
+    relay: Relay | None = None,
+    within_s: float = WITHIN_S,
+    memory: MemoryCeiling | None = None,
 ) -> AsyncIterator[Process]:
+    """`relay` leads to other processes; `within_s`: how long its commands to them are repeated."""
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
     lease = lease or Lease()
@@ -134,7 +146,7 @@ async def a_process(
     ledger, codec = CreditLedger(database), RequestCodec(Offload())
     queue, room = RunQueue(database, process_id, dispatch or DispatchLimits(100)), Places(places)
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger)
-    async with anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         worker = RunWorker(
             database,
             executor or ExecutorAggregator({}),
@@ -156,7 +168,18 @@ async def a_process(
             lease=lease,
         )
         queued = QueuedRuns(database, closer, GraphCatalog(graphs), StorageQuota(database, max_bytes), limits)
-        commands = RunCommands(database, supervisor, process_id=process_id, queued=queued, limits=limits)
+        channel = None if relay is None else ProcessChannel(relay, process_id)
+        sender = None if channel is None else _open_commands(channel, supervisor, memory, stack)
+        commands = RunCommands(
+            database,
+            supervisor,
+            process_id=process_id,
+            queued=queued,
+            limits=limits,
+            sender=sender,
+            within_s=within_s,
+            cancel_within_s=min(within_s, CANCEL_WITHIN_S),
+        )
         yield Process(
             process_id,
             queue,
@@ -171,5 +194,16 @@ async def a_process(
             codec,
             lease,
             tasks,
+            channel,
         )
     journal.close()
+
+
+def _open_commands(
+    channel: ProcessChannel, supervisor: RunSupervisor, memory: MemoryCeiling | None, stack: AsyncExitStack
+) -> CommandSender:
+    offload = Offload()
+    stack.push_async_callback(channel.aclose)
+    receiver = CommandReceiver(channel, supervisor, offload=offload, memory=memory or MemoryCeiling(2**40))
+    stack.push_async_callback(receiver.aclose)
+    return CommandSender(channel, offload)

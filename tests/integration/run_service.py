@@ -17,6 +17,7 @@ from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.inbox import MessageLimits
+from app.executors.port import GraphExecutor
 from app.executors.scripted import Script, ScriptedExecutor, WriteMessage
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
@@ -40,6 +41,7 @@ from app.runs.starting import RunStarter
 from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
+from app.streams.relay.server import Relay
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.integration.run_process import ELSEWHERE, Process, a_process
@@ -90,8 +92,14 @@ async def a_core(
     places: int = 4,
     max_bytes: int | None = None,
     messages: MessageLimits | None = None,
+    relay: Relay | None = None,
+    executor: GraphExecutor | None = None,
 ) -> AsyncIterator[Core]:
-    """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
+    """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI.
+
+    `executor` replaces the one that plays `script`.
+    """
+    executor = executor or ScriptedExecutor(script)
     planner, accounts = _a_planner(), Accounts(database)
     storage = StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
@@ -101,13 +109,14 @@ async def a_core(
         a_process(
             database,
             directory,
-            executor=ScriptedExecutor(script),
+            executor=executor,
             lease=lease,
             log=log,
             places=places,
             graphs=[ONCE, RETRIED],
             max_bytes=max_bytes,
             limits=messages,
+            relay=relay,
         ) as process,
     ):
         acceptance = RunAcceptance(

@@ -8,13 +8,14 @@ from app.auth.accounts import Accounts
 from app.db import Database
 from app.errors import Unauthenticated
 from app.ids import RunId, RunKey
-from app.runs.commands.repository import pending_commands
 from app.runs.revocation.service import KeyRevocation
 from tests.factories import an_account
+from tests.integration.commanded import a_pair, ended
+from tests.integration.run_process import a_run_elsewhere, record_of
 from tests.integration.run_service import ONCE, a_core, a_request, caller_of
 
 
-async def test_the_runs_of_a_revoked_key_are_stopped_once_and_only_on_request(
+async def test_the_runs_of_a_revoked_key_are_cancelled_only_on_request(
     database: Database, tmp_path: Path
 ) -> None:
     key = await an_account(database)
@@ -24,12 +25,31 @@ async def test_the_runs_of_a_revoked_key_are_stopped_once_and_only_on_request(
         plan = core.planner.plan(run, a_request(ONCE), api_key_id=key.id, request_id=None)
         assert await core.acceptance.accept(caller_of(key), a_request(ONCE), plan, fingerprint=b"")
 
-        kept = await revocation.revoke(key.id, stop_runs=False)
+        stopped = await revocation.revoke(key.id, stop_runs=False)
+        kept = await record_of(database, run)
         stops = [await revocation.revoke(key.id, stop_runs=True) for _ in range(2)]
 
-        async with database.transaction() as tx:
-            commands = await pending_commands(tx, run)
-        assert (kept, stops) == (0, [1, 1])
-        assert (commands.count, list(commands.stops)) == (1, ["cancel"])
+        assert (stopped, kept.interruption, stops) == (0, None, [1, 1])
+        assert (await record_of(database, run)).is_cancelled
         with pytest.raises(Unauthenticated):
             await core.service.start(caller_of(key), a_request(ONCE), request_id=None)
+
+
+async def test_a_server_lets_the_runs_of_a_revoked_key_stop_at_once(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_pair(database, tmp_path, redis_url, within_s=0.5) as pair:
+        key_id = (await record_of(database, pair.run)).api_key_id
+        (record,) = [each for each in await Accounts(database).list_keys() if each.id == key_id]
+        # One whose process does not answer holds up none of the others.
+        await a_run_elsewhere(database, record, name="run-2")
+        commands = pair.here.commands
+        revocation = KeyRevocation(
+            database, Accounts(database).revoke_key, deliver_cancels=commands.deliver_cancels
+        )
+
+        stopped = await revocation.revoke(key_id, stop_runs=True)
+        is_stopping = pair.agent.control.stop.is_set()
+        final = await ended(database, pair.run)
+
+    assert (stopped, is_stopping, final.status) == (2, True, "cancelled")

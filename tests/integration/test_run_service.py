@@ -66,7 +66,7 @@ async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Pa
             await core.service.start(caller_of(key), a_request(state_key="chat-1"), request_id=None)
 
         assert await core.service.list_runs(key.account_id, limit=10) == ([], None)
-        assert core.process.supervisor.active_attempts() == {}
+        assert not core.process.supervisor.active_attempts()
 
 
 async def test_a_server_that_stops_ends_its_runs_and_accepts_none(database: Database, tmp_path: Path) -> None:

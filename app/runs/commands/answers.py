@@ -9,8 +9,10 @@ from app.principal import ScopeMissing
 from app.requests import WireModel
 
 MAX_FIELD_ERRORS = 20
-_MAX_CHARS = 500
-"""Of each text of a refusal: it may quote what the client has sent."""
+_FIELD_CHARS = 200
+_DETAIL_CHARS = 500
+"""Of each text of a refusal, which may quote what the client has sent: with twelve bytes for each character
+a refusal is still smaller than `MAX_MESSAGE_BYTES`."""
 
 WhyNotApplied = Literal[
     "not_here", "pending", "content_missing", "overloaded", "process_gone", "timeout", "relay_unavailable"
@@ -39,7 +41,7 @@ _REFUSALS: dict[str, type[AppError]] = {
 """The errors with which a run may refuse a command, by code."""
 
 
-class Refusal(WireModel):
+class CommandRefusal(WireModel):
     """The error with which a run refuses a command."""
 
     code: str
@@ -48,15 +50,15 @@ class Refusal(WireModel):
     retry_after_s: int | None = None
 
     @classmethod
-    def of(cls, error: AppError) -> "Refusal":
+    def of(cls, error: AppError) -> "CommandRefusal":
         """Of bounded size, whatever the error quotes."""
         if error.code not in _REFUSALS:
             error = Unavailable() if isinstance(error, Unavailable) else CommandFailed()
         faults = [
-            (fault.field[:_MAX_CHARS], fault.message[:_MAX_CHARS])
+            (fault.field[:_FIELD_CHARS], fault.message[:_FIELD_CHARS])
             for fault in error.errors[:MAX_FIELD_ERRORS]
         ]
-        detail = error.detail[:_MAX_CHARS]
+        detail = error.detail[:_DETAIL_CHARS]
         return cls(code=error.code, detail=detail, errors=tuple(faults), retry_after_s=error.retry_after_s)
 
     def error(self) -> AppError:
@@ -70,7 +72,7 @@ class Answer(WireModel):
     """What became of a command: one of these is set."""
 
     result: dict[str, Any] | None = None
-    refusal: Refusal | None = None
+    refusal: CommandRefusal | None = None
     not_applied: WhyNotApplied | None = None
 
     def unpack(self) -> dict[str, Any]:

@@ -35,8 +35,12 @@ async def apply(run: ActiveRun, command: Command) -> dict[str, Any]:
 async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
     control = run.control
     match command:
-        case Stop(kind=kind):
-            await (control.cancel() if kind == "cancel" else control.interrupt())
+        case Stop(kind="cancel", is_stored=True):
+            control.cancel_stored()
+        case Stop(kind="cancel"):
+            await control.cancel()
+        case Stop():
+            await control.interrupt()
         case Send():
             control.send(SentMessage(command.message_id, command.message, command.priority))
             position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)

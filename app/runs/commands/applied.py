@@ -13,7 +13,7 @@ from app.runs.commands.answers import Answer
 
 KEPT_S = 15.0
 """Longer than a command is sent again and again."""
-MOST_PER_RUN = 1000
+MOST_PER_RUN = 10_000
 """Commands to one run within `KEPT_S`; each takes about 1 KB."""
 
 

@@ -1,14 +1,14 @@
 """CommandReceiver: applies the commands that other processes send to runs of this one."""
 
-import json
 from functools import partial
 from typing import Any
 
 import structlog
+from pydantic_core import from_json
 
 from app.concurrency.offload import Offload
 from app.errors import AppError, Unavailable
-from app.runs.commands.answers import Answer, CommandFailed, NotApplied, Refusal
+from app.runs.commands.answers import Answer, CommandFailed, CommandRefusal, NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.applied import AppliedCommands
 from app.runs.commands.records import COMMANDS, Command
@@ -62,7 +62,7 @@ class CommandReceiver:
                     within_s=self._answer_within_s,
                 )
             except AppError as error:
-                answer = Answer(refusal=Refusal.of(error))
+                answer = Answer(refusal=CommandRefusal.of(error))
         return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def _apply(self, request: RunCommandRequest) -> Answer:
@@ -75,11 +75,11 @@ class CommandReceiver:
         except NotApplied as error:
             return Answer(not_applied=error.reason)
         except AppError as error:
-            return Answer(refusal=Refusal.of(error))
+            return Answer(refusal=CommandRefusal.of(error))
         except Exception:
             # Such as a command of a newer server. Its sender must get an answer, and no contents.
             log.exception("command.failed")
-            return Answer(refusal=Refusal.of(CommandFailed()))
+            return Answer(refusal=CommandRefusal.of(CommandFailed()))
 
     async def _command(self, request: RunCommandRequest) -> Command:
         if request.attached_bytes is None:
@@ -104,4 +104,5 @@ class CommandReceiver:
 
 
 def _parse(text: str | bytes) -> Command:
-    return COMMANDS.validate_python(json.loads(text))
+    # In two steps: takes a quarter of the time of `validate_json`.
+    return COMMANDS.validate_python(from_json(text))

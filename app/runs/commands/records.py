@@ -13,6 +13,8 @@ class Stop(WireModel):
 
     type: Literal["stop"] = "stop"
     kind: Literal["interrupt", "cancel"]
+    is_stored: bool = False
+    """Of a cancellation: whether it is in the database."""
 
 
 class Send(WireModel):
@@ -26,7 +28,8 @@ class Send(WireModel):
     @property
     def message(self) -> Message:
         """The message of the user."""
-        return Message.of(role="user", content=self.content)
+        # Its content has been validated, which takes long for images.
+        return Message.model_construct(role="user", content=self.content)
 
 
 class Decide(WireModel):

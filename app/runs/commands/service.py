@@ -33,7 +33,7 @@ CANCEL_WITHIN_S = 2.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _CANCELS_AT_ONCE = 32
-_CANCEL = Stop(kind="cancel")
+_CANCEL = Stop(kind="cancel", is_stored=True)
 
 
 class RunNotFound(NotFound):
@@ -84,10 +84,9 @@ class RunCommands:
         """
         record = await self._get(run)
         if kind == "cancel":
-            await self._cancel(record)
-        else:
-            with suppress(RunEnded):
-                await self._deliver(record, Stop(kind=kind), within_s=self._within_s)
+            return await self._cancel(record)
+        with suppress(RunEnded):
+            await self._deliver(record, Stop(kind=kind), within_s=self._within_s)
         return await self._get(run)
 
     async def submit(self, run: RunKey, command: Command) -> dict[str, Any]:
@@ -114,17 +113,19 @@ class RunCommands:
                 for run in runs:
                     tasks.start_soon(deliver, run)
 
-    async def _cancel(self, record: RunRecord) -> None:
+    async def _cancel(self, record: RunRecord) -> RunRecord:
         if (active := self._find_here(record)) is not None:
             with suppress(NotApplied):
-                await apply(active, _CANCEL)
-                return
+                await apply(active, Stop(kind="cancel"))
+                return await self._get(record.key)
         if record.status == "queued" and await self._queued.stop(record.key, "cancel"):
-            return
-        if not record.finished:
-            async with self._database.write() as tx:
-                await request_cancel(tx, record.key)
-            await self._deliver_cancel(record)
+            return await self._get(record.key)
+        if record.finished:
+            return record
+        async with self._database.write() as tx:
+            cancelled = await request_cancel(tx, record.key)
+        await self._deliver_cancel(cancelled or record)
+        return cancelled or await self._get(record.key)
 
     async def _deliver_cancel(self, record: RunRecord) -> None:
         # Where it is not delivered, the process that executes the run gets it with its next heartbeat.

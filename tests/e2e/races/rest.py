@@ -44,6 +44,7 @@ def _held(door: Door) -> Iterator[Any]:
     yield from door.run_folders()
     if taken := runs._dispatcher.places.taken:
         yield f"{taken} places"
+    yield from door.services.commands._waiting._sizes
     if isinstance(events, MemoryEventLog) and len(events) > 0:
         yield f"{len(events)} event logs"
 

@@ -1,0 +1,95 @@
+"""Commands to runs whose server is killed, or stands still, before it can answer."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+
+from app.simulator.script import ApiRequest, Hold, Reply, Text
+from app.simulator.server import Simulator
+from tests.e2e.agents import named, without_cli
+from tests.e2e.office import WORKER, settings
+from tests.e2e.servers import a_server
+from tests.e2e.stories import World, WorldOf, a_request
+
+LEASE_S = 1.5
+WITHIN_S = 5.0
+"""What the other server answers at the latest: it waits two seconds, and the machine may be busy."""
+
+
+@asynccontextmanager
+async def a_run_on_another_server(
+    world_of: WorldOf, directory: Path, agent: str, **shared: str
+) -> AsyncIterator[tuple[World, psutil.Process, Simulator]]:
+    """A run that has begun to answer, its server, and a world beside it."""
+    hold = Hold(index=4)
+
+    def respond(request: ApiRequest) -> Reply:
+        if "Rome" in request.last_text:
+            return Reply([Text("It rains in Rome.")])
+        if len(simulator.requests) == 1:
+            return Reply([Text("one two three four")], hold=hold)
+        return Reply([Text("It is sunny.")])
+
+    graphs = settings(directory)
+    own = {
+        **shared,
+        "RUNTALLY_LEASE_S": str(LEASE_S),
+        "RUNTALLY_TOOLS": graphs["RUNTALLY_TOOLS"],
+        "RUNTALLY_GRAPHS_DIR": str(graphs["RUNTALLY_GRAPHS_DIR"]),
+    }
+    elsewhere = directory / "elsewhere"
+    elsewhere.mkdir()
+    async with Simulator(named(agent, respond)) as simulator:
+        provider = {"ANTHROPIC_BASE_URL": simulator.url, "ANTHROPIC_API_KEY": "sk-test"}
+        world = await world_of(respond, **own, **provider)
+        async with a_server(elsewhere, simulator.url, agent=agent, **own) as (server, http):
+            await http.post("/v1/runs", json=a_request("work", runId="run", stateKey="chat", graphId=WORKER))
+            await hold.reached.wait()
+            yield world, server, simulator
+            hold.until.set()
+
+
+@without_cli
+async def test_a_message_is_answered_by_the_server_that_takes_the_run_over(
+    redis_url: str, world_of: WorldOf, tmp_path: Path, database_url: str, agent: str
+) -> None:
+    urls = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
+    async with a_run_on_another_server(world_of, tmp_path, agent, **urls) as (world, server, _):
+        server.kill()
+        sent = await world.http.post("/v1/runs/run/messages", json={"content": "And in Rome?"})
+        run = await world.ended("run")
+        events = [event async for event in world.follow("run")]
+
+    assert sent.status_code == 202, sent.text
+    assert (run["attempt"], run["status"], run["final"]["content"]) == (1, "succeeded", "It rains in Rome.")
+    delivered = [event for event in events if event.type == "user_message"]
+    assert [event.data["content"] for event in delivered] == ["And in Rome?"]
+
+
+@without_cli
+async def test_a_cancelled_run_is_not_resumed_although_its_server_has_not_heard_of_it(
+    redis_url: str, world_of: WorldOf, tmp_path: Path, database_url: str, agent: str
+) -> None:
+    urls = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
+    async with a_run_on_another_server(world_of, tmp_path, agent, **urls) as (world, server, simulator):
+        server.send_signal(signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                cancelled = await world.http.post("/v1/runs/run/cancel")
+            requested = (await world.http.get("/v1/runs/run")).json()
+            run = await world.ended("run")
+            events = [event async for event in world.follow("run")]
+        finally:
+            server.send_signal(signal.SIGCONT)
+        calls = len(simulator.requests)
+
+    assert (cancelled.status_code, cancelled.json()["status"]) == (202, "running")
+    assert requested["interruption"]["kind"] == "cancel"
+    assert (run["attempt"], run["status"]) == (0, "cancelled")
+    assert (run["final"]["error"], run["final"]["finishReason"]) == ("aborted", "aborted")
+    assert [event.type for event in events[-2:]] == ["error", "done"]
+    assert calls == 1

