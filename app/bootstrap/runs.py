@@ -76,8 +76,7 @@ async def open_runs(
         memory=infra.memory,
         require_sandbox=infra.agent.sandbox_probe.require,
     )
-    heartbeat = await _start_recovery(infra, execution)
-    stack.push_async_callback(heartbeat.end)
+    await _start_recovery(infra, execution, stack)
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
     await execution.dispatcher.claim()
     infra.tasks.start_soon(execution.dispatcher.work)
@@ -168,7 +167,7 @@ def _open_acceptance(
     )
 
 
-async def _start_recovery(infra: Infrastructure, execution: _Execution) -> Heartbeat:
+async def _start_recovery(infra: Infrastructure, execution: _Execution, stack: AsyncExitStack) -> None:
     """Send the first heartbeat, and recover the runs of processes that died from now on."""
     lease, process_id = infra.lease, infra.process_id
     heartbeat = Heartbeat(
@@ -195,12 +194,14 @@ async def _start_recovery(infra: Infrastructure, execution: _Execution) -> Heart
         term_s=lease.term_s,
         peers=None if infra.channel is None else ProcessPeers(infra.channel, lease),
     )
+    stack.push_async_callback(heartbeat.end)
     await heartbeat.send()
     if infra.settings.database_url is None:
         # There is no other process: every running run has lost its process.
         await recovery.recover(is_alone=True)
+    elif infra.channel is None:
+        await heartbeat.require_alone()
     infra.tasks.start_soon(recovery.watch)
-    return heartbeat
 
 
 def _open_conversations(infra: Infrastructure) -> ConversationService:

@@ -189,8 +189,12 @@ _FUNCTIONS = (
         released int := 0;
     BEGIN
         PERFORM lock_dispatch(account);
+        -- Skips rows that another transaction ends: it waits for this one.
         UPDATE runs SET held_for = 'limit'
-         WHERE account_id = account AND held_for = 'start_time' AND start_after <= now();
+         WHERE (account_id, run_id) IN (
+               SELECT account_id, run_id FROM runs
+                WHERE account_id = account AND held_for = 'start_time' AND start_after <= now()
+                  FOR UPDATE SKIP LOCKED);
         IF conversation IS NOT NULL THEN
             SELECT run_id INTO next_run FROM runs
              WHERE account_id = account AND state_key = conversation AND status IN ('queued', 'running')

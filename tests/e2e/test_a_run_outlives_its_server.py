@@ -24,7 +24,7 @@ WITHIN_S = 2 * LEASE_S
 
 @every_agent
 async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_them(
-    world_of: WorldOf, tmp_path: Path, database_url: str, agent: str
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, agent: str
 ) -> None:
     hold = Hold(index=5)
 
@@ -38,7 +38,7 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
     graphs = settings(tmp_path)
     (tmp_path / "killed").mkdir()
     async with Simulator(named(agent, respond)) as simulator:
-        shared = {"ANTHROPIC_BASE_URL": simulator.url}
+        shared = {"ANTHROPIC_BASE_URL": simulator.url, "REDIS_URL": redis_url}
         world = await world_of(
             respond, **graphs, **shared, ANTHROPIC_API_KEY="sk-test", RUNTALLY_LEASE_S=LEASE_S
         )
@@ -47,6 +47,7 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
             simulator.url,
             agent=agent,
             DATABASE_URL=database_url,
+            REDIS_URL=redis_url,
             RUNTALLY_LEASE_S=str(LEASE_S),
             RUNTALLY_TOOLS=graphs["RUNTALLY_TOOLS"],
             RUNTALLY_GRAPHS_DIR=str(graphs["RUNTALLY_GRAPHS_DIR"]),

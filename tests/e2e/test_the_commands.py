@@ -15,7 +15,7 @@ from app.bootstrap.services import open_services
 from app.cli.errors import explained
 from app.cli.main import app, console
 from app.simulator.script import Reply, Text, in_turn
-from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf, a_request, the_settings, until
+from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, World, WorldOf, a_request, the_settings, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -199,22 +199,40 @@ async def test_an_old_schema_stops_the_server_and_migrate_mends_it(postgres: str
     assert keyed.stdout.startswith("rt_")
 
 
-async def test_a_refused_key_is_told_to_the_operator_at_start(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(in_turn())
+async def a_second_server(world: World, directory: Path, **settings: str) -> asyncio.subprocess.Process:
+    """Another server on the database of a world."""
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
-        "HOME": str(tmp_path),
+        "HOME": str(directory),
         "DATABASE_URL": str(world.services.settings.database_url),
-        "ANTHROPIC_API_KEY": "sk-wrong",
         "ANTHROPIC_BASE_URL": world.simulator.url,
+        **settings,
     }
-    server = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "app", "serve", "--port", "0"),
         env=environment,
-        cwd=tmp_path,
+        cwd=directory,
         stderr=asyncio.subprocess.PIPE,
     )
+
+
+async def test_a_second_server_without_a_relay_is_refused(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn())
+    server = await a_second_server(world, tmp_path, ANTHROPIC_API_KEY="sk-test", RUNTALLY_LEASE_S="1")
+    async with asyncio.timeout(PATIENCE_S):
+        _, printed = await server.communicate()
+
+    assert server.returncode == 1
+    assert "REDIS_URL" in printed.decode().splitlines()[-1]
+    await world.run(a_request(runId="r1"))
+
+
+async def test_a_refused_key_is_told_to_the_operator_at_start(
+    world_of: WorldOf, tmp_path: Path, redis_url: str
+) -> None:
+    world = await world_of(in_turn(), REDIS_URL=redis_url)
+    server = await a_second_server(world, tmp_path, ANTHROPIC_API_KEY="sk-wrong", REDIS_URL=redis_url)
     assert server.stderr is not None
     async with asyncio.timeout(PATIENCE_S):
         while "ANTHROPIC_API_KEY was refused" not in (line := (await server.stderr.readline()).decode()):

@@ -127,6 +127,12 @@ async def live_workers(reader: Reader) -> Workers:
     return Workers(row.live, row.with_free_places, row.first)
 
 
+async def has_older_worker(reader: Reader, process_id: UUID) -> bool:
+    """Whether a worker that was started before this one is connected, and its heartbeat counts."""
+    has: bool = (await reader.execute(_OLDER_WORKER, {"process": process_id})).scalar_one()
+    return has
+
+
 async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
     """Accounts with runs to release, and queued runs that were cancelled."""
     rows = (await reader.execute(_DUE, {"per_account": limits.per_account})).all()
@@ -302,6 +308,15 @@ _LIVE_WORKERS = text(
     SELECT count(*) AS live, count(*) FILTER (WHERE taken < places AND NOT draining) AS with_free_places,
            (array_agg(process_id ORDER BY started_at, process_id))[1] AS first
       FROM workers WHERE seen_at > now() - make_interval(secs => lease_s)
+    """
+)
+
+_OLDER_WORKER = text(
+    """
+    SELECT EXISTS (SELECT FROM workers
+                     -- Connections of a process that was killed are closed at once.
+                     JOIN pg_stat_activity ON application_name = 'runtally ' || process_id
+                    WHERE process_id < :process AND seen_at > now() - make_interval(secs => lease_s))
     """
 )
 

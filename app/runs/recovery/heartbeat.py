@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import structlog
 
+from app.background import first_of, until
 from app.clock.boot_time import boot_time
 from app.clock.jumps import JumpDetector
 from app.clock.lease import Lease
@@ -14,7 +15,12 @@ from app.errors import Unavailable
 from app.ids import RunKey
 from app.runs.dispatch.dispatcher import RunDispatcher
 from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import delete_worker, live_workers, record_worker
+from app.runs.dispatch.repository import (
+    delete_worker,
+    has_older_worker,
+    live_workers,
+    record_worker,
+)
 from app.runs.recovery.repository import cancelled_runs, database_time, lost_runs, running_attempts
 from app.runs.supervisor import RunSupervisor
 
@@ -23,8 +29,14 @@ log = structlog.get_logger(__name__)
 HEARTBEATS = 3
 """In the time of a lease."""
 
+_ALONE_CHECK_S = 0.2
+
 _CLOCK_TOLERANCE = 2 / 3
 """By how much of a lease the database's clock may differ between two heartbeats from the time that passed."""
+
+
+class RelayRequired(Unavailable):
+    """Another server process uses this database: several need a relay, the same REDIS_URL."""
 
 
 class Heartbeat:
@@ -84,6 +96,12 @@ class Heartbeat:
             self._continuous_since = began
         self._last = began
 
+    async def require_alone(self) -> None:
+        """Raise `RelayRequired` if an older process is alive; waits for one that is about to end."""
+        alone = until(self._is_oldest, _ALONE_CHECK_S, name="older processes")
+        if await first_of(alone, timeout_s=self._lease.term_s) is None:
+            raise RelayRequired
+
     async def end(self) -> None:
         """Send no more, and let the other processes know if this one executes no run any more."""
         self._has_ended = True
@@ -108,6 +126,10 @@ class Heartbeat:
         """Attempts whose start the database has never confirmed to this process, known for so long."""
         since = boot_time() - for_s
         return {run: attempt for (run, attempt), first in self._unconfirmed.items() if first <= since}
+
+    async def _is_oldest(self) -> bool:
+        async with self._database.read() as reader:
+            return not await has_older_worker(reader, self._worker.process_id)
 
     def _note_unconfirmed(self, running: Mapping[RunKey, int], *, besides: Mapping[RunKey, int]) -> None:
         found = {item for item in running.items() if item[0] not in besides}
