@@ -19,7 +19,8 @@ EXIT_USAGE = 2
 def explained() -> Iterator[None]:
     """Print an error that an operator can fix and exit with its code."""
     try:
-        yield
+        with _unwrapped():
+            yield
     except OperatorError as error:
         stderr.print(str(error), style="red", markup=False)
         raise typer.Exit(EXIT_FAILED) from error
@@ -28,3 +29,15 @@ def explained() -> Iterator[None]:
         stderr.print(error.detail + reason, style="red", markup=False)
         usage = isinstance(error, Invalid | NotFound | Unauthenticated)
         raise typer.Exit(EXIT_USAGE if usage else EXIT_FAILED) from error
+
+
+@contextmanager
+def _unwrapped() -> Iterator[None]:
+    """Raise the only error of a group itself: task groups wrap what ends them."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from None

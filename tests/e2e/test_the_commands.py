@@ -218,7 +218,7 @@ async def a_second_server(world: World, directory: Path, **settings: str) -> asy
 
 
 async def test_a_second_server_without_a_relay_is_refused(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(in_turn())
+    world = await world_of(in_turn(Reply([Text("Hi.")])))
     server = await a_second_server(world, tmp_path, ANTHROPIC_API_KEY="sk-test", RUNTALLY_LEASE_S="1")
     async with asyncio.timeout(PATIENCE_S):
         _, printed = await server.communicate()
