@@ -2,6 +2,7 @@
 
 from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
+from tests.mutants.commands import COMMANDS
 from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
 from tests.mutants.gateway import GATEWAY
@@ -21,6 +22,7 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 MUTANTS = (
     *ACCEPTANCE,
     *CHAIN,
+    *COMMANDS,
     *EVENT_LOG,
     *FENCES,
     *GATEWAY,
