@@ -41,15 +41,17 @@ async def test_a_process_is_alive_while_it_answers_and_its_events_may_still_be_p
     assert (cut_off, over) == (True, False)
 
 
-async def test_a_process_with_more_requests_than_it_may_handle_is_alive(redis_url: str) -> None:
-    may_end = asyncio.Event()
+async def test_a_process_with_more_requests_than_it_may_handle_tells_whether_it_is_alive(
+    redis_url: str,
+) -> None:
+    now, may_end = 0.0, asyncio.Event()
 
     async def wait(_payload: dict[str, object]) -> dict[str, object]:
         await may_end.wait()
         return {}
 
     async with AsyncExitStack() as stack, asyncio.timeout(20):
-        other, peers = await a_process(redis_url, stack)
+        other, peers = await a_process(redis_url, stack, Lease(15, elapsed_s=lambda: now))
         _, judge = await a_process(redis_url, stack)
         while not await judge.may_be_alive(other):
             await asyncio.sleep(0.01)
@@ -61,12 +63,14 @@ async def test_a_process_with_more_requests_than_it_may_handle_is_alive(redis_ur
         while len(peers._channel._handling) < MAX_HANDLERS:
             await asyncio.sleep(0.01)
         is_alive = await judge.may_be_alive(other)
+        now = 15 + LEASE_WAIT_S + 1
+        was_alive = await judge.may_be_alive(other)
         with pytest.raises(ProcessRefused):
             await judge._channel.request(other, "wait", {}, timeout_s=5)
         may_end.set()
         await asyncio.gather(*waiting)
 
-    assert is_alive
+    assert (is_alive, was_alive) == (True, False)
 
 
 async def test_a_process_that_is_gone_is_not(redis_url: str) -> None:

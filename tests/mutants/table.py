@@ -2,6 +2,7 @@
 
 from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
+from tests.mutants.commands import COMMANDS
 from tests.mutants.dispatch import DISPATCH
 from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
@@ -21,8 +22,9 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
     *ACCEPTANCE,
-    *DISPATCH,
     *CHAIN,
+    *COMMANDS,
+    *DISPATCH,
     *EVENT_LOG,
     *FENCES,
     *GATEWAY,

@@ -30,12 +30,12 @@ async def model_url() -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def target(
-    postgres: str, model_url: str, tmp_path_factory: pytest.TempPathFactory
+    postgres: str, redis_url: str, model_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Target]:
     """A server with its usual settings that every story of this worker attacks; make accounts of your own."""
     async with (
         a_database(postgres) as database_url,
-        a_target(tmp_path_factory.mktemp("target"), database_url, model_url) as target,
+        a_target(tmp_path_factory.mktemp("target"), database_url, model_url, REDIS_URL=redis_url) as target,
     ):
         yield target
 

@@ -218,14 +218,14 @@ async def test_signing_out_closes_the_streams_of_that_session_only(target: Targe
 
 
 async def test_stopping_the_runs_of_a_key_stops_what_waits_and_what_runs_on_every_server(
-    target: Target, model_url: str, tmp_path: Path
+    target: Target, model_url: str, tmp_path: Path, redis_url: str
 ) -> None:
     account, chat = f"stops-{uuid4().hex}", uuid4().hex
     doomed, spared = [await target.new_key(account) for _ in range(2)]
     key_id = await id_of(target, doomed)
     streams = Streams()
     async with (
-        a_target(tmp_path, target.database_url, model_url) as second,
+        a_target(tmp_path, target.database_url, model_url, REDIS_URL=redis_url) as second,
         target.client(doomed) as here,
         second.client(doomed) as there,
         target.client(spared) as other,

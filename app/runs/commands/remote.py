@@ -46,7 +46,9 @@ class RemoteCommand:
         self._run = run
         self._command = command
         self._id = new_uuid()
-        self._content: bytes | None = None
+        self._text: str | None = None
+        """The command as JSON, if it is small."""
+        self._attached_bytes: int | None = None
         self._is_stored = False
 
     async def send(self, process_id: UUID, *, until: float) -> Answer:
@@ -74,29 +76,29 @@ class RemoteCommand:
 
     async def discard(self) -> None:
         """It will not be sent again."""
-        if self._content is not None and len(self._content) > SMALL_BYTES:
+        if self._attached_bytes is not None:
             # It expires otherwise.
             with suppress(EventLogUnavailable):
-                await self._channel.attachments.delete(self._id, size=len(self._content))
+                await self._channel.attachments.delete(self._id, size=self._attached_bytes)
 
     async def _request(self) -> RunCommandRequest:
-        content = await self._encoded()
-        is_small = len(content) <= SMALL_BYTES
-        if not is_small and not self._is_stored:
-            await self._channel.attachments.store(self._id, content)
-            self._is_stored = True
+        if self._text is None and not self._is_stored:
+            await self._store(await self._offload.run(self._encode, size=size_of(self._command)))
         return RunCommandRequest(
             command_id=self._id,
             account_id=self._run.account_id,
             run_id=self._run.run_id,
-            command=content.decode() if is_small else None,
-            attached_bytes=None if is_small else len(content),
+            command=self._text,
+            attached_bytes=self._attached_bytes,
         )
 
-    async def _encoded(self) -> bytes:
-        if self._content is None:
-            self._content = await self._offload.run(self._encode, size=size_of(self._command))
-        return self._content
+    async def _store(self, content: bytes) -> None:
+        if len(content) <= SMALL_BYTES:
+            self._text = content.decode()
+            return
+        self._attached_bytes = len(content)
+        await self._channel.attachments.store(self._id, content)
+        self._is_stored = True
 
     def _encode(self) -> bytes:
         return dumps(self._command.model_dump(mode="json", by_alias=True)).encode()

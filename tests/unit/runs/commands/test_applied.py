@@ -1,6 +1,7 @@
 """A command that arrives again is not applied again."""
 
 import asyncio
+from uuid import UUID
 
 import pytest
 
@@ -11,7 +12,7 @@ from app.runs.commands.applied import AppliedCommands
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run"))
 OTHER = RunKey(AccountId(new_uuid()), RunId("run"))
-NOW_S, LONG_S = 0.0, 5.0
+LONG_S = 5.0
 
 
 class Command:
@@ -30,6 +31,12 @@ class Command:
         return Answer(not_applied="overloaded") if self.not_applied else Answer(result={"number": number})
 
 
+async def begun(commands: AppliedCommands, command_id: UUID, command: Command) -> Answer:
+    """The answer while a command is being applied."""
+    async with asyncio.timeout(LONG_S):
+        return await commands.answer(RUN, command_id, command.apply, within_s=0)
+
+
 async def test_a_repeated_command_has_the_same_answer() -> None:
     commands, command, command_id = AppliedCommands(), Command(), new_uuid()
     answers = [
@@ -45,7 +52,7 @@ async def test_a_repeated_command_has_the_same_answer() -> None:
 async def test_duplicates_join_a_command_that_is_being_applied() -> None:
     commands, command, command_id = AppliedCommands(), Command(), new_uuid()
     command.may_end.clear()
-    early = await commands.answer(RUN, command_id, command.apply, within_s=NOW_S)
+    early = await begun(commands, command_id, command)
     joined = [
         asyncio.create_task(commands.answer(RUN, command_id, command.apply, within_s=LONG_S))
         for _ in range(3)
@@ -77,7 +84,7 @@ async def test_answers_are_forgotten_after_a_time_and_unfinished_commands_are_no
     slow.may_end.clear()
     quick_id, slow_id = new_uuid(), new_uuid()
     await commands.answer(RUN, quick_id, quick.apply, within_s=LONG_S)
-    await commands.answer(RUN, slow_id, slow.apply, within_s=NOW_S)
+    await begun(commands, slow_id, slow)
     now = 14.9
     await commands.answer(RUN, quick_id, quick.apply, within_s=LONG_S)
     kept = len(commands)
@@ -114,7 +121,7 @@ async def test_one_run_has_a_limited_number_of_commands() -> None:
 async def test_closing_ends_what_is_being_applied() -> None:
     commands, command = AppliedCommands(), Command()
     command.may_end.clear()
-    await commands.answer(RUN, new_uuid(), command.apply, within_s=NOW_S)
+    await begun(commands, new_uuid(), command)
     await commands.aclose()
 
     assert all(task.cancelled() for task in commands._tasks.values())
