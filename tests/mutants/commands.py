@@ -167,7 +167,7 @@ COMMANDS = (
     ),
     Mutant(
         "a heartbeat does not see cancellations",
-        f"{_RECOVERY}/service.py",
+        f"{_RECOVERY}/heartbeat.py",
         "        self._supervisor.cancel(cancelled)\n",
         "",
         CANCELLED,
