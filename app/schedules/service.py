@@ -226,7 +226,7 @@ class ScheduleService:
         """
         schedule = await self.get(caller, schedule_id)
         caller.require_reading(schedule.api_key_id)
-        due = await self._firing.fire(schedule.id, await self._firing.read_time(), trigger="request")
+        due = await self._firing.fire_now(schedule.id)
         if due is None:
             raise ScheduleNotFound
         return due

@@ -93,6 +93,7 @@ async def a_process(
     process_id: UUID | None = None,
     log: EventLog | None = None,
     lease: Lease | None = None,
+    capacity: Capacity | None = None,
 ) -> AsyncIterator[Process]:
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts = ReceiptQueue(journal, PriceList())
@@ -111,7 +112,7 @@ async def a_process(
             store_retry_s=0.01,
             lease=lease,
         )
-        dispatcher = RunDispatcher(Capacity.of(1, 1))
+        dispatcher = RunDispatcher(capacity or Capacity.of(1, 1))
         supervisor = RunSupervisor(
             database,
             worker,

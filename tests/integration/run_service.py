@@ -23,6 +23,7 @@ from app.principal import Principal
 from app.requests import GraphRunRequest, Message
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
+from app.runs.dispatcher import Capacity
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
@@ -76,6 +77,7 @@ async def a_core(
     lease: Lease | None = None,
     peers: Peers | None = None,
     log: EventLog | None = None,
+    capacity: Capacity | None = None,
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
     planner, accounts = _a_planner(), Accounts(database)
@@ -84,7 +86,9 @@ async def a_core(
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_process(database, directory, executor=ScriptedExecutor(script), lease=lease, log=log) as process,
+        a_process(
+            database, directory, executor=ScriptedExecutor(script), lease=lease, log=log, capacity=capacity
+        ) as process,
     ):
         acceptance = RunAcceptance(
             database,

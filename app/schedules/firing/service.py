@@ -61,23 +61,16 @@ class ScheduleFiring:
         self.read_time = read_time or database.time
         self.config = config or FiringConfig()
 
-    async def fire(
-        self, schedule: UUID, due_at: datetime, *, trigger: Trigger = "cron"
-    ) -> ScheduledRun | None:
+    async def fire(self, schedule: UUID, due_at: datetime) -> ScheduledRun | None:
         """Start the run of a due time, or decide that it gets none; None if the schedule is deleted.
 
         Repeating it has no further effect. If the run is refused for the moment, any server's worker goes on.
         """
-        now = await self.read_time()
-        async with self._database.transaction() as tx:
-            if (locked := await lock_schedule(tx, schedule)) is None:
-                return None
-            await add_due_time(tx, locked, due_at, now=now, trigger=trigger)
-            claims = await claim(tx, locked, now, config=self.config)
-        for each in claims:
-            await self.start(each)
-        async with self._database.read() as reader:
-            return await find_due(reader, schedule, due_at)
+        return await self._fire(schedule, due_at)
+
+    async def fire_now(self, schedule: UUID) -> ScheduledRun | None:
+        """The same for a due time that is now, also if the schedule is paused."""
+        return await self._fire(schedule, None)
 
     async def take(self, schedule: UUID) -> list[Claim] | None:
         """Decide everything that has become due, and claim what is to be started.
@@ -104,9 +97,31 @@ class ScheduleFiring:
     async def start(self, claimed: Claim) -> None:
         """Start the run of a claimed due time and record the outcome; a cancellation does not interrupt it.
 
-        Raises `Unavailable` if the outcome cannot be recorded: then it is repeated when the claim has expired.
+        Raises `Unavailable` if the outcome cannot be recorded: then it is repeated when the claim expires.
         """
         await run_to_completion(self._start(claimed))
+
+    async def _fire(self, schedule: UUID, due_at: datetime | None) -> ScheduledRun | None:
+        now = await self.read_time()
+        async with self._database.transaction() as tx:
+            if (locked := await lock_schedule(tx, schedule)) is None:
+                return None
+            if due_at is None:
+                due_at = await self._unused(tx, schedule, now)
+                await add_due_time(tx, locked, due_at, now=now, trigger="request")
+            else:
+                await add_due_time(tx, locked, due_at, now=now)
+            claims = await claim(tx, locked, now, config=self.config)
+        for each in claims:
+            await self.start(each)
+        async with self._database.read() as reader:
+            return await find_due(reader, schedule, due_at)
+
+    async def _unused(self, tx: Transaction, schedule: UUID, moment: datetime) -> datetime:
+        """The first moment that is no due time of the schedule yet."""
+        while await find_due(tx, schedule, moment) is not None:
+            moment += timedelta(microseconds=1)
+        return moment
 
     async def _start(self, claimed: Claim) -> None:
         with structlog.contextvars.bound_contextvars(schedule_id=claimed.schedule.schedule_id):

@@ -187,7 +187,10 @@ def test_a_clock_may_be_changed_by_half_an_hour() -> None:
     # On Lord Howe Island, from 2:00 to 2:30, at 15:30 UTC.
     changed = datetime(2027, 10, 2, 12, tzinfo=UTC)
 
-    assert clock(Timing("15 2 * * *", "Australia/Lord_Howe"), changed, 2) == ["03. 02:30 +1100", "04. 02:15 +1100"]
+    assert clock(Timing("15 2 * * *", "Australia/Lord_Howe"), changed, 2) == [
+        "03. 02:30 +1100",
+        "04. 02:15 +1100",
+    ]
 
 
 def test_of_a_gap_the_latest_times_are_found() -> None:
@@ -231,9 +234,30 @@ def test_a_gap_of_years_takes_no_longer_than_one_of_hours() -> None:
 
 
 FIELDS = st.sampled_from(
-    ["*", "*/2", "*/7", "0", "1", "2", "3", "0,30", "1-3", "15", "28-31", "L", "LW", "MON#5", "5L", "FEB", "7", "?"]
+    [
+        "*",
+        "*/2",
+        "*/7",
+        "0",
+        "1",
+        "2",
+        "3",
+        "0,30",
+        "1-3",
+        "15",
+        "28-31",
+        "L",
+        "LW",
+        "MON#5",
+        "5L",
+        "FEB",
+        "7",
+        "?",
+    ]
 )
-ZONES = st.sampled_from([BERLIN, "UTC", "Australia/Lord_Howe", "America/Nuuk", "Asia/Kathmandu", "Africa/Cairo"])
+ZONES = st.sampled_from(
+    [BERLIN, "UTC", "Australia/Lord_Howe", "America/Nuuk", "Asia/Kathmandu", "Africa/Cairo"]
+)
 
 
 @given(
