@@ -104,10 +104,7 @@ async def open_services(
         schedules = await open_schedules(
             infra, stack, runs=runs, commands=commands, previewer=previewer, accounts=accounts
         )
-        if infra.agent.auth.unavailable_reason is None:
-            warm_up(infra.agent.starter, planner)
-        watch = IdleWatch(infra.agent.starter.pool, infra.sessions, accounts.find_active_keys)
-        infra.tasks.start_soon(watch.watch)
+        _start_processes(infra, accounts)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
         credentials = CredentialMonitor(accounts.find_valid_credentials)
@@ -146,6 +143,14 @@ async def open_services(
             memory=infra.memory,
             offload=infra.offload,
         )
+
+
+def _start_processes(infra: Infrastructure, accounts: Accounts) -> None:
+    """Start agent processes in advance, and end those of deleted conversations and revoked keys."""
+    if infra.agent.auth.unavailable_reason is None:
+        warm_up(infra.agent.starter, infra.planner)
+    watch = IdleWatch(infra.agent.starter.pool, infra.sessions, accounts.find_active_keys)
+    infra.tasks.start_soon(watch.watch)
 
 
 def _open_contents(infra: Infrastructure) -> RunDeletion:

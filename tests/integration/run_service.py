@@ -80,8 +80,7 @@ async def a_core(
     capacity: Capacity | None = None,
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI."""
-    planner, accounts = _a_planner(), Accounts(database)
-    storage = StorageQuota(database, None)
+    planner, accounts, storage = _a_planner(), Accounts(database), StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
@@ -100,14 +99,13 @@ async def a_core(
             require_active_key=accounts.require_active_key,
             process_id=process.process_id,
         )
-        endings = RunEndings(database, process.log, is_active=process.supervisor.is_active)
         service = RunService(
             database,
             planner=planner,
             acceptance=acceptance,
             dispatcher=process.dispatcher,
             supervisor=process.supervisor,
-            reader=RunEventReader(database, process.log, endings),
+            reader=_a_reader(database, process),
             commands=process.commands,
             conversations=conversations,
             receipts=process.receipts,
@@ -143,6 +141,11 @@ def _a_planner() -> RunPlanner:
     models = ModelRegistry("haiku", OperatorModels(), is_priced=lambda _: True)
     graphs = GraphCatalog([ONCE, RETRIED])
     return RunPlanner(graphs, models, ToolCatalog([]), PriceList(), timedelta(seconds=60))
+
+
+def _a_reader(database: Database, process: Process) -> RunEventReader:
+    endings = RunEndings(database, process.log, is_active=process.supervisor.is_active)
+    return RunEventReader(database, process.log, endings)
 
 
 async def _no_sandbox() -> None:

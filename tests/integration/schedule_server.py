@@ -13,7 +13,7 @@ from sqlalchemy import text
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.db import Database
-from app.executors.scripted import Script, ScriptedExecutor
+from app.executors.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
 from app.json_schema.checker import SchemaChecker
 from app.principal import Principal
 from app.requests import GraphRunRequest
@@ -164,3 +164,8 @@ async def execute(database: Database, statement: str) -> None:
 def due_at(due_times: Sequence[ScheduledRun]) -> list[timedelta]:
     """How long after noon they are."""
     return [due.due_at - NOON for due in due_times]
+
+
+def until(go_on: asyncio.Event) -> list[WaitFor | WriteMessage]:
+    """The script of a run that waits."""
+    return [WaitFor(go_on), WriteMessage("Done.")]

@@ -242,15 +242,18 @@ class Chaos:
         service, name = self.healthy.service, self.dice.choice(self.schedules).schedule_id
         overlap = self.dice.choice(OVERLAPS)
         cron = self.dice.choice(["* * * * *", "*/2 * * * *", "*/7 * * * *"])
-        changes = [
-            lambda: service.pause(self.owner, name),
-            lambda: service.resume(self.owner, name),
-            lambda: service.resume(self.owner, name),
-            lambda: service.trigger(self.owner, name),
-            lambda: service.change(self.owner, name, lambda terms: replace(terms, overlap=overlap)),
-            lambda: service.change(self.owner, name, lambda terms: replace(terms, timing=Timing(cron))),
-        ]
-        await self.dice.choice(changes)()
+        match self.dice.randrange(6):
+            case 0:
+                await service.pause(self.owner, name)
+            case 1 | 2:
+                await service.resume(self.owner, name)
+            case 3:
+                await service.trigger(self.owner, name)
+            case 4:
+                await service.change(self.owner, name, lambda terms: replace(terms, overlap=overlap))
+            case _:
+                timing = Timing(cron)
+                await service.change(self.owner, name, lambda terms: replace(terms, timing=timing))
 
     async def _check(self) -> None:
         for schedule in self.schedules:
